@@ -138,11 +138,11 @@ fn pod_name(id: i64, names: &Names) -> Option<String> {
 
 /// The path of a file, or its inode number and file system where that is not known.
 pub(super) fn file_name(file: &Inode, meta: &RecordingMeta, names: &Names) -> String {
-    let number = || {
-        let file_system = file_system_name(meta, DevId(file.fs_dev));
-        format!("inode {} on {file_system}", file.ino)
-    };
-    names.files.get(file).cloned().unwrap_or_else(number)
+    if let Some(path) = names.files.get(file) {
+        return path.clone();
+    }
+    let file_system = file_system_name(meta, DevId(file.fs_dev));
+    format!("inode {} on {file_system}", file.ino)
 }
 
 /// The partition or disk that holds a file system, by name if the recording knows it.
@@ -195,6 +195,7 @@ pub(super) fn table(
         CGROUP_WIDTH
     };
     let titles = COLUMNS.map(str::to_owned);
+    // The widest column of files with which the table fits is taken. Where none fits, the cells of the narrowest stay.
     let mut cells = Vec::new();
     for file_width in FILE_WIDTHS {
         cells.clear();
@@ -205,8 +206,8 @@ pub(super) fn table(
             break;
         }
     }
-    let is_left = |i: usize| matches!(i, 0..=3 | 9);
-    let mut out = layout.table_that_fits(&titles, &cells, is_left, &DROPPABLE);
+    // These columns hold words; all others hold numbers.
+    let mut out = layout.table_that_fits(&titles, &cells, |i| matches!(i, 0..=3 | 9), &DROPPABLE);
     let left_out = rows.len() - cells.len();
     if left_out > 0 {
         let more = count_of(left_out as u64, "more row");

@@ -39,9 +39,8 @@ pub fn reads_stopped(
     second: Option<&Row>,
     times: &Times,
 ) -> String {
-    let ms = |ns: i64| number(Some(ns as f64 / 1e6), 1);
     let stopped_ns = slowest.gap_ns.unwrap_or(slowest.total_ns);
-    let written = size(worst.flows[Class::Write as usize].bytes as f64);
+    let written = written(worst);
     let mean_us = second.and_then(|row| row.mean_us(Class::Read));
     let of_second = mean_us.map_or_else(String::new, |us| {
         format!(
@@ -52,9 +51,9 @@ pub fn reads_stopped(
     format!(
         "Reads stopped for {} ms: the slowest took {} ms instead of {} ms (median of {}). {written} of writes completed in the \
          10 ms in which it ended, at {}.{of_second}\n\n",
-        ms(stopped_ns),
-        ms(slowest.total_ns),
-        number(Some(slowest.median_ns as f64 / 1e6), 2),
+        milliseconds(stopped_ns, 1),
+        milliseconds(slowest.total_ns, 1),
+        milliseconds(slowest.median_ns, 2),
         count_of(slowest.ios, "read"),
         times.instant_to(slowest.done_ns, 2),
     )
@@ -63,30 +62,38 @@ pub fn reads_stopped(
 /// The same where single reads are not known: what the worst slot shows and what the second around it says.
 pub fn worst_moment(worst: &Row, second: &Row, times: &Times) -> String {
     // What completes in 10 ms may have been moved before: an amount, not a rate.
-    let written = |row: &Row| size(row.flows[Class::Write as usize].bytes as f64);
-    let read_ms = |row: &Row| {
-        row.mean_us(Class::Read)
-            .map_or("no read completed".to_owned(), |us| {
-                format!("mean read latency {:.1} ms", us / 1e3)
-            })
-    };
     format!(
         "Worst {:.0} ms (ending at {}): {} of writes completed, {}. Same second in iostat: {}/s written, {}.\n\n",
         worst.seconds() * 1e3,
         times.instant_to(worst.to_ns, 2),
         written(worst),
-        read_ms(worst),
+        read_latency(worst),
         written(second),
-        read_ms(second)
+        read_latency(second)
     )
+}
+
+fn milliseconds(ns: i64, decimals: usize) -> String {
+    number(Some(ns as f64 / 1e6), decimals)
+}
+
+/// The amount of all writes that completed in `row`.
+fn written(row: &Row) -> String {
+    size(row.flows[Class::Write as usize].bytes as f64)
+}
+
+fn read_latency(row: &Row) -> String {
+    match row.mean_us(Class::Read) {
+        Some(us) => format!("mean read latency {:.1} ms", us / 1e3),
+        None => "no read completed".to_owned(),
+    }
 }
 
 /// Two blocks of text next to each other, or one under the other if `columns` are too few.
 pub fn side_by_side(left: (&str, &str), right: (&str, &str), columns: usize) -> String {
-    let width = |block: &str| block.lines().map(|l| l.chars().count()).max().unwrap_or(0);
-    let left_width = width(left.1).max(left.0.chars().count());
+    let left_width = width_of(left.1).max(left.0.chars().count());
     let mut out = String::new();
-    if left_width + 4 + width(right.1) > columns {
+    if left_width + 4 + width_of(right.1) > columns {
         for (title, block) in [left, right] {
             let _ = writeln!(out, "{title}\n{block}");
         }
@@ -96,15 +103,19 @@ pub fn side_by_side(left: (&str, &str), right: (&str, &str), columns: usize) -> 
     let right_lines = right.1.lines().collect::<Vec<_>>();
     let _ = writeln!(out, "{:left_width$}    {}", left.0, right.0);
     for i in 0..left_lines.len().max(right_lines.len()) {
-        let line = |lines: &[&str]| lines.get(i).map_or(String::new(), |l| (*l).to_owned());
-        let joined = format!(
-            "{:left_width$}    {}",
-            line(&left_lines),
-            line(&right_lines)
-        );
+        // The shorter block is filled up with empty lines.
+        let left_line = left_lines.get(i).copied().unwrap_or_default();
+        let right_line = right_lines.get(i).copied().unwrap_or_default();
+        let joined = format!("{left_line:left_width$}    {right_line}");
         let _ = writeln!(out, "{}", joined.trim_end());
     }
     out
+}
+
+/// Characters of the longest line.
+fn width_of(block: &str) -> usize {
+    let widths = block.lines().map(|line| line.chars().count());
+    widths.max().unwrap_or(0)
 }
 
 /// The command that shows the worst moment more closely.

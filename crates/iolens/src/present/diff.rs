@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use iolens_core::analysis::compare::{Change, MIN_CHANGE_PERCENT, Measure};
 use iolens_core::analysis::stories::StoryKind;
-use iolens_core::model::Class;
+use iolens_core::model::{Class, Comm};
 use serde::Serialize;
 
 use super::escape::terminal;
@@ -440,21 +440,18 @@ fn waits_table(waits: &[WaitChange], layout: Layout) -> String {
     ];
     let mut rows = Vec::new();
     for wait in waits {
+        // The largest change comes first, so that after a small one no large one follows.
         if rows.len() == MAX_WAITS || wait.growth_s_per_min().abs() < MIN_WAIT_S_PER_MIN {
             break;
         }
-        let name = |program: Option<iolens_core::model::Comm>| match program {
-            Some(comm) => terminal(&comm.to_text()).into_owned(),
-            None => "(not known)".to_owned(),
-        };
         let cause = match wait.cause {
-            WaitCause::Behind(program) => name(program),
+            WaitCause::Behind(program) => program_name(program),
             WaitCause::Own => "its own I/Os".to_owned(),
             WaitCause::Held => "room above the driver".to_owned(),
             WaitCause::Device => "the device itself".to_owned(),
         };
         rows.push(vec![
-            name(wait.victim),
+            program_name(wait.victim),
             terminal(&wait.device).into_owned(),
             wait.class.name().to_owned(),
             cause,
@@ -466,6 +463,13 @@ fn waits_table(waits: &[WaitChange], layout: Layout) -> String {
         return String::new();
     }
     layout.table(&columns.map(str::to_owned), &rows, |i| i < 4) + "\n"
+}
+
+fn program_name(program: Option<Comm>) -> String {
+    match program {
+        Some(comm) => terminal(&comm.to_text()).into_owned(),
+        None => "(not known)".to_owned(),
+    }
 }
 
 fn measures_table(devices: &[DeviceChanges], layout: Layout) -> String {

@@ -32,20 +32,22 @@ pub fn terminal(text: &str) -> Cow<'_, str> {
 /// A whole message, or a name that must look as the reference prints it: as [`terminal`], but line ends, tabs and single
 /// backslashes stay.
 pub fn message(text: &str) -> Cow<'_, str> {
-    let bad = |c: char| is_treacherous(c) && !matches!(c, '\n' | '\t');
-    if !text.chars().any(bad) {
+    if !text.chars().any(is_treacherous_in_message) {
         return Cow::Borrowed(text);
     }
-    let mut buffer = [0; 4];
-    text.chars()
-        .map(|c| {
-            if bad(c) {
-                terminal(c.encode_utf8(&mut buffer)).into_owned()
-            } else {
-                c.into()
-            }
-        })
-        .collect()
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if is_treacherous_in_message(c) {
+            out.push_str(&terminal(c.encode_utf8(&mut [0; 4])));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn is_treacherous_in_message(c: char) -> bool {
+    is_treacherous(c) && !matches!(c, '\n' | '\t')
 }
 
 /// [`message`] for bytes that need not be UTF-8: those without control characters stay as they are.
@@ -74,16 +76,15 @@ pub fn bytes(text: &[u8]) -> Cow<'_, [u8]> {
 /// A JSON text: what a terminal could be misled by becomes `\uXXXX`, which says the same to every reader of JSON. Such
 /// characters stand in strings only, and those below U+0020 are escaped there already.
 pub fn json(text: &str) -> Cow<'_, str> {
-    let bad = |c: char| c >= '\x7f' && is_treacherous(c);
-    if !text.chars().any(bad) {
+    if !text.chars().any(is_treacherous_in_json) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if bad(c) {
-            c.encode_utf16(&mut [0; 2])
-                .iter()
-                .for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        if is_treacherous_in_json(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
         } else {
             out.push(c);
         }
@@ -91,10 +92,14 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// JSON itself escapes what is below U+0020.
+fn is_treacherous_in_json(c: char) -> bool {
+    c >= '\x7f' && is_treacherous(c)
+}
+
 /// For a shell: a word that stands for exactly this text, in `$'...'` where it holds control characters.
 pub fn shell(text: &str) -> Cow<'_, str> {
-    let plain = |c: char| c.is_alphanumeric() || "-_./+,=:@%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
+    if !text.is_empty() && text.chars().all(is_plain_in_shell) {
         return Cow::Borrowed(text);
     }
     if !text.chars().any(is_treacherous) {
@@ -113,6 +118,11 @@ pub fn shell(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out + "'")
+}
+
+/// Whether a shell takes `c` as it is, without quotes.
+fn is_plain_in_shell(c: char) -> bool {
+    c.is_alphanumeric() || "-_./+,=:@%".contains(c)
 }
 
 /// For the value of a label: what a reader's eye could be misled by becomes text, as [`terminal`] writes it.

@@ -4,7 +4,7 @@
 //! docs/fields.md take what a key means. Names are fixed once released, because scripts rely on them.
 
 use iolens_core::analysis::timeline::{Extended, Row};
-use iolens_core::analysis::waits::{OwnedTime, TimeOwner};
+use iolens_core::analysis::waits::TimeOwner;
 use iolens_core::model::{Class, ClassRates};
 
 /// A value as it leaves a row.
@@ -175,8 +175,8 @@ const fn owned(name: &'static str, title: &'static str, get: fn(&Row) -> Value) 
 }
 
 fn owned_s(row: &Row, cause: TimeOwner) -> Value {
-    let seconds = |time: &OwnedTime| time.ns(cause) as f64 / 1e9;
-    row.waits.as_ref().map(seconds).into()
+    let waits = row.waits.as_ref();
+    waits.map(|time| time.ns(cause) as f64 / 1e9).into()
 }
 
 fn all(row: &Row, get: fn(&ClassRates) -> Option<f64>) -> Value {

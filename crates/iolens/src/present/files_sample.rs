@@ -6,12 +6,6 @@ use iolens_core::model::{DataIo, How, Request, SyncKind};
 
 /// One that read a file in two I/Os of 8 KiB and 40 us each, both from the device.
 fn two_reads(start_ns: i64, path: &str) -> Request {
-    let io = |after_ns| DataIo {
-        after_ns,
-        duration_ns: 40_000,
-        bytes: 8192,
-        how: How::DEVICE,
-    };
     Request {
         open_ns: Some(10_000),
         close_ns: Some(1_000),
@@ -20,10 +14,19 @@ fn two_reads(start_ns: i64, path: &str) -> Request {
         ios_in: 2,
         bytes_in: 16_384,
         device_ios: 2,
-        first: vec![io(10_000), io(60_000)],
+        first: vec![read(10_000), read(60_000)],
         tgid: Some(7),
         path: Some(path.into()),
         ..Request::new(start_ns, start_ns + 110_000)
+    }
+}
+
+fn read(after_ns: i64) -> DataIo {
+    DataIo {
+        after_ns,
+        duration_ns: 40_000,
+        bytes: 8192,
+        how: How::DEVICE,
     }
 }
 

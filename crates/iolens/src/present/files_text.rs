@@ -132,65 +132,69 @@ fn us(v: Option<f64>) -> String {
     number(v, 1)
 }
 
+/// A row of the table of a class: its name, and its cell in each table of numbers.
+type ClassRow = (&'static str, fn(&ClassTable) -> TextCell);
+
+const CLASS_ROWS: [ClassRow; 14] = [
+    ("requests per second", |t| (Some(t.per_s), None)),
+    ("response time (open to last I/O)", |t| {
+        (t.total_p50_us, t.total_p95_us)
+    }),
+    ("first delay (open to first I/O)", |t| {
+        (t.first_p50_us, None)
+    }),
+    ("  open", |t| cost_cell(t.direct.open_call)),
+    ("  first I/O", |t| cost_cell(t.direct.first_io)),
+    ("  second I/O", |t| cost_cell(t.direct.second_io)),
+    ("  later I/Os, mean of each", |t| {
+        cost_cell(t.direct.later_ios)
+    }),
+    ("  think time between calls", |t| cost_cell(t.direct.gaps)),
+    ("  close", |t| cost_cell(t.direct.close_call)),
+    ("  device time", |t| cost_cell(t.direct.block_io)),
+    ("cache hits, % of reads", |t| {
+        (t.direct.cache_hit_percent, None)
+    }),
+    ("atomic (one I/O), %", |t| {
+        (t.atomic.map(|a| a.atomic_percent), None)
+    }),
+    ("from response times: I/O", |t| {
+        (t.classical.map(|c| c.io_us), None)
+    }),
+    ("from response times: overhead", |t| {
+        (t.classical.map(|c| c.overhead_us), None)
+    }),
+];
+
+fn cost_cell(part: Option<CostPart>) -> TextCell {
+    (part.map(|p| p.p50_us), part.map(|p| p.p95_us))
+}
+
 fn class(out: &mut String, c: &ClassReport, layout: Layout) {
-    let tables: Vec<_> = std::iter::once(("all", &c.all))
-        .chain(c.peak.as_ref().map(|p| ("peak", p)))
-        .collect();
+    // The busiest stretch, where there is one, stands beside the whole time.
+    let mut tables = vec![("all", &c.all)];
+    if let Some(peak) = &c.peak {
+        tables.push(("peak", peak));
+    }
     let mut columns = vec!["microseconds".to_owned()];
-    columns.extend(
-        tables
-            .iter()
-            .flat_map(|(name, _)| [(*name).to_owned(), "p95".to_owned()]),
-    );
+    for (name, _) in &tables {
+        columns.push((*name).to_owned());
+        columns.push("p95".to_owned());
+    }
     let mut rows = Vec::new();
-    let mut row = |name: &str, values: Vec<TextCell>| {
-        if values.iter().any(|v| v.0.is_some()) {
-            let cells = values.iter().flat_map(|(a, b)| [us(*a), us(*b)]);
-            rows.push(
-                std::iter::once(name.to_owned())
-                    .chain(cells)
-                    .collect::<Vec<_>>(),
-            );
+    for (name, cell) in CLASS_ROWS {
+        let cells: Vec<TextCell> = tables.iter().map(|(_, t)| cell(t)).collect();
+        // What was not measured in any of the tables has no row.
+        if cells.iter().all(|(p50, _)| p50.is_none()) {
+            continue;
         }
-    };
-    let of =
-        |f: &dyn Fn(&ClassTable) -> TextCell| tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>();
-    let part = |p: Option<CostPart>| (p.map(|p| p.p50_us), p.map(|p| p.p95_us));
-    row("requests per second", of(&|t| (Some(t.per_s), None)));
-    row(
-        "response time (open to last I/O)",
-        of(&|t| (t.total_p50_us, t.total_p95_us)),
-    );
-    row(
-        "first delay (open to first I/O)",
-        of(&|t| (t.first_p50_us, None)),
-    );
-    row("  open", of(&|t| part(t.direct.open_call)));
-    row("  first I/O", of(&|t| part(t.direct.first_io)));
-    row("  second I/O", of(&|t| part(t.direct.second_io)));
-    row(
-        "  later I/Os, mean of each",
-        of(&|t| part(t.direct.later_ios)),
-    );
-    row("  think time between calls", of(&|t| part(t.direct.gaps)));
-    row("  close", of(&|t| part(t.direct.close_call)));
-    row("  device time", of(&|t| part(t.direct.block_io)));
-    row(
-        "cache hits, % of reads",
-        of(&|t| (t.direct.cache_hit_percent, None)),
-    );
-    row(
-        "atomic (one I/O), %",
-        of(&|t| (t.atomic.map(|a| a.atomic_percent), None)),
-    );
-    row(
-        "from response times: I/O",
-        of(&|t| (t.classical.map(|c| c.io_us), None)),
-    );
-    row(
-        "from response times: overhead",
-        of(&|t| (t.classical.map(|c| c.overhead_us), None)),
-    );
+        let mut row = vec![name.to_owned()];
+        for (p50, p95) in cells {
+            row.push(us(p50));
+            row.push(us(p95));
+        }
+        rows.push(row);
+    }
     let _ = writeln!(
         out,
         "\n{}",
@@ -258,20 +262,6 @@ fn by_load(slope: Option<((f64, f64), f64)>) -> String {
 }
 
 fn groups(out: &mut String, title: &str, groups: &[Group], most: usize, layout: Layout) {
-    let row = |g: &Group| {
-        let gap = &g.gap;
-        vec![
-            terminal(&g.name).into_owned(),
-            gap.requests.to_string(),
-            gap.data_ios.to_string(),
-            size(gap.bytes_in as f64),
-            size(gap.bytes_out as f64),
-            number(Some(gap.call_s), 3),
-            number(Some(gap.block_io_s), 3),
-            number(gap.cache_hit_percent, 1),
-            us(g.total_p50_us),
-        ]
-    };
     let columns = [
         "",
         "requests",
@@ -283,11 +273,26 @@ fn groups(out: &mut String, title: &str, groups: &[Group], most: usize, layout: 
         "hit %",
         "median us",
     ];
-    let rows: Vec<Vec<String>> = groups.iter().take(most).map(row).collect();
+    let rows: Vec<Vec<String>> = groups.iter().take(most).map(group_row).collect();
     table(out, title, columns, 1, &rows, layout);
     if groups.len() > most {
         let _ = writeln!(out, "{} more; all with --json", groups.len() - most);
     }
+}
+
+fn group_row(g: &Group) -> Vec<String> {
+    let gap = &g.gap;
+    vec![
+        terminal(&g.name).into_owned(),
+        gap.requests.to_string(),
+        gap.data_ios.to_string(),
+        size(gap.bytes_in as f64),
+        size(gap.bytes_out as f64),
+        number(Some(gap.call_s), 3),
+        number(Some(gap.block_io_s), 3),
+        number(gap.cache_hit_percent, 1),
+        us(g.total_p50_us),
+    ]
 }
 
 /// What a single call took, by file: what databases are judged by.
@@ -381,10 +386,11 @@ fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], times: &Times
     if slowest.is_empty() {
         return;
     }
-    let row = |s: &SlowRequest| {
+    let mut rows = Vec::new();
+    for s in slowest {
         let who = s.process.as_deref().unwrap_or("?");
         let name = s.file.as_deref().unwrap_or("?");
-        vec![
+        rows.push(vec![
             format!("{} {} {}", s.class, terminal(who), terminal(name)),
             times.instant(nanoseconds(s.start_s)),
             us(Some(s.call_us)),
@@ -392,9 +398,8 @@ fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], times: &Times
             s.data_ios.to_string(),
             size(s.bytes as f64),
             waterfall(s),
-        ]
-    };
-    let rows: Vec<Vec<String>> = slowest.iter().map(row).collect();
+        ]);
+    }
     let title = format!("{title} (o open, R/W I/O from a device, r from memory, . gap)");
     table(
         out,
@@ -411,21 +416,29 @@ fn waterfall(s: &SlowRequest) -> String {
     if s.class == "sync" || s.total_us <= 0.0 {
         return String::new();
     }
-    let mut cells = vec!['.'; WATERFALL];
-    let mut fill = |from: f64, length: f64, mark: char| {
-        let at = |t: f64| ((t / s.total_us * WATERFALL as f64) as usize).min(WATERFALL - 1);
-        cells[at(from.max(0.0))..=at((from + length).max(0.0))].fill(mark);
-    };
-    fill(0.0, s.open_us.unwrap_or(0.0), 'o');
+    // Each part with its begin and its length in microseconds. Where two share a cell, the later one of the list shows.
+    let mut parts = vec![(0.0, s.open_us.unwrap_or(0.0), 'o')];
     for io in s.first_ios.iter().chain(&s.slowest_io) {
         let mark = match io.cache_hit {
             Some(true) => 'r',
             Some(false) => 'R',
             None => 'W',
         };
-        fill(io.after_us, io.us, mark);
+        parts.push((io.after_us, io.us, mark));
+    }
+    let mut cells = vec!['.'; WATERFALL];
+    for (from_us, length_us, mark) in parts {
+        let first = waterfall_cell(from_us, s.total_us);
+        let last = waterfall_cell(from_us + length_us, s.total_us);
+        cells[first..=last].fill(mark);
     }
     cells.into_iter().collect()
+}
+
+/// The cell of the moment `at_us` in a request that took `total_us`.
+fn waterfall_cell(at_us: f64, total_us: f64) -> usize {
+    let cell = (at_us.max(0.0) / total_us * WATERFALL as f64) as usize;
+    cell.min(WATERFALL - 1)
 }
 
 #[cfg(test)]

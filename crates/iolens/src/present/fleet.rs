@@ -1,5 +1,7 @@
 //! Hosts and devices of a fleet, ranked by the harm that they do: one document, for the API and for the page.
 
+use std::cmp::Ordering;
+
 use iolens_core::model::{KindName, Severity};
 use serde::Serialize;
 
@@ -158,20 +160,26 @@ pub struct UnreadHost {
 impl FleetDocument {
     /// Slow disks and their hosts first, then the most time lost; where none was lost, the slowest.
     pub fn ranked(mut self) -> FleetDocument {
-        let key = |lost: Option<f64>, p99: Option<f64>| (lost.unwrap_or(0.0), p99.unwrap_or(0.0));
-        let order = |a: (f64, f64), b: (f64, f64)| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1));
         self.hosts.sort_by(|a, b| {
-            let by_time = order(key(a.lost_s, a.p99_us), key(b.lost_s, b.p99_us));
+            let by_time = most_first([a.lost_s, a.p99_us], [b.lost_s, b.p99_us]);
             let by_slow = (b.slow_disks > 0).cmp(&(a.slow_disks > 0));
             by_slow.then(by_time).then(a.host.cmp(&b.host))
         });
         self.devices.sort_by(|a, b| {
-            let by_time = order(key(a.lost_s, a.p99_us), key(b.lost_s, b.p99_us));
+            let by_time = most_first([a.lost_s, a.p99_us], [b.lost_s, b.p99_us]);
             let by_slow = b.slow.cmp(&a.slow);
             by_slow.then(by_time).then(a.host.cmp(&b.host))
         });
         self
     }
+}
+
+/// The order by time lost, then by the 99th percentile, the most first; what is not known comes last, as zero does.
+fn most_first(a: [Option<f64>; 2], b: [Option<f64>; 2]) -> Ordering {
+    let [a_lost_s, a_p99_us] = a.map(Option::unwrap_or_default);
+    let [b_lost_s, b_p99_us] = b.map(Option::unwrap_or_default);
+    let by_lost = b_lost_s.total_cmp(&a_lost_s);
+    by_lost.then(b_p99_us.total_cmp(&a_p99_us))
 }
 
 /// What the page allows itself; `None` if this program was built without it.

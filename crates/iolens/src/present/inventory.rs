@@ -238,15 +238,13 @@ pub fn text(info: &RecordingInfo, times: &Times, layout: Layout) -> String {
     let path = escape::terminal(&info.path.display().to_string()).into_owned();
     let mut out = layout.paint(Role::Heading, &path);
     out.push('\n');
-    let mut fact = |label: &str, text: &str| {
-        let _ = writeln!(out, "  {label:<LABEL$}{}", escape::terminal(text));
-    };
     let state = if info.is_open() {
         "its end is not written: it grows, or its recorder was killed"
     } else {
         "finished"
     };
     fact(
+        &mut out,
         "time",
         &format!(
             "{} to {} ({:.3} s), {state}",
@@ -255,35 +253,46 @@ pub fn text(info: &RecordingInfo, times: &Times, layout: Layout) -> String {
             seconds(info.end_ns)
         ),
     );
-    fact("host", &host_of(meta));
-    fact("source", &source_of(meta));
-    fact("I/Os", &ios_of(info));
+    fact(&mut out, "host", &host_of(meta));
+    fact(&mut out, "source", &source_of(meta));
+    fact(&mut out, "I/Os", &ios_of(info));
     for (reason, sum) in &info.losses {
-        fact("missing", &missing(*reason, sum, times));
+        fact(&mut out, "missing", &missing(*reason, sum, times));
     }
     let files = count_of(info.table_files(), "file");
     fact(
+        &mut out,
         "size",
         &format!("{} in {files}", size(info.disk_bytes as f64)),
     );
+    // The rest has a line only where the recording knows of it.
     if let Some(percent) = cpu_percent(meta) {
         let memory = meta.cost.max_rss_bytes.map_or(String::new(), |bytes| {
             format!(", {} of memory", size(bytes as f64))
         });
-        fact("recorder", &format!("{percent:.2} % of one CPU{memory}"));
+        fact(
+            &mut out,
+            "recorder",
+            &format!("{percent:.2} % of one CPU{memory}"),
+        );
     }
     if !meta.options.is_empty() {
-        fact("options", &meta.options.join(" "));
+        fact(&mut out, "options", &meta.options.join(" "));
     }
     for limit in &meta.limits {
-        fact("limit", limit);
+        fact(&mut out, "limit", limit);
     }
     for damage in &info.damage {
-        fact("damage", damage);
+        fact(&mut out, "damage", damage);
     }
     out.push_str(&tables(info, layout));
     out.push_str(&devices(&meta.devices, layout));
     out
+}
+
+/// A line: what it is about, and what is known of it.
+fn fact(out: &mut String, label: &str, text: &str) {
+    let _ = writeln!(out, "  {label:<LABEL$}{}", escape::terminal(text));
 }
 
 fn host_of(meta: &RecordingMeta) -> String {

@@ -103,25 +103,26 @@ impl Layout {
         rows: &[Vec<String>],
         left: impl Fn(usize) -> bool,
     ) -> String {
-        let cells = |i: usize| {
-            rows.iter()
-                .filter(|r| r.len() > 1)
-                .chain([&columns.to_vec()])
-                .filter_map(|r| r.get(i).cloned())
-                .collect::<Vec<_>>()
-        };
-        let mut widths: Vec<usize> = (0..columns.len())
-            .map(|i| cells(i).iter().map(|c| visible(c)).max().unwrap_or(0))
-            .collect();
-        let total = |widths: &[usize]| widths.iter().map(|w| w + GAP).sum::<usize>();
-        if total(&widths) > self.width {
-            let most = (self.width / 3).max(MIN_LABEL);
-            widths
-                .iter_mut()
-                .enumerate()
-                .filter(|(i, _)| left(*i))
-                .for_each(|(_, w)| *w = (*w).min(most));
+        let mut widths: Vec<usize> = columns.iter().map(|title| visible(title)).collect();
+        for row in rows {
+            // A heading across all columns widens none of them.
+            if row.len() > 1 {
+                for (width, cell) in widths.iter_mut().zip(row) {
+                    *width = (*width).max(visible(cell));
+                }
+            }
         }
+        // Words can be cut where there is no room for them, numbers cannot.
+        let total: usize = widths.iter().map(|width| width + GAP).sum();
+        if total > self.width {
+            let most = (self.width / 3).max(MIN_LABEL);
+            for (i, width) in widths.iter_mut().enumerate() {
+                if left(i) {
+                    *width = (*width).min(most);
+                }
+            }
+        }
+        // A block takes as many columns as fit beside the first one, and at least one, so that each pass comes further.
         let mut out = String::new();
         let mut next = 1;
         while next < columns.len() || out.is_empty() {
@@ -165,12 +166,9 @@ impl Layout {
             }
             kept.retain(|i| i != column);
         }
-        let kept_cells = |row: &[String]| -> Vec<String> {
-            let cells = kept.iter().filter_map(|i| row.get(*i));
-            cells.cloned().collect()
-        };
-        let kept_rows: Vec<Vec<String>> = rows.iter().map(|row| kept_cells(row)).collect();
-        self.table(&kept_cells(columns), &kept_rows, |i| left(kept[i]))
+        let kept_columns = cells_of(columns, &kept);
+        let kept_rows: Vec<Vec<String>> = rows.iter().map(|row| cells_of(row, &kept)).collect();
+        self.table(&kept_columns, &kept_rows, |i| left(kept[i]))
     }
 
     fn table_row(
@@ -203,6 +201,12 @@ impl Layout {
         line.truncate(line.trim_end().len());
         line + "\n"
     }
+}
+
+/// The cells of `row` in these columns.
+fn cells_of(row: &[String], columns: &[usize]) -> Vec<String> {
+    let cells = columns.iter().filter_map(|i| row.get(*i));
+    cells.cloned().collect()
 }
 
 /// The width of a column's widest cell, with the gap before it.

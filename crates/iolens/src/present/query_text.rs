@@ -74,15 +74,14 @@ pub fn failure(e: &anyhow::Error, spelling: Spelling) -> String {
 
 /// Why a question has no answer. Texts of others in it are not yet harmless.
 pub fn error(e: &QueryError, spelling: Spelling) -> String {
-    let name = |name| spelling.name(name);
     match e {
         QueryError::Store(e) => e.to_string(),
         QueryError::TooSlow(e) => e.to_string(),
         QueryError::Plan(PlanError::TooManyRows) => format!(
             "more than {MAX_ROWS} rows: choose a longer step or a shorter stretch ({}, {}, {})",
-            name("step"),
-            name("from"),
-            name("to")
+            spelling.name("step"),
+            spelling.name("from"),
+            spelling.name("to")
         ),
         QueryError::Plan(e) => e.to_string(),
         QueryError::Io(e) => e.to_string(),
@@ -142,16 +141,16 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
         ),
         QueryError::EndsBefore(stretch) => format!(
             "{} ({}) is not after {} ({})",
-            name("to"),
+            spelling.name("to"),
             rfc3339(stretch.to_unix_ns),
-            name("from"),
+            spelling.name("from"),
             rfc3339(stretch.from_unix_ns)
         ),
         QueryError::EndsBeforeSinceStart { from_ns, to_ns } => format!(
             "{} ({:.3} s) is not after {} ({:.3} s)",
-            name("to"),
+            spelling.name("to"),
             seconds(*to_ns),
-            name("from"),
+            spelling.name("from"),
             seconds(*from_ns)
         ),
         QueryError::Empty(place) => format!(
@@ -175,15 +174,15 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
         }
         QueryError::NoSuchTimeOfDay { time, recorded } => format!(
             "{} {time}: nothing was recorded at this time of day; there is {} to {}",
-            name("at"),
+            spelling.name("at"),
             rfc3339(recorded.from_unix_ns),
             rfc3339(recorded.to_unix_ns)
         ),
         QueryError::NoSuchTime => "the time is out of range".to_owned(),
         QueryError::TooManyDays(days) => format!(
             "{days} days are too many at once: are the recording's times right? Choose a part with {} and {}",
-            name("from"),
-            name("to")
+            spelling.name("from"),
+            spelling.name("to")
         ),
         QueryError::Removed { before_ns } => format!(
             "{} removed what came before {:.3} s: choose a later part",
@@ -199,15 +198,15 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
         QueryError::OnlyDevices { wanted, because } => only_devices(*wanted, *because, spelling),
         QueryError::SumsWithoutActors => format!(
             "{}: {REMOVED}; the sums that are left do not say who caused them",
-            name("by")
+            spelling.name("by")
         ),
         QueryError::SumsOfStep(step_s) => format!(
             "{REMOVED}; sums of {step_s} s are left: give a {} of {step_s}s or a multiple",
-            name("step")
+            spelling.name("step")
         ),
         QueryError::SumsWithoutQueueTime => format!(
             "{}: {REMOVED}; the sums that are left know total and device time",
-            name("part")
+            spelling.name("part")
         ),
         QueryError::SumsOnly => {
             format!("{REMOVED}; series and heatmap show the sums that are left")
@@ -219,9 +218,9 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
         } => format!(
             "{intervals} intervals of {} s, of which at most {filled} have data: choose a longer step or a shorter stretch ({}, {}, {})",
             seconds(*step_ns),
-            name("step"),
-            name("from"),
-            name("to")
+            spelling.name("step"),
+            spelling.name("from"),
+            spelling.name("to")
         ),
         QueryError::TooManyRows(most) => {
             format!("more than {most} rows: choose a longer step or a shorter stretch")
@@ -267,7 +266,6 @@ fn seconds(ns: i64) -> f64 {
 
 /// A remark beside an answer, harmless for a terminal.
 pub fn note(note: &Note, spelling: Spelling) -> String {
-    let name = |name| spelling.name(name);
     match note {
         Note::Damaged(what) | Note::Unread(what) => escape::terminal(what).into_owned(),
         Note::LeftOut(e) => {
@@ -277,8 +275,8 @@ pub fn note(note: &Note, spelling: Spelling) -> String {
         Note::NewestOf { recordings, path } => format!(
             "the newest of {recordings} recordings, {}; choose with {} or {}",
             escape::terminal(&path.display().to_string()),
-            name("at"),
-            name("from")
+            spelling.name("at"),
+            spelling.name("from")
         ),
         Note::OfCopy {
             from_unix_ns,
@@ -311,7 +309,7 @@ pub fn note(note: &Note, spelling: Spelling) -> String {
         Note::Layers(layers) => format!(
             "sums count an I/O once, on the bottom layer; left out: {}; {} device shows all layers",
             escape::terminal(&some_of(layers)),
-            name("by")
+            spelling.name("by")
         ),
         Note::RowsOfSums(step_s) => format!("{REMOVED}; the rows are sums of {step_s} s"),
         Note::ActorsOfSums(step_s) => format!(

@@ -101,10 +101,13 @@ fn overhead(cost: &RecorderCost, seconds: f64) -> String {
     let Some(cpu_s) = cost.cpu_s.filter(|_| seconds > 0.0) else {
         return String::new();
     };
-    let of_core = |s: f64| format!("{s:.2} s CPU ({:.2}% of one core)", 100.0 * s / seconds);
-    let mut out = format!("recorder overhead: {} in user space", of_core(cpu_s));
+    let recorder = of_core(cpu_s, seconds);
+    let mut out = format!("recorder overhead: {recorder} in user space");
     match cost.probe_cpu_s {
-        Some(s) => drop(write!(out, ", {} in BPF probes", of_core(s))),
+        Some(s) => {
+            let probes = of_core(s, seconds);
+            let _ = write!(out, ", {probes} in BPF probes");
+        }
         None => out.push_str(", BPF probes not measured"),
     }
     if let Some(s) = cost.startup_cpu_s {
@@ -114,6 +117,12 @@ fn overhead(cost: &RecorderCost, seconds: f64) -> String {
         let _ = write!(out, "; peak RSS {}", size(rss as f64));
     }
     out + "\n"
+}
+
+/// CPU time, and which part of a core it was for `seconds`.
+fn of_core(cpu_s: f64, seconds: f64) -> String {
+    let percent = 100.0 * cpu_s / seconds;
+    format!("{cpu_s:.2} s CPU ({percent:.2}% of one core)")
 }
 
 /// The line about file-level requests.

@@ -4,7 +4,7 @@ use iolens_core::analysis::Concurrency;
 use iolens_core::analysis::Report;
 use iolens_core::analysis::bursts::LimitSource;
 use iolens_core::analysis::bursts::envelope::Unevenness;
-use iolens_core::analysis::bursts::links::{LinkDetail, LinkStream};
+use iolens_core::analysis::bursts::links::LinkDetail;
 use iolens_core::analysis::bursts::scan::Measure;
 use iolens_core::analysis::capacity::models::Fit;
 use iolens_core::analysis::capacity::{Capacity, State};
@@ -13,12 +13,12 @@ use iolens_core::analysis::counters::pressure::CpuShortage;
 use iolens_core::analysis::device::detail::{BurstDetail, DeviceDetail, StreamDetail};
 use iolens_core::analysis::device::slots::{SLOT_NS, SlotGroup, SlotQuantiles, SlotSummary};
 use iolens_core::analysis::device::stages::StagesSummary;
-use iolens_core::analysis::latency::stalls::{Stall, Stalls};
+use iolens_core::analysis::latency::stalls::Stalls;
 use iolens_core::analysis::periodicity::{self, Clock, Periodicity};
-use iolens_core::model::{Class, DevId, RecordingMeta};
+use iolens_core::model::{Class, RecordingMeta};
 use serde::Serialize;
 
-use super::report_json::{device_name, link_name};
+use super::report_json::{device_names, link_name};
 
 fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
@@ -190,6 +190,18 @@ struct UnevennessBlock {
     duty_percent: f64,
 }
 
+impl From<&Unevenness> for UnevennessBlock {
+    fn from(u: &Unevenness) -> UnevennessBlock {
+        UnevennessBlock {
+            slot_s: seconds(u.dt_ns),
+            slot_count: u.slots,
+            dispersion_index: u.idc,
+            peak_to_mean: u.peak_to_mean,
+            duty_percent: u.duty_percent,
+        }
+    }
+}
+
 /// A burst of demand.
 #[derive(Serialize, Clone)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -312,12 +324,11 @@ pub struct SlotsBlock {
 
 impl From<&SlotSummary> for SlotsBlock {
     fn from(s: &SlotSummary) -> SlotsBlock {
-        let groups = |groups: &[SlotGroup]| groups.iter().map(SlotGroupBlock::from).collect();
         SlotsBlock {
             width_s: seconds(SLOT_NS),
-            all: groups(&s.all),
-            read: groups(&s.read),
-            write: groups(&s.write),
+            all: s.all.iter().map(SlotGroupBlock::from).collect(),
+            read: s.read.iter().map(SlotGroupBlock::from).collect(),
+            write: s.write.iter().map(SlotGroupBlock::from).collect(),
         }
     }
 }
@@ -428,19 +439,22 @@ impl StreamBursts {
 
 /// The verdicts about `d`.
 pub fn summary(d: &DeviceDetail) -> Summary {
-    let stream = |s: &StreamDetail| StreamVerdicts {
-        class: s.class,
-        bytes: s.bytes,
-        bursts_found: s.bursts_found,
-        periodicity: PeriodicitySummary {
-            verdict: s.periodicity.verdict,
-        },
-    };
+    let mut streams = Vec::new();
+    for s in &d.streams {
+        streams.push(StreamVerdicts {
+            class: s.class,
+            bytes: s.bytes,
+            bursts_found: s.bursts_found,
+            periodicity: PeriodicitySummary {
+                verdict: s.periodicity.verdict,
+            },
+        });
+    }
     Summary {
         capacity: CapacityVerdict {
             state: d.capacity.state,
         },
-        streams: d.streams.iter().map(stream).collect(),
+        streams,
     }
 }
 
@@ -459,15 +473,18 @@ struct GapOfHost {
 }
 
 fn gaps_of_host(stalls: &Stalls) -> Vec<GapOfHost> {
-    let explained = |s: &Stall| {
-        Some(GapOfHost {
-            start_s: seconds(s.from_ns),
-            end_s: seconds(s.to_ns),
-            cpu_shortage: s.cpu_shortage?,
-            in_flight: s.in_flight,
-        })
-    };
-    stalls.stalls.iter().filter_map(explained).collect()
+    let mut gaps = Vec::new();
+    for s in &stalls.stalls {
+        if let Some(cpu_shortage) = s.cpu_shortage {
+            gaps.push(GapOfHost {
+                start_s: seconds(s.from_ns),
+                end_s: seconds(s.to_ns),
+                cpu_shortage,
+                in_flight: s.in_flight,
+            });
+        }
+    }
+    gaps
 }
 
 /// Everything about `d` (A2, A3, A6, A12 to A15, A18, A24), with at most `bursts` of each stream: the largest.
@@ -501,11 +518,10 @@ pub fn devices<'a>(report: &'a Report, meta: &RecordingMeta) -> Option<DevicesBl
         .iter()
         .find(|d| set.members == [d.dev])
         .map(|d| &d.slots);
-    let names = |devices: &[DevId]| devices.iter().map(|dev| device_name(meta, *dev)).collect();
     (!set.members.is_empty()).then(|| DevicesBlock {
         name: "all",
-        device_names: names(&set.members),
-        left_out_names: names(&set.left_out),
+        device_names: device_names(&set.members, meta),
+        left_out_names: device_names(&set.left_out, meta),
         busy_percent: set.busy_percent,
         busy_read_percent: set.busy_read_percent,
         busy_write_percent: set.busy_write_percent,
@@ -523,24 +539,22 @@ pub fn link<B>(
     meta: &RecordingMeta,
     bursts: impl Fn(&[BurstDetail]) -> B,
 ) -> LinkBlock<B> {
-    let stream = |s: &LinkStream| LinkStreamBlock {
-        class: s.class,
-        bytes: s.bytes,
-        slot_s: seconds(s.slot_ns),
-        bursts_found: s.bursts_found,
-        bursts: bursts(&s.bursts),
-    };
+    let mut streams = Vec::new();
+    for s in &d.streams {
+        streams.push(LinkStreamBlock {
+            class: s.class,
+            bytes: s.bytes,
+            slot_s: seconds(s.slot_ns),
+            bursts_found: s.bursts_found,
+            bursts: bursts(&s.bursts),
+        });
+    }
     LinkBlock {
         name: link_name(&d.link.devices, meta),
-        device_names: d
-            .link
-            .devices
-            .iter()
-            .map(|dev| device_name(meta, *dev))
-            .collect(),
+        device_names: device_names(&d.link.devices, meta),
         limit_bytes_per_s: d.link.limit.bytes_per_s,
         limit_source: d.link.limit.source,
-        streams: d.streams.iter().map(stream).collect(),
+        streams,
     }
 }
 
@@ -599,18 +613,12 @@ impl<'a> From<&'a Capacity> for CapacityDetail<'a> {
 
 fn stream(s: &StreamDetail, bursts: usize) -> StreamBlock<'_> {
     let mut listed: Vec<&BurstDetail> = s.bursts.iter().collect();
+    // The largest are chosen, and listed in the order of time again.
     if listed.len() > bursts {
         listed.sort_by_key(|b| std::cmp::Reverse(b.burst.bytes));
         listed.truncate(bursts);
         listed.sort_by_key(|b| b.burst.from_ns);
     }
-    let unevenness = |u: &Unevenness| UnevennessBlock {
-        slot_s: seconds(u.dt_ns),
-        slot_count: u.slots,
-        dispersion_index: u.idc,
-        peak_to_mean: u.peak_to_mean,
-        duty_percent: u.duty_percent,
-    };
     StreamBlock {
         class: s.class,
         bytes: s.bytes,
@@ -625,7 +633,7 @@ fn stream(s: &StreamDetail, bursts: usize) -> StreamBlock<'_> {
                 most_bytes: *bytes,
             })
             .collect(),
-        unevenness: s.unevenness.iter().map(unevenness).collect(),
+        unevenness: s.unevenness.iter().map(UnevennessBlock::from).collect(),
         periodicity: (&s.periodicity).into(),
     }
 }

@@ -93,15 +93,6 @@ fn gaps_of_the_host(out: &mut String, stalls: &Stalls) {
 }
 
 fn stages(out: &mut String, s: &StagesSummary) {
-    let stage = |name: &str, stage: &Stage| {
-        let share = stage
-            .share_percent
-            .map(|p| format!(" ({p:.1} % of the time)"))
-            .unwrap_or_default();
-        stage
-            .mean_us
-            .map(|us| format!("{name} mean {us:.1} us{share}"))
-    };
     let parts = [
         stage("queue", &s.s2d),
         stage("device", &s.d2c).map(|text| format!("{text}, n {}", s.d2c.n)),
@@ -113,6 +104,7 @@ fn stages(out: &mut String, s: &StagesSummary) {
             .map(|p| format!("read/write switches {p:.1} % of requests")),
     ];
     let _ = writeln!(out, "  stages: {}", known(parts));
+    // Few sources see single bios; of requests alone nothing is known from before they were made.
     if let Some(b) = &s.bios {
         let named = [
             ("Q2G", &b.q2g),
@@ -126,6 +118,16 @@ fn stages(out: &mut String, s: &StagesSummary) {
         let whole = stage("Q2C", &b.q2c).unwrap_or_default();
         let _ = writeln!(out, "  bios: {}; {whole}, n {}", known(parts), b.q2c.n);
     }
+}
+
+/// What a stage takes on average, if it was seen, with its share of the time.
+fn stage(name: &str, stage: &Stage) -> Option<String> {
+    let mean_us = stage.mean_us?;
+    let share = match stage.share_percent {
+        Some(percent) => format!(" ({percent:.1} % of the time)"),
+        None => String::new(),
+    };
+    Some(format!("{name} mean {mean_us:.1} us{share}"))
 }
 
 /// What is known of `parts`.
@@ -177,17 +179,20 @@ pub fn slots(out: &mut String, s: &SlotSummary, times: &Times, layout: Layout) {
 }
 
 fn group(when: &str, class: &str, g: &SlotGroup) -> Vec<String> {
-    let pair = |q: SlotQuantiles| format!("{}/{}", short(q.p50), short(q.p75));
     let active = format!("{:.2} % of {}", g.touched_percent, g.slots);
     vec![
         when.to_owned(),
         class.to_owned(),
-        pair(g.touched),
-        pair(g.sampled),
-        pair(g.mean),
-        pair(g.max),
+        p50_and_p75(g.touched),
+        p50_and_p75(g.sampled),
+        p50_and_p75(g.mean),
+        p50_and_p75(g.max),
         active,
     ]
+}
+
+fn p50_and_p75(q: SlotQuantiles) -> String {
+    format!("{}/{}", short(q.p50), short(q.p75))
 }
 
 /// Whole numbers without a point.

@@ -355,14 +355,15 @@ pub(super) fn recording<'a>(
 
 fn layers<'a>(report: &Report, meta: &RecordingMeta, facts: &'a RecordingFacts) -> Layers<'a> {
     let (ios, bytes) = counted_above(report, meta, facts);
-    let ios_of = |dev| {
-        report
-            .devices
-            .devices
-            .iter()
-            .find(|d| d.dev == dev)
-            .map_or(0, DeviceSummary::ios)
-    };
+    let mut left_out = Vec::new();
+    for (dev, on) in &facts.layers {
+        let summary = report.devices.devices.iter().find(|d| d.dev == *dev);
+        left_out.push(LeftOut {
+            device: device_name(meta, *dev),
+            on,
+            ios: summary.map_or(0, DeviceSummary::ios),
+        });
+    }
     Layers {
         counted_on: "bottom",
         ios: report.devices.known_ios().map(|n| n.saturating_sub(ios)),
@@ -370,13 +371,7 @@ fn layers<'a>(report: &Report, meta: &RecordingMeta, facts: &'a RecordingFacts) 
             .devices
             .known_bytes()
             .map(|n| n.saturating_sub(bytes)),
-        left_out: (facts.layers.iter())
-            .map(|(dev, on)| LeftOut {
-                device: device_name(meta, *dev),
-                on,
-                ios: ios_of(*dev),
-            })
-            .collect(),
+        left_out,
     }
 }
 
@@ -478,11 +473,13 @@ pub(super) fn finding_place(f: &Finding, meta: &RecordingMeta) -> Option<String>
 
 /// The name of devices behind one link, as `--limit` takes it.
 pub(super) fn link_name(devices: &[DevId], meta: &RecordingMeta) -> String {
-    devices
-        .iter()
-        .map(|dev| device_name(meta, *dev))
-        .collect::<Vec<_>>()
-        .join("+")
+    device_names(devices, meta).join("+")
+}
+
+/// The names of devices in their order.
+pub(super) fn device_names(devices: &[DevId], meta: &RecordingMeta) -> Vec<String> {
+    let names = devices.iter().map(|dev| device_name(meta, *dev));
+    names.collect()
 }
 
 fn finding(f: &Finding, meta: &RecordingMeta) -> FindingBlock {

@@ -171,16 +171,7 @@ fn io_time_us(classes: &[ClassOf]) -> f64 {
 fn device_rows(d: &DeviceSummary, classes: &[ClassOf], meta: &RecordingMeta) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (name, c) in classes {
-        // Busy time and I/Os in flight are those of the device: they stand once.
-        let is_first = rows.is_empty();
-        let of_device = |value: Option<f64>| {
-            if is_first {
-                number(value, 2)
-            } else {
-                String::new()
-            }
-        };
-        rows.push(vec![
+        let mut row = vec![
             terminal(&device_name(meta, d.dev)).into_owned(),
             (*name).to_owned(),
             c.ios.map_or_else(|| "-".to_owned(), |ios| ios.to_string()),
@@ -189,9 +180,16 @@ fn device_rows(d: &DeviceSummary, classes: &[ClassOf], meta: &RecordingMeta) -> 
             number(c.p50_us, 1),
             number(c.p99_us, 1),
             number(c.max_us, 1),
-            of_device(d.busy_percent),
-            of_device(d.concurrency.mean),
-        ]);
+        ];
+        // Busy time and I/Os in flight are those of the device: they stand once.
+        if rows.is_empty() {
+            row.push(number(d.busy_percent, 2));
+            row.push(number(d.concurrency.mean, 2));
+        } else {
+            row.push(String::new());
+            row.push(String::new());
+        }
+        rows.push(row);
     }
     rows
 }

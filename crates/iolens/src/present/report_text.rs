@@ -6,7 +6,6 @@ use std::fmt::Write;
 
 use iolens_core::analysis::bursts::detail::BurstDetail;
 use iolens_core::analysis::bursts::links::LinkDetail;
-use iolens_core::analysis::stories::Story;
 use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, Report, Severity};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 
@@ -17,8 +16,8 @@ use super::findings as words;
 use super::layout::{self, Layout, Role, count_of, number, size};
 use super::report_detail_text;
 use super::report_json::{
-    RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, finding_place,
-    link_name, losses,
+    RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, device_names,
+    finding_place, link_name, losses,
 };
 use super::rows_shown::RowsShown;
 use super::story_text;
@@ -141,19 +140,16 @@ pub(super) fn head(
     let mut out = String::new();
     let window = report.devices.window;
     let started = times.full(window.from_ns);
-    let or_unknown = |v: &Option<String>| {
-        v.as_deref()
-            .map_or_else(|| "unknown".to_owned(), |s| terminal(s).into_owned())
-    };
     let _ = writeln!(
         out,
         "{}: {:.3} s from {started}, host {}, kernel {}, source {}",
         terminal(&facts.path),
         window.len_s(),
-        or_unknown(&meta.host),
-        or_unknown(&meta.kernel),
+        or_unknown(meta.host.as_deref()),
+        or_unknown(meta.kernel.as_deref()),
         terminal(&meta.source.to_string()),
     );
+    // An I/O on a layer above is counted once, on the disk under it.
     let (ios_above, bytes_above) = counted_above(report, meta, facts);
     let ios = report.devices.ios - ios_above;
     let bytes = report.devices.bytes - bytes_above;
@@ -190,6 +186,10 @@ pub(super) fn head(
     }
     out.push('\n');
     out
+}
+
+fn or_unknown(name: Option<&str>) -> String {
+    terminal(name.unwrap_or("unknown")).into_owned()
 }
 
 /// The stories alone, and at most `most` findings: of every kind at least the first, then the others in their order.
@@ -235,8 +235,11 @@ pub fn own_story(
     layout: Layout,
 ) -> String {
     let own = meta.recorder_tgid;
-    let is_own = |s: &&Story| own.is_some() && s.victim.tgid == own && s.class == Class::Read;
-    match report.stories.iter().find(is_own) {
+    let own_story = report
+        .stories
+        .iter()
+        .find(|s| own.is_some() && s.victim.tgid == own && s.class == Class::Read);
+    match own_story {
         Some(story) => story_text::only(report, story, meta, names, times, layout),
         None => {
             let facts = RecordingFacts::default();
@@ -380,22 +383,15 @@ fn link(out: &mut String, l: &LinkDetail, meta: &RecordingMeta, times: &Times) {
 /// All devices together (A4).
 fn set(out: &mut String, report: &Report, meta: &RecordingMeta, times: &Times, layout: Layout) {
     let set = &report.set;
-    let names = |devices: &[DevId]| {
-        devices
-            .iter()
-            .map(|dev| device_name(meta, *dev))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
     let above = match &*set.left_out {
         [] => String::new(),
-        layers => format!(" (without the layers above: {})", names(layers)),
+        layers => {
+            let names = device_names(layers, meta).join(", ");
+            format!(" (without the layers above: {names})")
+        }
     };
-    let title = format!(
-        "{} devices together: {}{above}",
-        set.members.len(),
-        names(&set.members)
-    );
+    let names = device_names(&set.members, meta).join(", ");
+    let title = format!("{} devices together: {names}{above}", set.members.len());
     let lines = format!(
         "{}\n  any busy {} (reads {}, writes {}, both {}), mean of devices {}, busiest {}\n  \
          in flight mean {}, p99 {}, max {}\n",
@@ -591,14 +587,17 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, times:
 
 /// What recording cost.
 pub(super) fn cost(meta: &RecordingMeta, facts: &RecordingFacts) -> String {
-    let bytes = |v: Option<u64>| v.map_or_else(|| "-".to_owned(), |bytes| size(bytes as f64));
     format!(
         "{} % of a core, {} of memory, {} on disk, {} bytes per I/O",
         number(cpu_percent(meta), 2),
-        bytes(meta.cost.max_rss_bytes),
-        bytes(facts.disk_bytes),
+        size_or_dash(meta.cost.max_rss_bytes),
+        size_or_dash(facts.disk_bytes),
         number(bytes_per_io(facts), 1),
     )
+}
+
+fn size_or_dash(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "-".to_owned(), |bytes| size(bytes as f64))
 }
 
 fn percent(v: Option<f64>) -> String {

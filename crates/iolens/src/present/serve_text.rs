@@ -106,15 +106,17 @@ pub fn log_in(link: Option<&str>, command: &str) -> String {
 
 /// What had to go: recordings that lost their single I/Os, their sums per second, or everything. Nothing, if none.
 pub fn freed(of_ios: usize, of_seconds: usize, whole: usize) -> String {
-    let of = |n: usize, what: &str| {
-        (n > 0).then(|| format!("{what} of {}", count_of(n as u64, "recording")))
-    };
-    let parts = [
-        of(of_ios, "the I/Os"),
-        of(of_seconds, "the sums per second"),
-        of(whole, "all"),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let mut parts = Vec::new();
+    for (n, what) in [
+        (of_ios, "the I/Os"),
+        (of_seconds, "the sums per second"),
+        (whole, "all"),
+    ] {
+        if n > 0 {
+            let recordings = count_of(n as u64, "recording");
+            parts.push(format!("{what} of {recordings}"));
+        }
+    }
     if parts.is_empty() {
         String::new()
     } else {

@@ -399,37 +399,41 @@ fn how_bad(story: &Story) -> String {
 
 /// What explains how much.
 fn shares(story: &Story) -> String {
-    let percent = |ns: i64| 100.0 * ns as f64 / story.excess_ns.max(1) as f64;
     if story.kind == StoryKind::NoSingleCause {
         let mut parts = Vec::new();
         for share in story.shares.iter().take(MAX_SHARES) {
-            parts.push(format!(
-                "{} {:.0} %",
-                cause(&share.cause, story),
-                percent(share.ns)
-            ));
+            let percent = percent_of_delay(share.ns, story);
+            parts.push(format!("{} {percent:.0} %", cause(&share.cause, story)));
         }
         return format!("; of the delay: {}", parts.join(", "));
     }
-    let mut out = format!(": {:.0} % of their delay", percent(story.harm.ns));
-    let is_named = |c: &Cause| match c {
-        Cause::Program(p) => story.culprits.contains(p),
+    let percent = percent_of_delay(story.harm.ns, story);
+    let mut out = format!(": {percent:.0} % of their delay");
+    // The largest cause that the sentence has not named yet is worth naming if it is no trifle.
+    let next = story.shares.iter().find(|s| !is_named(&s.cause, story));
+    if let Some(next) = next {
+        let percent = percent_of_delay(next.ns, story);
+        if percent >= 10.0 {
+            let _ = write!(out, ", {} {percent:.0} %", cause(&next.cause, story));
+        }
+    }
+    out
+}
+
+fn percent_of_delay(ns: i64, story: &Story) -> f64 {
+    100.0 * ns as f64 / story.excess_ns.max(1) as f64
+}
+
+/// Whether the story is about this cause, so that its sentence names it.
+fn is_named(cause: &Cause, story: &Story) -> bool {
+    match cause {
+        Cause::Program(program) => story.culprits.contains(program),
         Cause::OwnQueue => matches!(story.kind, StoryKind::OwnQueue | StoryKind::RateLimit),
         Cause::Held => story.kind == StoryKind::Held || story.own_limit.is_some(),
         Cause::Device => story.culprits.is_empty() && story.kind != StoryKind::Held,
         Cause::MemoryLimit => story.kind == StoryKind::CacheMisses,
         Cause::NotKnown => false,
-    };
-    let next = story.shares.iter().find(|s| !is_named(&s.cause));
-    if let Some(next) = next.filter(|s| percent(s.ns) >= 10.0) {
-        let _ = write!(
-            out,
-            ", {} {:.0} %",
-            cause(&next.cause, story),
-            percent(next.ns)
-        );
     }
-    out
 }
 
 fn cause(cause: &Cause, story: &Story) -> String {

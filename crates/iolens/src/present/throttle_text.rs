@@ -138,25 +138,32 @@ pub fn summary(s: &Summary) -> String {
 }
 
 fn share_line(name: &str, s: &Share, attributed: bool) -> String {
-    let mean = |(sum, n): (f64, u64)| percent((n > 0).then(|| sum / n as f64));
-    let mut out = format!("{name} ({} intervals): disks {} busy", s.n, mean(s.busy));
+    let busy = mean_percent(s.busy);
+    let mut out = format!("{name} ({} intervals): disks {busy} busy", s.n);
     if attributed {
-        let ms = |q| {
-            s.latency
-                .quantile(q)
-                .map_or("-".to_owned(), |ns| format!("{:.2} ms", ns as f64 / 1e6))
-        };
         let _ = write!(
             out,
             ", others {}, their I/Os: median {}, p99 {} (n = {})",
-            mean(s.foreground),
-            ms(0.5),
-            ms(0.99),
+            mean_percent(s.foreground),
+            milliseconds(s.latency.quantile(0.5)),
+            milliseconds(s.latency.quantile(0.99)),
             s.latency.n()
         );
     }
     out.push('\n');
     out
+}
+
+/// The mean of so many percentages, of which the sum is known.
+fn mean_percent((sum, n): (f64, u64)) -> String {
+    percent((n > 0).then(|| sum / n as f64))
+}
+
+fn milliseconds(ns: Option<i64>) -> String {
+    match ns {
+        Some(ns) => format!("{:.2} ms", ns as f64 / 1e6),
+        None => "-".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Utilisation by path: a tree for people, JSON for programs. What both show is first made plain ([`UtilInterval`]).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use iolens_core::analysis::counters::io_ticks::Regime;
@@ -76,25 +77,15 @@ pub struct UtilInterval {
 impl UtilInterval {
     /// Disks under more than one path, with the paths.
     fn shared(&self) -> Vec<(&str, Vec<&str>)> {
-        let mut names: Vec<&str> = self
-            .paths
-            .iter()
-            .flat_map(|p| p.disks.iter().map(|d| d.name.as_str()))
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        let users = |name: &str| -> Vec<&str> {
-            self.paths
-                .iter()
-                .filter(|p| p.disks.iter().any(|d| d.name == name))
-                .map(|p| p.path.as_str())
-                .collect()
-        };
-        names
-            .into_iter()
-            .map(|n| (n, users(n)))
-            .filter(|(_, users)| users.len() > 1)
-            .collect()
+        let mut users: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for path in &self.paths {
+            let disks: BTreeSet<&str> = path.disks.iter().map(|d| d.name.as_str()).collect();
+            for disk in disks {
+                users.entry(disk).or_default().push(&path.path);
+            }
+        }
+        users.retain(|_, paths| paths.len() > 1);
+        users.into_iter().collect()
     }
 }
 
@@ -189,18 +180,18 @@ fn branch(
     );
     if let Some(d) = path.disks.iter().find(|d| d.name == l.name) {
         let [r, w, rb, wb, wait] = d.rates;
-        let mib = |v: Option<f64>| number(v.map(|b| b / (1u64 << 20) as f64), 1);
         let _ = write!(
             out,
             "  {} busy, {} r/s, {} w/s, {} + {} MiB/s, await {} ms, {} in flight",
             percent(d.busy.busy_percent),
             number(r, 0),
             number(w, 0),
-            mib(rb),
-            mib(wb),
+            mebibytes(rb),
+            mebibytes(wb),
             number(wait, 2),
             d.in_flight.map_or("-".to_owned(), |n| n.to_string()),
         );
+        // A disk that other paths use too may be busy for their sake.
         let others = shared
             .iter()
             .find(|(name, _)| *name == d.name)
@@ -222,6 +213,10 @@ fn branch(
     }
 }
 
+fn mebibytes(bytes: Option<f64>) -> String {
+    number(bytes.map(|b| b / (1u64 << 20) as f64), 1)
+}
+
 /// One JSON document (on one line, so that a stream of them is NDJSON).
 pub fn json(view: &UtilInterval) -> String {
     let document = json!({
@@ -240,12 +235,12 @@ pub fn json(view: &UtilInterval) -> String {
 
 fn path_json(p: &PathView) -> Value {
     let c = p.combined;
-    let mount = |i: usize| p.mount.as_ref().map(|m| m[i].clone());
+    let mount = p.mount.as_ref();
     json!({
         "path": p.path,
-        "mount_point": mount(0),
-        "fs_type": mount(1),
-        "fs_source": mount(2),
+        "mount_point": mount.map(|m| &m[0]),
+        "fs_type": mount.map(|m| &m[1]),
+        "fs_source": mount.map(|m| &m[2]),
         "no_disk_reason": p.no_disk,
         "mean_percent": c.map(|c| c.mean_percent),
         "max_percent": c.map(|c| c.max_percent),

@@ -195,8 +195,11 @@ impl WaitsBlock {
     pub fn add(&mut self, later: WaitsBlock, later_s: f64) {
         for mut entry in later.waits {
             entry.worst_at_s += later_s;
-            let is_same = |e: &&mut WaitEntry| e.device == entry.device && e.victim == entry.victim;
-            match self.waits.iter_mut().find(is_same) {
+            let known = self
+                .waits
+                .iter_mut()
+                .find(|e| e.device == entry.device && e.victim == entry.victim);
+            match known {
                 Some(known) => known.merge(entry),
                 None => self.waits.push(entry),
             }
@@ -391,16 +394,15 @@ impl TableRow {
     }
 
     fn cells(&self, meta: &RecordingMeta) -> Vec<String> {
-        let cell = |ns: i64| number(Some(seconds(ns)), 3);
         vec![
             self.who.clone(),
             terminal(&device_name(meta, self.dev)).into_owned(),
             self.class.name().to_owned(),
-            cell(self.time.total_ns()),
-            cell(self.time.undisturbed_ns),
-            cell(self.time.own_ns),
-            cell(self.time.held_ns),
-            cell(self.time.device_ns + self.time.unknown_ns),
+            seconds_cell(self.time.total_ns()),
+            seconds_cell(self.time.undisturbed_ns),
+            seconds_cell(self.time.own_ns),
+            seconds_cell(self.time.held_ns),
+            seconds_cell(self.time.device_ns + self.time.unknown_ns),
             self.causes(),
         ]
     }
@@ -421,6 +423,10 @@ impl TableRow {
         }
         named.join(", ")
     }
+}
+
+fn seconds_cell(ns: i64) -> String {
+    number(Some(seconds(ns)), 3)
 }
 
 /// All rows, the most excess first.
@@ -469,9 +475,9 @@ pub(super) fn table(
     if rows.is_empty() {
         return String::new();
     }
-    let is_left = |i: usize| matches!(i, 0..=2 | 8);
     let titles = COLUMNS.map(str::to_owned);
-    let mut out = layout.table_that_fits(&titles, &rows, is_left, &DROPPABLE);
+    // These columns hold words; all others hold seconds.
+    let mut out = layout.table_that_fits(&titles, &rows, |i| matches!(i, 0..=2 | 8), &DROPPABLE);
     if left_out > 0 {
         let more = count_of(left_out, "more row");
         out.push_str(&format!("  and {more} that lost less\n"));

@@ -407,14 +407,19 @@ impl ZoomWriter {
         let group = escape::terminal(group);
         let marks = [row.lossy.then_some(" *"), self.is_cut(row).then_some(" ~")];
         let marks: String = marks.into_iter().flatten().collect();
-        let end = |room: usize| match self.name_is_last() {
-            true => format!(
-                "{marks:<4} {}",
-                cut(&group, room.saturating_sub(MARKS_WIDTH))
-            ),
-            false => marks.clone(),
-        };
-        self.laid_out(&self.label(time, &group), |f| cell(f, row), end)
+        let label = self.label(time, &group);
+        self.laid_out(
+            &label,
+            |field| cell(field, row),
+            |room| {
+                if self.name_is_last() {
+                    let name = cut(&group, room.saturating_sub(MARKS_WIDTH));
+                    format!("{marks:<4} {name}")
+                } else {
+                    marks.clone()
+                }
+            },
+        )
     }
 
     fn csv_row(&self, row: &Row, group: &str) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use iolens_core::analysis::timeline::Flow;
 use iolens_core::analysis::waits::Grouping;
 use iolens_core::model::Class;
 use iolens_core::rollup::MAX_ACTORS;
@@ -28,10 +29,13 @@ impl ActorsDocument {
     /// `found` by `by`.
     pub fn of(found: ActorFlows, by: Grouping, notes: Vec<String>) -> ActorsDocument {
         let (mut actors, others) = ranked(found.named, found.others);
-        for actor in actors.iter_mut().filter(|_| by == Grouping::Cgroup) {
-            let path = actor.name.as_ref();
-            let pod = |path| found.pods.get(path).map(String::as_str);
-            actor.workload = path.map(|path| Workload::of(path, pod(path)));
+        if by == Grouping::Cgroup {
+            for actor in &mut actors {
+                if let Some(path) = &actor.name {
+                    let pod = found.pods.get(path).map(String::as_str);
+                    actor.workload = Some(Workload::of(path, pod));
+                }
+            }
         }
         ActorsDocument {
             schema_version: SCHEMA_VERSION,
@@ -65,6 +69,23 @@ struct Actor {
     workload: Option<Workload>,
 }
 
+impl Actor {
+    /// Who did `flows`, of the I/O time `all_ns` of all.
+    fn new(name: Option<String>, flows: &Flows, all_ns: i64) -> Actor {
+        let own_ns = time_ns(flows);
+        Actor {
+            name,
+            read: ActorClassSums::of(&flows[Class::Read as usize]),
+            write: ActorClassSums::of(&flows[Class::Write as usize]),
+            discard: ActorClassSums::of(&flows[Class::Discard as usize]),
+            flush: ActorClassSums::of(&flows[Class::Flush as usize]),
+            io_time_s: own_ns as f64 / 1e9,
+            io_time_percent: (all_ns > 0).then(|| 100.0 * own_ns as f64 / all_ns as f64),
+            workload: None,
+        }
+    }
+}
+
 /// One class.
 #[derive(Debug, Default, Serialize)]
 struct ActorClassSums {
@@ -73,13 +94,23 @@ struct ActorClassSums {
     mean_us: Option<f64>,
 }
 
+impl ActorClassSums {
+    fn of(flow: &Flow) -> ActorClassSums {
+        ActorClassSums {
+            ios: flow.ios,
+            bytes: flow.bytes,
+            mean_us: flow.mean_us(),
+        }
+    }
+}
+
 /// A class and its sums of one.
 type ClassOf = (&'static str, fn(&Actor) -> &ActorClassSums);
 
 fn columns(actors: &[Actor], others: &Actor) -> Columns {
-    let all = || actors.iter().chain([others]);
+    let all: Vec<&Actor> = actors.iter().chain([others]).collect();
     let mut columns = Columns::default();
-    let names = all().map(|a| a.name.as_deref()).collect();
+    let names = all.iter().map(|a| a.name.as_deref()).collect();
     columns.push("name", Column::Texts(names));
     let is_others = (0..=actors.len()).map(|i| i == actors.len());
     columns.push("others", Column::Flags(is_others.collect()));
@@ -90,16 +121,16 @@ fn columns(actors: &[Actor], others: &Actor) -> Columns {
         ("flush", |a| &a.flush),
     ];
     for (class, of) in classes {
-        let ios = all().map(|a| i64::try_from(of(a).ios).ok());
+        let ios = all.iter().map(|a| i64::try_from(of(a).ios).ok());
         columns.push(format!("{class}_ios"), Column::Integers(ios.collect()));
-        let bytes = all().map(|a| i64::try_from(of(a).bytes).ok());
+        let bytes = all.iter().map(|a| i64::try_from(of(a).bytes).ok());
         columns.push(format!("{class}_bytes"), Column::Integers(bytes.collect()));
-        let means = Column::numbers(all().map(|a| of(a).mean_us));
+        let means = Column::numbers(all.iter().map(|a| of(a).mean_us));
         columns.push(format!("{class}_mean_us"), means);
     }
-    let times = Column::numbers(all().map(|a| Some(a.io_time_s)));
+    let times = Column::numbers(all.iter().map(|a| Some(a.io_time_s)));
     columns.push("io_time_s", times);
-    let percents = Column::numbers(all().map(|a| a.io_time_percent));
+    let percents = Column::numbers(all.iter().map(|a| a.io_time_percent));
     columns.push("io_time_percent", percents);
     columns
 }
@@ -119,44 +150,23 @@ fn ranked(named: BTreeMap<String, Flows>, mut others: Flows) -> (Vec<Actor>, Act
     let all_ns: i64 = found.iter().fold(time_ns(&others), |sum, (_, f)| {
         sum.saturating_add(time_ns(f))
     });
+    // Those beyond the limit lose their names, and their sums go to the others: all still adds up.
     let rest = found.split_off(found.len().min(MAX_ACTORS));
-    rest.iter().for_each(|(_, flows)| {
-        others
-            .iter_mut()
-            .zip(flows)
-            .for_each(|(sum, flow)| sum.add(flow))
-    });
-    let actor = |name: Option<String>, flows: &Flows| {
-        let sums = |class: Class| {
-            let f = &flows[class as usize];
-            ActorClassSums {
-                ios: f.ios,
-                bytes: f.bytes,
-                mean_us: f.mean_us(),
-            }
-        };
-        Actor {
-            name,
-            read: sums(Class::Read),
-            write: sums(Class::Write),
-            discard: sums(Class::Discard),
-            flush: sums(Class::Flush),
-            io_time_s: time_ns(flows) as f64 / 1e9,
-            workload: None,
-            io_time_percent: (all_ns > 0).then(|| 100.0 * time_ns(flows) as f64 / all_ns as f64),
+    for (_, flows) in &rest {
+        for (sum, flow) in others.iter_mut().zip(flows) {
+            sum.add(flow);
         }
-    };
-    let named = found
-        .into_iter()
-        .map(|(name, flows)| actor(Some(name), &flows))
-        .collect();
-    (named, actor(None, &others))
+    }
+    let mut actors = Vec::new();
+    for (name, flows) in found {
+        actors.push(Actor::new(Some(name), &flows, all_ns));
+    }
+    (actors, Actor::new(None, &others, all_ns))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::analysis::timeline::Flow;
 
     #[test]
     fn those_with_most_time_are_named_and_all_add_up() {

@@ -59,7 +59,6 @@ struct KnownDevice {
 }
 
 fn known(d: &Device, start_unix_ns: i64) -> KnownDevice {
-    let time = |ns: Option<i64>| ns.map(|ns| rfc3339(start_unix_ns.saturating_add(ns)));
     KnownDevice {
         name: d.name.clone(),
         major: d.id.major(),
@@ -76,7 +75,11 @@ fn known(d: &Device, start_unix_ns: i64) -> KnownDevice {
         scheduler: d.scheduler.clone(),
         nr_requests: d.nr_requests,
         on: d.slaves.clone(),
-        added: time(d.added_ns),
-        removed: time(d.removed_ns),
+        added: d
+            .added_ns
+            .map(|ns| rfc3339(start_unix_ns.saturating_add(ns))),
+        removed: d
+            .removed_ns
+            .map(|ns| rfc3339(start_unix_ns.saturating_add(ns))),
     }
 }

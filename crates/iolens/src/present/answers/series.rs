@@ -58,14 +58,17 @@ impl HeatDocument {
     /// `heat` in so many rows; of its columns `recorded_ns` are recorded.
     pub fn of(heat: &Heat, recorded_ns: &[i64], height: usize, notes: Vec<String>) -> HeatDocument {
         let Cells { edges_ns, counts } = heat.cells(height);
-        let microseconds = |ns: &f64| (ns / 10.0).round() / 100.0;
         HeatDocument {
             schema_version: SCHEMA_VERSION,
             from: rfc3339(heat.unix_ns.start),
             to: rfc3339(heat.unix_ns.end),
             from_unix_s: heat.unix_ns.start as f64 / 1e9,
             column_s: heat.column_ns as f64 / 1e9,
-            latency_us: edges_ns.iter().map(microseconds).collect(),
+            // To a hundredth of a microsecond.
+            latency_us: edges_ns
+                .iter()
+                .map(|ns| (ns / 10.0).round() / 100.0)
+                .collect(),
             ios: counts.iter().flatten().sum(),
             counts,
             recorded_s: recorded_ns.iter().map(|ns| *ns as f64 / 1e9).collect(),
@@ -108,43 +111,61 @@ impl IosDocument {
 fn io_columns(ios: &[NamedIo], [start, done]: [&str; 2], since_unix_s: i64) -> Columns {
     let mut columns = Columns::default();
     let since_ns = since_unix_s.saturating_mul(1_000_000_000);
-    let instants = |of: fn(&NamedIo) -> i64| {
-        Column::Integers(ios.iter().map(|n| Some(of(n) - since_ns)).collect())
-    };
-    let numbers = |of: fn(&NamedIo) -> Option<f64>| Column::numbers(ios.iter().map(of));
-    let integers = |of: fn(&NamedIo) -> Option<i64>| Column::Integers(ios.iter().map(of).collect());
-    let texts = |of: fn(&NamedIo) -> Option<&str>| Column::Texts(ios.iter().map(of).collect());
+    let mut start_times = Vec::with_capacity(ios.len());
+    let mut done_times = Vec::with_capacity(ios.len());
     let mut processes = Texts::default();
     for n in ios {
+        start_times.push(Some(n.start_unix_ns() - since_ns));
+        done_times.push(Some(n.done_unix_ns - since_ns));
         let name = n.io.comm.map(|comm| comm.to_text().into_owned());
         processes.push(name.as_deref());
     }
+    // What an I/O is: its times, its place, its request.
     columns.push(
         "done_unix_s",
-        numbers(|n| Some(n.done_unix_ns as f64 / 1e9)),
+        numbers(ios, |n| Some(n.done_unix_ns as f64 / 1e9)),
     );
-    columns.push(start, instants(NamedIo::start_unix_ns));
-    columns.push(done, instants(|n| n.done_unix_ns));
-    columns.push("device", texts(|n| Some(&n.device)));
-    columns.push("class", texts(|n| Some(n.io.class().name())));
-    columns.push("op", integers(|n| Some(n.io.op.0.into())));
-    columns.push("flags", integers(|n| n.io.flags.map(i64::from)));
-    columns.push("sector", integers(|n| n.io.sector));
-    columns.push("bytes", integers(|n| Some(n.io.bytes)));
+    columns.push(start, Column::Integers(start_times));
+    columns.push(done, Column::Integers(done_times));
+    columns.push("device", texts(ios, |n| Some(&n.device)));
+    columns.push("class", texts(ios, |n| Some(n.io.class().name())));
+    columns.push("op", integers(ios, |n| Some(n.io.op.0.into())));
+    columns.push("flags", integers(ios, |n| n.io.flags.map(i64::from)));
+    columns.push("sector", integers(ios, |n| n.io.sector));
+    columns.push("bytes", integers(ios, |n| Some(n.io.bytes)));
     columns.push(
         "queue_us",
-        numbers(|n| n.io.queue_ns.map(|ns| ns as f64 / 1e3)),
+        numbers(ios, |n| n.io.queue_ns.map(|ns| ns as f64 / 1e3)),
     );
-    columns.push("device_us", numbers(|n| Some(n.io.device_ns as f64 / 1e3)));
-    columns.push("total_us", numbers(|n| Some(n.io.total_ns() as f64 / 1e3)));
-    columns.push("error", integers(|n| n.io.error.map(i64::from)));
-    columns.push("pid", integers(|n| n.io.tgid.map(i64::from)));
+    columns.push(
+        "device_us",
+        numbers(ios, |n| Some(n.io.device_ns as f64 / 1e3)),
+    );
+    columns.push(
+        "total_us",
+        numbers(ios, |n| Some(n.io.total_ns() as f64 / 1e3)),
+    );
+    columns.push("error", integers(ios, |n| n.io.error.map(i64::from)));
+    // Who it was for, as far as that is known.
+    columns.push("pid", integers(ios, |n| n.io.tgid.map(i64::from)));
     columns.push("process", Column::Texts(processes));
-    columns.push("cgroup", texts(|n| n.cgroup.as_deref()));
-    columns.push("file", texts(|n| n.file.as_deref()));
-    columns.push("origin", texts(|n| Some(n.io.origin.name())));
+    columns.push("cgroup", texts(ios, |n| n.cgroup.as_deref()));
+    columns.push("file", texts(ios, |n| n.file.as_deref()));
+    columns.push("origin", texts(ios, |n| Some(n.io.origin.name())));
     wait_columns(ios, &mut columns);
     columns
+}
+
+fn numbers(ios: &[NamedIo], of: fn(&NamedIo) -> Option<f64>) -> Column {
+    Column::numbers(ios.iter().map(of))
+}
+
+fn integers(ios: &[NamedIo], of: fn(&NamedIo) -> Option<i64>) -> Column {
+    Column::Integers(ios.iter().map(of).collect())
+}
+
+fn texts(ios: &[NamedIo], of: fn(&NamedIo) -> Option<&str>) -> Column {
+    Column::Texts(ios.iter().map(of).collect())
 }
 
 /// A column of nanoseconds, shown in microseconds.
@@ -162,16 +183,18 @@ fn wait_columns(ios: &[NamedIo], columns: &mut Columns) {
         ("wait_behind_us", |w| w.behind_ns),
     ];
     for (name, part) in parts {
-        let us = |n: &NamedIo| n.wait.as_ref().map(|wait| part(wait) as f64 / 1e3);
-        columns.push(name, Column::numbers(ios.iter().map(us)));
+        let us = ios
+            .iter()
+            .map(|n| Some(part(n.wait.as_ref()?) as f64 / 1e3));
+        columns.push(name, Column::numbers(us));
     }
-    let behind = |n: &NamedIo| n.wait.as_ref().and_then(|wait| wait.behind);
+    // Of the group that an I/O waited for longest these columns say who it was; they are empty where it waited for none.
     let mut processes = Texts::default();
     let mut pids = Vec::new();
     let mut classes = Texts::default();
     let mut origins = Texts::default();
     for io in ios {
-        let group = behind(io);
+        let group = io.wait.as_ref().and_then(|wait| wait.behind);
         let program = group.and_then(|group| group.program);
         let name = program
             .and_then(|p| p.comm)

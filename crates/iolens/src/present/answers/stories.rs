@@ -51,15 +51,21 @@ pub fn of_part(report: &Report, part: &Part) -> Vec<PlacedStory> {
     placed.collect()
 }
 
-fn placed(story: StoryEntry, start_unix_ns: i64) -> PlacedStory {
+fn placed(story: StoryEntry, recording_start_ns: i64) -> PlacedStory {
     let (start_s, end_s) = story.span_s();
-    let unix_ns = |since_s: f64| start_unix_ns.saturating_add((since_s * 1e9).round() as i64);
+    let start_ns = unix_ns(start_s, recording_start_ns);
+    let end_ns = unix_ns(end_s, recording_start_ns);
     PlacedStory {
-        start: rfc3339(unix_ns(start_s)),
-        end: rfc3339(unix_ns(end_s)),
-        start_unix_s: unix_ns(start_s) as f64 / 1e9,
-        end_unix_s: unix_ns(end_s) as f64 / 1e9,
-        recording_start_unix_s: start_unix_ns as f64 / 1e9,
+        start: rfc3339(start_ns),
+        end: rfc3339(end_ns),
+        start_unix_s: start_ns as f64 / 1e9,
+        end_unix_s: end_ns as f64 / 1e9,
+        recording_start_unix_s: recording_start_ns as f64 / 1e9,
         story,
     }
+}
+
+/// The time `since_s` seconds after a recording's start.
+fn unix_ns(since_s: f64, recording_start_ns: i64) -> i64 {
+    recording_start_ns.saturating_add((since_s * 1e9).round() as i64)
 }

@@ -127,18 +127,33 @@ impl MetricFamily {
 }
 
 fn pairs(labels: &[(&str, &str)]) -> Vec<LabelPair> {
-    let pair = |(name, value): &(&str, &str)| LabelPair {
-        name: (*name).to_owned(),
-        value: escape::label(value),
-    };
-    labels.iter().map(pair).collect()
+    let mut pairs = Vec::with_capacity(labels.len());
+    for (name, value) in labels {
+        pairs.push(LabelPair {
+            name: (*name).to_owned(),
+            value: escape::label(value),
+        });
+    }
+    pairs
 }
 
 fn native(of: &CallHistogram, sum_ns: i128) -> NativeHistogram {
-    let (mut positive_span, mut positive_delta): (Vec<BucketSpan>, Vec<i64>) = Default::default();
+    // Several of the counted buckets may lie in one of the written ones, which are wider.
+    let mut merged: Vec<(i32, i64)> = Vec::new();
+    for (low, high, n) in of.buckets() {
+        let bucket = bucket_of(low, high);
+        let n = i64::try_from(n).unwrap_or(i64::MAX);
+        match merged.last_mut() {
+            Some((last, sum)) if *last == bucket => *sum += n,
+            _ => merged.push((bucket, n)),
+        }
+    }
+    // A bucket right after the one before makes its span longer; after a gap a new span begins.
+    let mut positive_span: Vec<BucketSpan> = Vec::new();
+    let mut positive_delta = Vec::with_capacity(merged.len());
     let mut end = 0;
     let mut before = 0;
-    let mut add = |bucket: i32, n: i64| {
+    for (bucket, n) in merged {
         match positive_span.last_mut() {
             Some(span) if bucket == end => span.length += 1,
             _ => positive_span.push(BucketSpan {
@@ -147,22 +162,9 @@ fn native(of: &CallHistogram, sum_ns: i128) -> NativeHistogram {
             }),
         }
         positive_delta.push(n - before);
-        (end, before) = (bucket + 1, n);
-    };
-    let mut open: Option<(i32, i64)> = None;
-    for (low, high, n) in of.buckets() {
-        let bucket = bucket_of(low, high);
-        let n = i64::try_from(n).unwrap_or(i64::MAX);
-        match &mut open {
-            Some((last, sum)) if *last == bucket => *sum += n,
-            _ => {
-                open.replace((bucket, n))
-                    .into_iter()
-                    .for_each(|(bucket, n)| add(bucket, n));
-            }
-        }
+        end = bucket + 1;
+        before = n;
     }
-    open.into_iter().for_each(|(bucket, n)| add(bucket, n));
     NativeHistogram {
         sample_count: of.n(),
         sample_sum: sum_ns as f64 / 1e9,

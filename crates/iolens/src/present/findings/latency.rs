@@ -6,7 +6,6 @@ use iolens_core::analysis::findings::evidence::{
     StallScope,
 };
 use iolens_core::analysis::latency::{change as changes, mode as modes};
-use iolens_core::model::Class;
 
 use super::Sentence;
 use super::words::{by, plural, time};
@@ -15,12 +14,9 @@ use crate::present::times::Times;
 
 impl Sentence for StallEvidence {
     fn sentence(&self, _times: &Times) -> String {
-        // What was measured in whole nanoseconds is shown as they are.
-        let of_s = |s: f64| time((s * 1e9).round() / 1e3);
-        let class = |c: Class| plural(c).to_lowercase();
         let before = match self.completed_before {
             None => "The device was idle before".to_owned(),
-            Some(c) => format!("Before it {} completed", class(c)),
+            Some(c) => format!("Before it {} completed", plural(c).to_lowercase()),
         };
         let count = if self.stalls_in_recording > 1 {
             format!(" One of {} stalls.", self.stalls_in_recording)
@@ -30,11 +26,11 @@ impl Sentence for StallEvidence {
         format!(
             "Device stalled: nothing completed for {} with {} I/Os in flight ({} issued meanwhile); its service times \
          explain gaps of up to {}. {before}, after it {}{}.{}{count}{}",
-            of_s(self.duration_s),
+            seconds(self.duration_s),
             self.in_flight,
             self.issued_meanwhile,
-            of_s(self.expected_s),
-            class(self.completed_after),
+            seconds(self.expected_s),
+            plural(self.completed_after).to_lowercase(),
             if self.flush_in_flight {
                 "; a flush was in flight"
             } else {
@@ -46,16 +42,29 @@ impl Sentence for StallEvidence {
     }
 }
 
+/// A time that was measured in whole nanoseconds, free of the digits that seconds add.
+fn seconds(s: f64) -> String {
+    time((s * 1e9).round() / 1e3)
+}
+
+/// A median; zero stands for one that is not known.
+fn median(us: Option<f64>) -> String {
+    time(us.unwrap_or(0.0))
+}
+
 /// What the host's CPUs were like: they do not explain the stall.
 fn host(state: &HostState) -> String {
-    let percent = |p: Option<f64>, what: &str| p.map(|p| format!("{what} {p:.1} %"));
-    let late = |ms: f64| format!("iolens' own timer at most {} late", time(ms * 1e3));
-    let known = [
-        percent(state.cpu_pressure_percent, "CPU pressure"),
-        percent(state.steal_percent, "steal"),
-        state.timer_late_ms.map(late),
-    ];
-    let known: Vec<String> = known.into_iter().flatten().collect();
+    let mut known = Vec::new();
+    if let Some(percent) = state.cpu_pressure_percent {
+        known.push(format!("CPU pressure {percent:.1} %"));
+    }
+    if let Some(percent) = state.steal_percent {
+        known.push(format!("steal {percent:.1} %"));
+    }
+    if let Some(ms) = state.timer_late_ms {
+        let late = time(ms * 1e3);
+        known.push(format!("iolens' own timer at most {late} late"));
+    }
     if known.is_empty() {
         return String::new();
     }
@@ -119,11 +128,11 @@ impl Sentence for LatencyChangeEvidence {
         } else {
             "faster"
         };
-        let us = |us: Option<f64>| time(us.unwrap_or(0.0));
         let p99 = self.device_p99_before_us.zip(self.device_p99_after_us);
         let p99 = p99.map_or_else(String::new, |(b, a)| {
             format!(", p99 {} and {}", time(b), time(a))
         });
+        // A step has a moment, and a trend is compared by its ends.
         let (how, when) = match self.form {
             changes::Form::Step => {
                 let at = times.instant_to((self.at_s * 1e9) as i64, 1);
@@ -142,9 +151,9 @@ impl Sentence for LatencyChangeEvidence {
             self.ratio_at_same_load_ci.0,
             self.ratio_at_same_load_ci.1,
             p_value(self.p_value.max(self.p_family)),
-            us(self.device_p50_before_us),
+            median(self.device_p50_before_us),
             when[0],
-            us(self.device_p50_after_us),
+            median(self.device_p50_after_us),
             when[1],
             self.ios_before,
             self.ios_after,
@@ -155,7 +164,6 @@ impl Sentence for LatencyChangeEvidence {
 
 impl Sentence for LatencyModeEvidence {
     fn sentence(&self, _times: &Times) -> String {
-        let kib = |bytes: u64| bytes as f64 / 1024.0;
         let slow = match self.form {
             modes::Form::SecondMode => format!("take about {}", time(self.slow_device_us)),
             modes::Form::Tail => format!(
@@ -175,6 +183,7 @@ impl Sentence for LatencyModeEvidence {
                 )
             });
         let cpus = short.unwrap_or_default();
+        // Slow I/Os that come one by one are not worth a word; those in a row hint at one cause.
         let in_a_row = self.slow_ios as f64 / self.stretches as f64;
         let row = if in_a_row >= 3.0 {
             format!(", about {in_a_row:.0} in a row")
@@ -185,8 +194,8 @@ impl Sentence for LatencyModeEvidence {
             "{} of {:.1} to {:.1} KiB are not all alike: {:.2} % {slow} with the device, where the others take \
          {}. They come in {} stretches{row}, and take {:.0} % of the device time (n = {} of {}).{place}{cpus}",
             plural(self.class),
-            kib(self.min_bytes),
-            kib(self.below_bytes),
+            self.min_bytes as f64 / 1024.0,
+            self.below_bytes as f64 / 1024.0,
             self.slow_percent,
             time(self.usual_device_us),
             self.stretches,
@@ -199,7 +208,6 @@ impl Sentence for LatencyModeEvidence {
 
 impl Sentence for SlowMemberEvidence {
     fn sentence(&self, _times: &Times) -> String {
-        let us = |us: Option<f64>| time(us.unwrap_or(0.0));
         format!(
             "{} of {}, one of the {} members of {}, take {} with the device, those of {}, the slowest of the others, {} \
          (p50; {:.2}x at the same size, 95% interval {:.2} to {:.2}; {}; n = {} vs {}).",
@@ -207,9 +215,9 @@ impl Sentence for SlowMemberEvidence {
             self.member,
             self.members,
             self.array,
-            us(self.device_p50_us),
+            median(self.device_p50_us),
             self.slowest_peer,
-            us(self.slowest_peer_p50_us),
+            median(self.slowest_peer_p50_us),
             self.ratio,
             self.ratio_ci.0,
             self.ratio_ci.1,

@@ -97,14 +97,15 @@ pub fn averaged_averages(rows: &[AuditRow]) -> Option<String> {
         rows.len()
     );
     for class in [Class::Read, Class::Write] {
-        let of = || {
-            wrong
-                .iter()
-                .filter(|r| r.class == class)
-                .filter_map(|r| r.understated_percent)
-        };
-        let low = of().fold(f64::INFINITY, f64::min);
-        let high = of().fold(f64::NEG_INFINITY, f64::max);
+        let mut low = f64::INFINITY;
+        let mut high = f64::NEG_INFINITY;
+        for row in wrong.iter().filter(|r| r.class == class) {
+            if let Some(percent) = row.understated_percent {
+                low = low.min(percent);
+                high = high.max(percent);
+            }
+        }
+        // Of a class without such a row the ends never met.
         if low <= high {
             text.push_str(&format!(
                 "; {} latency is understated by {low:.0} to {high:.0} %",

@@ -34,10 +34,10 @@ pub(super) fn blocks(data: &ReportData) -> Vec<ActorBlock> {
 
 fn block(a: &ActorSummary, data: &ReportData) -> ActorBlock {
     let by = ["process", "cgroup", "file"][a.key.kind()];
-    let known = |name: Option<String>| name.unwrap_or_else(|| "(not known)".to_owned());
+    // A path stands as the name where it is known; its number stands for it elsewhere, and beside the path of a file.
     let (name, detail, origin) = match a.key {
         ActorKey::Process(comm, origin) => (
-            known(comm.map(|c| c.to_text().into_owned())),
+            or_not_known(comm.map(|c| c.to_text().into_owned())),
             pids(&a.pids, data),
             Some(origin),
         ),
@@ -48,7 +48,7 @@ fn block(a: &ActorSummary, data: &ReportData) -> ActorBlock {
             let detail = pod
                 .map(|pod| format!("pod {pod}"))
                 .or_else(|| number.clone());
-            (known(path.or(number)), detail, None)
+            (or_not_known(path.or(number)), detail, None)
         }
         ActorKey::File(file) => {
             let path = file.and_then(|f| data.names.files.get(&f).cloned());
@@ -59,7 +59,7 @@ fn block(a: &ActorSummary, data: &ReportData) -> ActorBlock {
                     file_system_name(data.meta, DevId(f.fs_dev))
                 )
             });
-            (known(path.or_else(|| number.clone())), number, None)
+            (or_not_known(path.or_else(|| number.clone())), number, None)
         }
         ActorKey::Others(_) => ("(others)".to_owned(), None, None),
     };
@@ -75,11 +75,14 @@ fn block(a: &ActorSummary, data: &ReportData) -> ActorBlock {
     }
 }
 
+fn or_not_known(name: Option<String>) -> String {
+    name.unwrap_or_else(|| "(not known)".to_owned())
+}
+
 fn pids(pids: &[i32], data: &ReportData) -> Option<String> {
-    let this = |pid: &i32| data.meta.recorder_tgid == Some(*pid);
     Some(match pids {
         [] => return None,
-        [one] if this(one) => format!("pid {one}, this recorder"),
+        [one] if data.meta.recorder_tgid == Some(*one) => format!("pid {one}, this recorder"),
         [one] => format!("pid {one}"),
         [first, ..] => format!("{} processes, lowest pid {first}", pids.len()),
     })

@@ -103,38 +103,45 @@ fn attribution(d: &DeviceDetail, from_ns: i64) -> AttributionBlock {
     let all = a.dense();
     let first = most_apart(&all);
     let bins = &all[first..all.len().min(first + MAX_BINS)];
-    let means = |of: fn(&Bin) -> &Flow| {
-        column(
-            bins.iter()
-                .map(|b| of(b).mean_us().map(|us| log_code(us * 1e3))),
-        )
-    };
     AttributionBlock {
         from_ns: from_ns + first as i64 * a.bin_ns,
         bin_ns: a.bin_ns,
         bins: bins.len(),
         differ_percent: a.differ_percent,
-        completed: means(|b| &b.completed),
-        arrived: means(|b| &b.arrived),
+        completed: mean_codes(bins, |b| &b.completed),
+        arrived: mean_codes(bins, |b| &b.arrived),
     }
+}
+
+/// A packed column of mean latencies.
+fn mean_codes(bins: &[Bin], of: fn(&Bin) -> &Flow) -> String {
+    let codes = bins
+        .iter()
+        .map(|bin| Some(log_code(of(bin).mean_us()? * 1e3)));
+    column(codes)
 }
 
 /// Where the [`MAX_BINS`] begin in which latencies by completion and by arrival are furthest apart, as factors.
 fn most_apart(bins: &[Bin]) -> usize {
-    let apart = |b: &Bin| match b.completed.mean_us().zip(b.arrived.mean_us()) {
-        Some((done, came)) => (done.max(0.1) / came.max(0.1)).ln().abs(),
-        None => 0.0,
-    };
     let mut sum: f64 = bins.iter().take(MAX_BINS).map(apart).sum();
     let mut best = 0;
     let mut most = sum;
     for (i, (leaves, enters)) in bins.iter().zip(bins.iter().skip(MAX_BINS)).enumerate() {
         sum += apart(enters) - apart(leaves);
         if sum > most {
-            (best, most) = (i + 1, sum);
+            best = i + 1;
+            most = sum;
         }
     }
     best
+}
+
+/// How far the two means of a bin are apart: the logarithm of their ratio without its sign.
+fn apart(bin: &Bin) -> f64 {
+    match bin.completed.mean_us().zip(bin.arrived.mean_us()) {
+        Some((done, came)) => (done.max(0.1) / came.max(0.1)).ln().abs(),
+        None => 0.0,
+    }
 }
 
 /// With numbers to a thousandth: finer digits would only fill the file.

@@ -15,7 +15,6 @@ use iolens_core::model::Class;
 use serde::Serialize;
 
 use super::pack::{column, log_code};
-use crate::engine::actors::ActorFlows;
 use crate::engine::inside::{ChartRow, ClassFigures, DeviceCells, Inside, ScopeRows, Stepped};
 use crate::engine::part::Part;
 use crate::present::answers::actors::ActorsDocument;
@@ -211,8 +210,8 @@ fn documents(inside: &Inside, part: &Part, report: &Report) -> BTreeMap<String, 
     let stories = StoriesDocument::new(stories::of_part(report, part), Vec::new());
     documents.insert("stories".to_owned(), document(&stories));
     for ((name, by), found) in Grouping::NAMES.into_iter().zip(&inside.actors) {
-        let answer = |of: &ActorFlows| ActorsDocument::of(of.clone(), by, Vec::new());
-        documents.insert(format!("actors/{name}"), document(&stepped(found, answer)));
+        let answers = stepped(found, |of| ActorsDocument::of(of.clone(), by, Vec::new()));
+        documents.insert(format!("actors/{name}"), document(&answers));
     }
     for ((name, grouping), found) in Grouping::NAMES.into_iter().zip(&inside.waits) {
         let steps = Some((found.step_ns, &found.steps[..]));
@@ -272,20 +271,21 @@ fn rows(scope: &ScopeRows, step_ns: i64) -> RowsBlock {
 }
 
 fn packed_class(rows: &[Option<&ChartRow>], class: Class) -> PackedClass {
-    let figures = |of: fn(&ClassFigures) -> Option<u64>| {
-        packed_figures(rows, |row| of(&row.classes[class as usize]))
-    };
+    let mut figures: Vec<Option<&ClassFigures>> = Vec::with_capacity(rows.len());
+    for row in rows {
+        figures.push(row.map(|row| &row.classes[class as usize]));
+    }
     PackedClass {
-        bytes: figures(|c| c.kib_per_s.map(|kib| log_code(kib * 1024.0))),
-        ios: figures(|c| c.ios_per_s.map(log_thousandths)),
-        latency: figures(|c| c.mean_us.map(log_thousandths)),
-        longest: figures(|c| c.max_us.map(log_thousandths)),
-        busy: figures(|c| c.busy_percent.map(thousandths)),
+        bytes: packed_figures(&figures, |c| Some(log_code(c.kib_per_s? * 1024.0))),
+        ios: packed_figures(&figures, |c| c.ios_per_s.map(log_thousandths)),
+        latency: packed_figures(&figures, |c| c.mean_us.map(log_thousandths)),
+        longest: packed_figures(&figures, |c| c.max_us.map(log_thousandths)),
+        busy: packed_figures(&figures, |c| c.busy_percent.map(thousandths)),
     }
 }
 
 /// A column of `of` each row.
-fn packed_figures(rows: &[Option<&ChartRow>], of: impl Fn(&ChartRow) -> Option<u64>) -> String {
+fn packed_figures<T>(rows: &[Option<&T>], of: impl Fn(&T) -> Option<u64>) -> String {
     column(rows.iter().map(|row| of((*row)?)))
 }
 

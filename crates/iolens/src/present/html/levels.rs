@@ -42,21 +42,27 @@ impl LevelBlock {
 
 fn columns(level: &Level, to_ns: i64) -> BTreeMap<&'static str, String> {
     let mut cols = BTreeMap::new();
-    let counts = || level.counts.iter();
-    let ios = |class: Class| column(counts().map(|c| Some(c.ios[class as usize])));
-    let sectors = |class: Class| column(counts().map(|c| Some(c.sectors[class as usize])));
-    cols.insert("r_ios", ios(Class::Read));
-    cols.insert("w_ios", ios(Class::Write));
-    cols.insert("d_ios", ios(Class::Discard));
-    cols.insert("f_ios", ios(Class::Flush));
-    cols.insert("r_sec", sectors(Class::Read));
-    cols.insert("w_sec", sectors(Class::Write));
-    cols.insert("d_sec", sectors(Class::Discard));
+    for (class, name) in [
+        (Class::Read, "r_ios"),
+        (Class::Write, "w_ios"),
+        (Class::Discard, "d_ios"),
+        (Class::Flush, "f_ios"),
+    ] {
+        let ios = level.counts.iter().map(|c| Some(c.ios[class as usize]));
+        cols.insert(name, column(ios));
+    }
+    // A flush moves nothing.
+    for (class, name) in [
+        (Class::Read, "r_sec"),
+        (Class::Write, "w_sec"),
+        (Class::Discard, "d_sec"),
+    ] {
+        let sectors = level.counts.iter().map(|c| Some(c.sectors[class as usize]));
+        cols.insert(name, column(sectors));
+    }
     if level.detail == Detail::Events {
-        cols.insert(
-            "f_max",
-            column(counts().map(|c| c.flush_max_ns.map(|ns| log_code(ns as f64)))),
-        );
+        let longest = level.counts.iter().map(|c| c.flush_max_ns.map(ns_code));
+        cols.insert("f_max", column(longest));
     }
     latency_columns(
         level,
@@ -74,6 +80,13 @@ fn columns(level: &Level, to_ns: i64) -> BTreeMap<&'static str, String> {
     cols
 }
 
+fn ns_code(ns: i64) -> u64 {
+    log_code(ns as f64)
+}
+
+/// One of the quantiles of a slot, in nanoseconds.
+type QuantileOf = fn(&SlotQuantiles) -> i64;
+
 /// `names` are those of mean, p50, p90, p99 and maximum.
 fn latency_columns(
     level: &Level,
@@ -82,49 +95,49 @@ fn latency_columns(
     cols: &mut BTreeMap<&'static str, String>,
 ) {
     let [mean, p50, p90, p99, max] = names;
-    let latencies = || level.counts.iter().map(|c| c.latency[class as usize]);
-    let code = |ns: i64| log_code(ns as f64);
-    cols.insert(
-        mean,
-        column(latencies().map(|l| l.map(|l| code(l.mean_ns)))),
-    );
+    let latencies = level.counts.iter().map(|c| c.latency[class as usize]);
+    let means = latencies.clone().map(|l| Some(ns_code(l?.mean_ns)));
+    cols.insert(mean, column(means));
     if level.detail != Detail::Events {
         return;
     }
-    let part = |part: fn(&SlotQuantiles) -> i64| {
-        column(latencies().map(|l| l.and_then(|l| l.quantiles).map(|q| code(part(&q)))))
-    };
-    cols.insert(p50, part(|q| q.p50_ns));
-    cols.insert(p90, part(|q| q.p90_ns));
-    cols.insert(p99, part(|q| q.p99_ns));
-    cols.insert(max, part(|q| q.max_ns));
+    let quantiles: [(&'static str, QuantileOf); 4] = [
+        (p50, |q| q.p50_ns),
+        (p90, |q| q.p90_ns),
+        (p99, |q| q.p99_ns),
+        (max, |q| q.max_ns),
+    ];
+    for (name, of) in quantiles {
+        let codes = latencies.clone().map(|l| Some(ns_code(of(&l?.quantiles?))));
+        cols.insert(name, column(codes));
+    }
 }
 
 fn time_columns(level: &Level, to_ns: i64, cols: &mut BTreeMap<&'static str, String>) {
-    let length = |i: usize| {
-        let from = level.from_ns + i as i64 * level.step_ns;
-        (to_ns - from).clamp(1, level.step_ns) as f64
-    };
-    let times = || level.time.iter().enumerate();
-    let busy = |k: usize| {
-        column(
-            times().map(|(i, t)| Some((1000.0 * t.busy_ns[k] as f64 / length(i)).round() as u64)),
-        )
-    };
-    let mean =
-        || column(times().map(|(i, t)| Some(log_code(1000.0 * t.area_ns as f64 / length(i)))));
     if level.detail == Detail::SummedCounters {
         return;
     }
-    cols.insert("busy", busy(0));
-    cols.insert("q_mean", mean());
+    let mut busy = [const { Vec::new() }; 3];
+    let mut mean = Vec::new();
+    let mut max = Vec::new();
+    for (i, t) in level.time.iter().enumerate() {
+        // Shares are of the time that the slot has: the last one may be cut short.
+        let from_ns = level.from_ns + i as i64 * level.step_ns;
+        let length_ns = (to_ns - from_ns).clamp(1, level.step_ns) as f64;
+        for (column, busy_ns) in busy.iter_mut().zip(t.busy_ns) {
+            column.push(Some((1000.0 * busy_ns as f64 / length_ns).round() as u64));
+        }
+        mean.push(Some(log_code(1000.0 * t.area_ns as f64 / length_ns)));
+        max.push(Some(u64::from(t.max)));
+    }
+    let [all, read, write] = busy.map(column);
+    cols.insert("busy", all);
+    cols.insert("q_mean", column(mean));
+    // Counters do not have I/Os in flight apart by class, nor their maximum.
     if level.detail == Detail::Events {
-        cols.insert("busy_r", busy(1));
-        cols.insert("busy_w", busy(2));
-        cols.insert(
-            "q_max",
-            column(times().map(|(_, t)| Some(u64::from(t.max)))),
-        );
+        cols.insert("busy_r", read);
+        cols.insert("busy_w", write);
+        cols.insert("q_max", column(max));
     }
 }
 

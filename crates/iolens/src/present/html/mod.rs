@@ -420,20 +420,21 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
         .iter()
         .filter(|l| l.scope == i)
         .collect();
-    let block = |l: &&Level| LevelBlock::new(l, plan.window.to_ns);
-    let blocks = if data.application_draws() {
+    let mut drawn = levels.clone();
+    if data.application_draws() {
         // The finest shows how the load comes and goes; all else over time the application draws.
         let finest = levels.iter().min_by_key(|l| l.step_ns);
-        finest.map(block).into_iter().collect()
-    } else {
-        levels.iter().map(block).collect()
-    };
+        drawn = finest.into_iter().copied().collect();
+    }
     let distributions = data.overview.distributions.get(i);
     ScopeBlock {
         label,
         device_names: devices,
         note,
-        levels: blocks,
+        levels: drawn
+            .into_iter()
+            .map(|l| LevelBlock::new(l, plan.window.to_ns))
+            .collect(),
         distributions: DistributionsBlock::new(distributions.unwrap_or(&Distributions::default())),
         capacity: alone
             .and_then(|dev| data.report.detail(dev))
@@ -456,12 +457,8 @@ fn loss(l: &LossInterval, meta: &RecordingMeta) -> LossBlock {
     }
 }
 
+/// How far to trust the numbers: what the recording lacks, and what sums leave out.
 fn quality(data: &ReportData) -> Vec<Note> {
-    let note = |topic: &str, level, text: String| Note {
-        topic: topic.to_owned(),
-        level,
-        text,
-    };
     let mut out = capacity::util_notes(data);
     out.extend_from_slice(data.notes);
     if data.meta.source == Source::Counters {
@@ -494,6 +491,14 @@ fn quality(data: &ReportData) -> Vec<Note> {
         ));
     }
     out
+}
+
+fn note(topic: &str, level: NoteLevel, text: String) -> Note {
+    Note {
+        topic: topic.to_owned(),
+        level,
+        text,
+    }
 }
 
 #[cfg(test)]

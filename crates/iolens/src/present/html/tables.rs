@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use iolens_core::analysis::counters::row_groups::{RowGroup, cpu_groups, row_groups};
-use iolens_core::model::{Class, CpuShares, DevId, IntervalRates};
+use iolens_core::model::{Class, ClassRates, CpuShares, DevId, IntervalRates};
 use serde::Serialize;
 
 use super::ReportData;
@@ -110,13 +110,16 @@ fn merged_block(
     cpu: &[CpuShares],
     merged: usize,
 ) -> TablesBlock {
-    let device = |(dev, rows): &(DevId, Vec<IntervalRates>)| DeviceTable {
-        device: device_name(data.meta, *dev),
-        table: device_columns(&row_groups(rows, merged)),
-    };
+    let mut devices = Vec::new();
+    for (dev, rows) in by_device {
+        devices.push(DeviceTable {
+            device: device_name(data.meta, *dev),
+            table: device_columns(&row_groups(rows, merged)),
+        });
+    }
     TablesBlock {
         merged,
-        devices: by_device.iter().map(device).collect(),
+        devices,
         cpu: (!cpu.is_empty()).then(|| cpu_columns(&cpu_groups(cpu, merged))),
     }
 }
@@ -154,30 +157,43 @@ fn columns_of(
     groups: &[RowGroup],
     row: fn(&RowGroup) -> &IntervalRates,
 ) -> BTreeMap<&'static str, String> {
+    let rows: Vec<&IntervalRates> = groups.iter().map(row).collect();
     let mut cols = BTreeMap::new();
-    let mut put = |name: &'static str, of: &dyn Fn(&IntervalRates) -> Option<f64>| {
-        let values: Vec<Option<u64>> = groups.iter().map(|g| of(row(g)).map(hundredths)).collect();
-        // What the log has no column of is no column here.
-        if values.iter().any(Option::is_some) {
-            cols.insert(name, column(values));
-        }
-    };
-    for (class, [ios, bytes, merges, us]) in CLASSES {
-        let class = class as usize;
-        put(ios, &|r| r.classes[class].ios_per_s);
-        put(bytes, &|r| r.classes[class].bytes_per_s);
-        put(merges, &|r| r.classes[class].merges_per_s);
-        put(us, &|r| r.classes[class].mean_us);
+    for (class, names) in CLASSES {
+        let rates: Vec<&ClassRates> = rows.iter().map(|r| &r.classes[class as usize]).collect();
+        insert_rates(&mut cols, names, &rates);
     }
-    let [ios, bytes, merges, us] = ALL_CLASSES;
-    put(ios, &|r| r.all.ios_per_s);
-    put(bytes, &|r| r.all.bytes_per_s);
-    put(merges, &|r| r.all.merges_per_s);
-    put(us, &|r| r.all.mean_us);
-    put("in_flight", &|r| r.in_flight);
-    put("util", &|r| r.util_percent);
-    put("service_us", &|r| r.service_us);
+    let rates: Vec<&ClassRates> = rows.iter().map(|r| &r.all).collect();
+    insert_rates(&mut cols, ALL_CLASSES, &rates);
+    insert(&mut cols, "in_flight", rows.iter().map(|r| r.in_flight));
+    insert(&mut cols, "util", rows.iter().map(|r| r.util_percent));
+    insert(&mut cols, "service_us", rows.iter().map(|r| r.service_us));
     cols
+}
+
+/// `names` are those of I/Os, bytes, merges and mean latency.
+fn insert_rates(
+    cols: &mut BTreeMap<&'static str, String>,
+    names: [&'static str; 4],
+    rates: &[&ClassRates],
+) {
+    let [ios, bytes, merges, us] = names;
+    insert(cols, ios, rates.iter().map(|r| r.ios_per_s));
+    insert(cols, bytes, rates.iter().map(|r| r.bytes_per_s));
+    insert(cols, merges, rates.iter().map(|r| r.merges_per_s));
+    insert(cols, us, rates.iter().map(|r| r.mean_us));
+}
+
+/// Adds a column, unless the log has none of it.
+fn insert(
+    cols: &mut BTreeMap<&'static str, String>,
+    name: &'static str,
+    values: impl Iterator<Item = Option<f64>>,
+) {
+    let codes: Vec<Option<u64>> = values.map(|value| value.map(hundredths)).collect();
+    if codes.iter().any(Option::is_some) {
+        cols.insert(name, column(codes));
+    }
 }
 
 /// One of the shares of a row.
@@ -194,10 +210,7 @@ fn cpu_columns(rows: &[CpuShares]) -> ColumnsBlock {
     ];
     let mut cols = BTreeMap::new();
     for (name, of) in shares {
-        let values: Vec<Option<u64>> = rows.iter().map(|c| of(c).map(hundredths)).collect();
-        if values.iter().any(Option::is_some) {
-            cols.insert(name, column(values));
-        }
+        insert(&mut cols, name, rows.iter().map(of));
     }
     ColumnsBlock {
         row_count: rows.len(),

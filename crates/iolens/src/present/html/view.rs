@@ -51,13 +51,10 @@ pub(super) struct ViewBlock {
 
 impl From<View> for ViewBlock {
     fn from(v: View) -> ViewBlock {
-        let s = |ns: i64| ns as f64 / 1e9;
-        let (from_unix_s, to_unix_s, now_unix_s) =
-            (s(v.from_unix_ns), s(v.to_unix_ns), s(v.now_unix_ns));
         ViewBlock {
-            from_unix_s,
-            to_unix_s,
-            now_unix_s,
+            from_unix_s: v.from_unix_ns as f64 / 1e9,
+            to_unix_s: v.to_unix_ns as f64 / 1e9,
+            now_unix_s: v.now_unix_ns as f64 / 1e9,
             live: v.live,
             refresh_s: v.refresh_s,
         }

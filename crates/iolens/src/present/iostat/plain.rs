@@ -41,10 +41,6 @@ struct PlainTable {
 impl Layout {
     /// The tables of a style.
     pub fn new(style: &Style) -> Layout {
-        let table = |columns: Vec<Column>| PlainTable {
-            heading: heading(style, &columns),
-            columns,
-        };
         let mut tables = match (style.extended, style.short) {
             (false, false) => vec![BASIC.to_vec()],
             (false, true) => vec![BASIC_SHORT.to_vec()],
@@ -60,8 +56,15 @@ impl Layout {
             _ if more.is_empty() => {}
             _ => tables.push(more),
         }
+        let mut plain_tables = Vec::new();
+        for columns in tables {
+            plain_tables.push(PlainTable {
+                heading: heading(style, &columns),
+                columns,
+            });
+        }
         Layout {
-            tables: tables.into_iter().map(table).collect(),
+            tables: plain_tables,
         }
     }
 }

@@ -52,11 +52,10 @@ fn label(r: &CopyResult) -> String {
 fn said_of(r: &CopyResult, file_mb: f64) -> Vec<String> {
     let mut out = doubts(&averages(r), Some(r.durable_s), file_mb);
     // The counter advances by ticks, of at most 10 ms: a short sample may get one that is not its own.
-    let allowed = |s: &CopySample| 100.5 + 1.0 / s.seconds;
     let impossible = r
         .samples
         .iter()
-        .filter(|s| s.util_percent > allowed(s))
+        .filter(|s| s.util_percent > 100.5 + 1.0 / s.seconds)
         .map(|s| s.util_percent);
     if let Some(worst) = impossible
         .reduce(f64::max)
@@ -76,36 +75,26 @@ fn said_of(r: &CopyResult, file_mb: f64) -> Vec<String> {
 
 /// One cell as a document of its own.
 pub fn cell_document(r: &CopyResult, file_mb: f64, facts: Vec<(String, String)>) -> Document {
-    let curve = |name: &str, f: &dyn Fn(&CopySample) -> f64| Curve {
-        name: name.to_owned(),
-        points: r.samples.iter().map(|s| (s.at_s, f(s))).collect(),
-        is_model: false,
-    };
-    let chart = |y: &str, curves: Vec<Curve>| {
-        Figure::Chart(Chart {
-            x: "seconds since the copies began".to_owned(),
-            y: y.to_owned(),
-            curves,
-            ..Chart::default()
-        })
-    };
-    let cpu = CPU
-        .iter()
-        .enumerate()
-        .map(|(i, name)| curve(name, &move |s| s.cpu_percent[i]))
-        .collect();
+    // What the counters say over time.
+    let mut cpu = Vec::new();
+    for (i, name) in CPU.into_iter().enumerate() {
+        cpu.push(curve(r, name, |s| s.cpu_percent[i]));
+    }
     let figures = vec![
         chart(
             "MB/s",
             vec![
-                curve("written", &|s| s.write_mb_per_s),
-                curve("read", &|s| s.read_mb_per_s),
+                curve(r, "written", |s| s.write_mb_per_s),
+                curve(r, "read", |s| s.read_mb_per_s),
             ],
         ),
-        chart("utilisation (%)", vec![curve("%util", &|s| s.util_percent)]),
+        chart(
+            "utilisation (%)",
+            vec![curve(r, "%util", |s| s.util_percent)],
+        ),
         chart(
             "queue length",
-            vec![curve("queue length", &|s| s.queue_length)],
+            vec![curve(r, "queue length", |s| s.queue_length)],
         ),
         chart("processor time (%)", cpu),
     ];
@@ -128,6 +117,7 @@ pub fn cell_document(r: &CopyResult, file_mb: f64, facts: Vec<(String, String)>)
         tables: vec![means, Table::of("data: every sample", &data)],
         ..Section::default()
     };
+    // How far to trust them, beside what cp itself took.
     let mut paragraphs = said_of(r, file_mb);
     if paragraphs.is_empty() {
         paragraphs.push("All sanity checks passed.".to_owned());
@@ -163,18 +153,36 @@ pub fn cell_document(r: &CopyResult, file_mb: f64, facts: Vec<(String, String)>)
     }
 }
 
+/// `of` each sample over time.
+fn curve(r: &CopyResult, name: &str, of: impl Fn(&CopySample) -> f64) -> Curve {
+    Curve {
+        name: name.to_owned(),
+        points: r.samples.iter().map(|s| (s.at_s, of(s))).collect(),
+        is_model: false,
+    }
+}
+
+fn chart(y: &str, curves: Vec<Curve>) -> Figure {
+    Figure::Chart(Chart {
+        x: "seconds since the copies began".to_owned(),
+        y: y.to_owned(),
+        curves,
+        ..Chart::default()
+    })
+}
+
 fn each_copy(r: &CopyResult, file_mb: f64) -> Table {
-    let row = |i: usize| {
-        let seconds = r.each_s[i];
+    let mut rows = Vec::new();
+    for (i, seconds) in r.each_s.iter().enumerate() {
         let pieces = r.extents.get(i).copied().flatten();
-        vec![
+        rows.push(vec![
             format!("{}", i + 1),
             format!("{seconds:.3}"),
             dash(r.each_durable_s.get(i).copied()),
             format!("{:.3}", file_mb / seconds.max(1e-9)),
             pieces.map_or_else(|| "-".to_owned(), |p| p.to_string()),
-        ]
-    };
+        ]);
+    }
     Table {
         columns: [
             "copy",
@@ -185,7 +193,7 @@ fn each_copy(r: &CopyResult, file_mb: f64) -> Table {
         ]
         .map(str::to_owned)
         .to_vec(),
-        rows: (0..r.each_s.len()).map(row).collect(),
+        rows,
         ..Table::default()
     }
 }
@@ -287,41 +295,54 @@ fn layout(
     copies: &[u32],
     (name, _, f): &Metric,
 ) -> Section {
-    let cell = |t: usize, n: u32| {
-        let interval = mean_interval(&of(cells, t, n, *f), 0.05);
-        interval.map_or_else(|| "-".to_owned(), |m| mean_cell(&m))
-    };
-    let mean = |v: Vec<f64>| v.iter().sum::<f64>() / v.len() as f64;
+    // The table has a row for each number of copies; the chart has a curve for each target.
     let mut columns = vec!["copies".to_owned()];
     columns.extend(targets.iter().map(|t| t.1.clone()));
-    let row = |n: &u32| {
-        std::iter::once(n.to_string())
-            .chain(targets.iter().map(|t| cell(t.0, *n)))
-            .collect()
-    };
-    let curve = |t: &(usize, String)| Curve {
-        name: t.1.clone(),
-        points: copies
-            .iter()
-            .map(|n| (f64::from(*n), mean(of(cells, t.0, *n, *f))))
-            .collect(),
-        is_model: false,
-    };
+    let mut rows = Vec::new();
+    for n in copies {
+        let mut row = vec![n.to_string()];
+        for (target, _) in targets {
+            row.push(interval_cell(&of(cells, *target, *n, *f)));
+        }
+        rows.push(row);
+    }
+    let mut curves = Vec::new();
+    for (target, target_name) in targets {
+        let mut points = Vec::new();
+        for n in copies {
+            let values = of(cells, *target, *n, *f);
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            points.push((f64::from(*n), mean));
+        }
+        curves.push(Curve {
+            name: target_name.clone(),
+            points,
+            is_model: false,
+        });
+    }
     let chart = Chart {
         x: "simultaneous copies".to_owned(),
         y: (*name).to_owned(),
-        curves: targets.iter().map(curve).collect(),
+        curves,
         ..Chart::default()
     };
     Section {
         title: (*name).to_owned(),
         tables: vec![Table {
             columns,
-            rows: copies.iter().map(row).collect(),
+            rows,
             ..Table::default()
         }],
         figures: vec![Figure::Chart(chart)],
         ..Section::default()
+    }
+}
+
+/// The mean of `values` with its interval.
+fn interval_cell(values: &[f64]) -> String {
+    match mean_interval(values, 0.05) {
+        Some(mean) => mean_cell(&mean),
+        None => "-".to_owned(),
     }
 }
 
@@ -342,10 +363,13 @@ fn variance(
     (_, _, f): &Metric,
     tables: &mut Vec<Table>,
 ) -> (Value, Vec<String>) {
-    let by_copies = |t: &(usize, String)| -> Vec<Vec<f64>> {
-        copies.iter().map(|n| of(cells, t.0, *n, *f)).collect()
-    };
-    match two_way(&targets.iter().map(by_copies).collect::<Vec<_>>()) {
+    // Replicates by target, then by number of copies.
+    let mut values = Vec::new();
+    for (target, _) in targets {
+        let by_copies: Vec<Vec<f64>> = copies.iter().map(|n| of(cells, *target, *n, *f)).collect();
+        values.push(by_copies);
+    }
+    match two_way(&values) {
         Err(e) => (Value::Null, vec![format!("No analysis of variance: {e}.")]),
         Ok(a) => {
             let pairs = tukey_hsd(&a, 0.05);
@@ -386,33 +410,14 @@ fn in_words(a: &Anova, pairs: &[PairDifference], targets: &[(usize, String)]) ->
 }
 
 fn anova_table(a: &Anova) -> Table {
-    let row = |name: &str, s: &Source| {
-        vec![
-            name.to_owned(),
-            format!("{:.4}", s.ss),
-            format!("{}", s.df),
-            format!("{:.2}", s.percent),
-            layout::number(s.f, 3),
-            s.p.map_or_else(
-                || "-".to_owned(),
-                |p| {
-                    if p < 1e-4 {
-                        format!("{p:.1e}")
-                    } else {
-                        format!("{p:.4}")
-                    }
-                },
-            ),
-        ]
-    };
-    let mut rows = vec![row("target", &a.a), row("copies", &a.b)];
-    rows.extend(a.interaction.iter().map(|i| row("target x copies", i)));
-    rows.push(row("error", &a.error));
-    rows.extend(
-        a.non_additivity
-            .iter()
-            .map(|n| row("non-additivity (of the error)", n)),
-    );
+    let mut rows = vec![source_row("target", &a.a), source_row("copies", &a.b)];
+    if let Some(interaction) = &a.interaction {
+        rows.push(source_row("target x copies", interaction));
+    }
+    rows.push(source_row("error", &a.error));
+    if let Some(part) = &a.non_additivity {
+        rows.push(source_row("non-additivity (of the error)", part));
+    }
     Table {
         caption: Some("Analysis of variance and allocation of variation".to_owned()),
         folded: true,
@@ -423,26 +428,46 @@ fn anova_table(a: &Anova) -> Table {
     }
 }
 
+/// What one source adds to the variation.
+fn source_row(name: &str, s: &Source) -> Vec<String> {
+    vec![
+        name.to_owned(),
+        format!("{:.4}", s.ss),
+        format!("{}", s.df),
+        format!("{:.2}", s.percent),
+        layout::number(s.f, 3),
+        s.p.map_or_else(|| "-".to_owned(), p_cell),
+    ]
+}
+
+/// A p-value; a very small one with its power of ten.
+fn p_cell(p: f64) -> String {
+    if p < 1e-4 {
+        format!("{p:.1e}")
+    } else {
+        format!("{p:.4}")
+    }
+}
+
 fn pairs_table(pairs: &[PairDifference], targets: &[(usize, String)]) -> Table {
-    let row = |p: &PairDifference| {
-        vec![
-            format!("{} - {}", targets[p.first].1, targets[p.second].1),
-            format!("{:.4}", p.difference),
-            format!("{:.4}", p.half_width),
-            if p.p < 1e-4 {
-                format!("{:.1e}", p.p)
-            } else {
-                format!("{:.4}", p.p)
-            },
-        ]
-    };
+    let mut rows = Vec::new();
+    for pair in pairs {
+        let first = &targets[pair.first].1;
+        let second = &targets[pair.second].1;
+        rows.push(vec![
+            format!("{first} - {second}"),
+            format!("{:.4}", pair.difference),
+            format!("{:.4}", pair.half_width),
+            p_cell(pair.p),
+        ]);
+    }
     Table {
         caption: Some(
             "Tukey's honestly significant differences, 95 % for all pairs together".to_owned(),
         ),
         folded: true,
         columns: ["pair", "difference", "±", "p"].map(str::to_owned).to_vec(),
-        rows: pairs.iter().map(row).collect(),
+        rows,
     }
 }
 
@@ -466,38 +491,48 @@ fn checks(cells: &[&CopyResult], file_mb: f64) -> Section {
 }
 
 fn cells_data(results: &[(String, CopyResult)], file_mb: f64) -> DataTable {
-    let number = |f: &dyn Fn(&CopyResult) -> Option<f64>| {
-        results.iter().map(|r| f(&r.1)).collect::<Vec<_>>()
-    };
-    let derived = |r: &CopyResult| derive(&averages(r), file_mb);
+    let cells: Vec<&CopyResult> = results.iter().map(|(_, r)| r).collect();
     let mut t = DataTable::new(results.len())
-        .words("cell", results.iter().map(|r| r.0.clone()))
-        .words("target", results.iter().map(|r| r.1.target.clone()))
-        .words("device", results.iter().map(|r| r.1.device.clone()))
-        .numbers("copies", number(&|r| Some(f64::from(r.cell.copies))))
-        .numbers("replicate", number(&|r| Some(f64::from(r.cell.replicate))));
+        .words("cell", results.iter().map(|(id, _)| id.clone()))
+        .words("target", cells.iter().map(|r| r.target.clone()))
+        .words("device", cells.iter().map(|r| r.device.clone()))
+        .numbers("copies", cells.iter().map(|r| f64::from(r.cell.copies)))
+        .numbers(
+            "replicate",
+            cells.iter().map(|r| f64::from(r.cell.replicate)),
+        );
     for (_, name, f) in METRICS {
-        t = t.numbers(name, number(&|r| Some(f(r))));
+        t = t.numbers(name, cells.iter().map(|r| f(r)));
+    }
+    t = t.numbers("elapsed_s", cells.iter().map(|r| r.elapsed_s));
+    // A cell that wrote nothing has none of these.
+    let mut derived = Vec::new();
+    for r in &cells {
+        derived.push(derive(&averages(r), file_mb));
     }
     t = t
-        .numbers("elapsed_s", number(&|r| Some(r.elapsed_s)))
         .numbers(
             "write_await_ms",
-            number(&|r| derived(r).map(|d| d.write_await_ms)),
+            derived.iter().map(|d| Some(d.as_ref()?.write_await_ms)),
         )
-        .numbers("service_ms", number(&|r| derived(r).map(|d| d.service_ms)))
+        .numbers(
+            "service_ms",
+            derived.iter().map(|d| Some(d.as_ref()?.service_ms)),
+        )
         .numbers(
             "implied_request_sectors",
-            number(&|r| derived(r).map(|d| d.request_sectors)),
+            derived.iter().map(|d| Some(d.as_ref()?.request_sectors)),
         )
         .numbers(
             "impossible_util",
-            number(&|r| derived(r).map(|d| f64::from(u8::from(d.impossible_util)))),
+            derived
+                .iter()
+                .map(|d| Some(f64::from(u8::from(d.as_ref()?.impossible_util)))),
         );
     for (i, name) in CPU.into_iter().enumerate() {
         t = t.numbers(
             &format!("cpu_{name}_percent"),
-            number(&|r| Some(r.whole.cpu_percent[i])),
+            cells.iter().map(|r| r.whole.cpu_percent[i]),
         );
     }
     t

@@ -75,41 +75,57 @@ pub struct Raw {
 
 /// For terminals; untrusted text is escaped.
 pub fn text(d: &Document, layout: Layout) -> String {
-    let heading = |title: &str| layout.paint(Role::Heading, &escape::terminal(title)) + "\n";
-    let sentence = |text: &str| layout.sentences(&format!("  {}", escape::terminal(text)));
-    let mut out = heading(&d.title);
+    let mut out = heading(&d.title, layout);
     for (what, value) in &d.facts {
-        out.push_str(&sentence(&format!("{what}: {value}")));
+        out.push_str(&sentence(&format!("{what}: {value}"), layout));
     }
     for s in &d.sections {
         if s.paragraphs.is_empty() && s.tables.iter().all(|t| t.folded) {
             continue; // what only the page shows
         }
         out.push('\n');
-        out.push_str(&heading(&s.title));
-        s.paragraphs.iter().for_each(|p| out.push_str(&sentence(p)));
+        out.push_str(&heading(&s.title, layout));
+        for paragraph in &s.paragraphs {
+            out.push_str(&sentence(paragraph, layout));
+        }
         for t in s.tables.iter().filter(|t| !t.folded) {
-            t.caption.iter().for_each(|c| out.push_str(&sentence(c)));
-            let escaped = |r: &Vec<String>| {
-                r.iter()
-                    .map(|c| escape::terminal(c).into_owned())
-                    .collect::<Vec<_>>()
-            };
-            let rows: Vec<Vec<String>> = t.rows.iter().map(escaped).collect();
-            out.push_str(&layout.table(&escaped(&t.columns), &rows, |i| holds_words(t, i)));
+            if let Some(caption) = &t.caption {
+                out.push_str(&sentence(caption, layout));
+            }
+            let columns = escaped(&t.columns);
+            let rows: Vec<Vec<String>> = t.rows.iter().map(|row| escaped(row)).collect();
+            out.push_str(&layout.table(&columns, &rows, |i| holds_words(t, i)));
         }
     }
     out
 }
 
+fn heading(title: &str, layout: Layout) -> String {
+    layout.paint(Role::Heading, &escape::terminal(title)) + "\n"
+}
+
+fn sentence(text: &str, layout: Layout) -> String {
+    layout.sentences(&format!("  {}", escape::terminal(text)))
+}
+
+fn escaped(cells: &[String]) -> Vec<String> {
+    let cells = cells.iter();
+    cells
+        .map(|cell| escape::terminal(cell).into_owned())
+        .collect()
+}
+
 /// Whether a column is aligned left: the first, and those without any number.
 fn holds_words(t: &Table, column: usize) -> bool {
-    let number = |c: &str| c.starts_with(|ch: char| ch.is_ascii_digit() || ch == '-' || ch == '+');
     column == 0
         || t.rows
             .iter()
             .filter_map(|r| r.get(column))
-            .all(|c| !c.is_empty() && !number(c))
+            .all(|cell| !cell.is_empty() && !begins_as_number(cell))
+}
+
+fn begins_as_number(cell: &str) -> bool {
+    cell.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+')
 }
 
 /// Comma-separated values, quoted and made safe for spreadsheets where needed.
@@ -214,12 +230,15 @@ pub fn html(d: &Document, raw: &[Raw]) -> Result<Vec<u8>, NoPage> {
 }
 
 fn page<'a>(d: &'a Document, raw: &'a [Raw]) -> LabPage<'a> {
-    let file = |r: &'a Raw| FileBlock {
-        name: &r.name,
-        media: r.media,
-        bytes: r.content.len(),
-        base64: BASE64_STANDARD.encode(&r.content),
-    };
+    let mut attachments = Vec::new();
+    for file in raw {
+        attachments.push(FileBlock {
+            name: &file.name,
+            media: file.media,
+            bytes: file.content.len(),
+            base64: BASE64_STANDARD.encode(&file.content),
+        });
+    }
     LabPage {
         format: 1,
         writer: html::WRITER,
@@ -227,18 +246,16 @@ fn page<'a>(d: &'a Document, raw: &'a [Raw]) -> LabPage<'a> {
         setup: &d.facts,
         method: &d.method,
         sections: d.sections.iter().map(section_block).collect(),
-        attachments: raw.iter().map(file).collect(),
+        attachments,
     }
 }
 
 fn section_block(s: &Section) -> SectionBlock<'_> {
-    let table =
-        |t: &'_ Table| -> Vec<bool> { (0..t.columns.len()).map(|i| holds_words(t, i)).collect() };
     let tables = s.tables.iter().map(|t| TableBlock {
         caption: t.caption.as_deref(),
         folded: t.folded,
         columns: &t.columns,
-        words: table(t),
+        words: (0..t.columns.len()).map(|i| holds_words(t, i)).collect(),
         cells: &t.rows,
     });
     SectionBlock {

@@ -10,18 +10,24 @@ use super::chart::{Chart, Curve, Figure, Scale, bytes};
 use super::document::{Section, Table};
 use crate::present::layout;
 
+/// Bytes of a MiB.
+const MIB: f64 = 1_048_576.0;
+
 /// Series, by what their runs share.
 pub fn series(results: &[(String, FioResult)]) -> Vec<SweepSeries> {
-    let point = |(_, r): &(String, FioResult)| RunPoint {
-        series: r.cell.series(),
-        block_bytes: r.cell.bs as f64,
-        facts: r.facts.clone(),
-        warm: r.cell.warm,
-        sequential_read: r.cell.reads_in_order(),
-        file_bytes: r.file_bytes,
-        disk_phase: r.disk_phase,
-    };
-    summarise(&results.iter().map(point).collect::<Vec<_>>())
+    let mut points = Vec::new();
+    for (_, r) in results {
+        points.push(RunPoint {
+            series: r.cell.series(),
+            block_bytes: r.cell.bs as f64,
+            facts: r.facts.clone(),
+            warm: r.cell.warm,
+            sequential_read: r.cell.reads_in_order(),
+            file_bytes: r.file_bytes,
+            disk_phase: r.disk_phase,
+        });
+    }
+    summarise(&points)
 }
 
 /// The tables of data: a row per block size, per run, per identity, per model's point and parameter.
@@ -39,94 +45,117 @@ pub fn data(
 }
 
 fn rows_data(all: &[SweepSeries]) -> DataTable {
-    let rows: Vec<(&str, &SweepRow)> = all
-        .iter()
-        .flat_map(|s| s.rows.iter().map(move |r| (s.name.as_str(), r)))
-        .collect();
-    let number = |f: fn(&SweepRow) -> Option<f64>| rows.iter().map(|r| f(r.1)).collect::<Vec<_>>();
+    let mut series = Vec::new();
+    let mut rows: Vec<&SweepRow> = Vec::new();
+    for s in all {
+        for row in &s.rows {
+            series.push(s.name.clone());
+            rows.push(row);
+        }
+    }
     DataTable::new(rows.len())
-        .words("series", rows.iter().map(|r| r.0.to_owned()))
-        .numbers("block_bytes", number(|r| Some(r.block_bytes)))
-        .numbers("replicates", number(|r| Some(r.ios_per_s.n as f64)))
-        .numbers("ios_per_s", number(|r| Some(r.ios_per_s.mean)))
-        .numbers("ios_per_s_ci95", number(|r| r.ios_per_s.half_width))
-        .numbers("bytes_per_s", number(|r| Some(r.bytes_per_s)))
-        .numbers("device_ios_per_s", number(|r| Some(r.device_ios_per_s)))
-        .numbers("device_bytes_per_s", number(|r| Some(r.device_bytes_per_s)))
-        .numbers("request_bytes", number(|r| r.request_bytes))
-        .numbers("queue_length", number(|r| Some(r.queue_length)))
-        .numbers("await_ms", number(|r| r.await_ms))
-        .numbers("util_percent", number(|r| Some(r.util_percent)))
-        .words(
-            "failed_identities",
-            rows.iter().map(|r| r.1.failed.join(" ")),
+        .words("series", series)
+        .numbers("block_bytes", rows.iter().map(|r| r.block_bytes))
+        .numbers("replicates", rows.iter().map(|r| r.ios_per_s.n as f64))
+        .numbers("ios_per_s", rows.iter().map(|r| r.ios_per_s.mean))
+        .numbers(
+            "ios_per_s_ci95",
+            rows.iter().map(|r| r.ios_per_s.half_width),
         )
-        .words("verdicts", rows.iter().map(|r| r.1.verdicts.join("; ")))
+        .numbers("bytes_per_s", rows.iter().map(|r| r.bytes_per_s))
+        .numbers("device_ios_per_s", rows.iter().map(|r| r.device_ios_per_s))
+        .numbers(
+            "device_bytes_per_s",
+            rows.iter().map(|r| r.device_bytes_per_s),
+        )
+        .numbers("request_bytes", rows.iter().map(|r| r.request_bytes))
+        .numbers("queue_length", rows.iter().map(|r| r.queue_length))
+        .numbers("await_ms", rows.iter().map(|r| r.await_ms))
+        .numbers("util_percent", rows.iter().map(|r| r.util_percent))
+        .words("failed_identities", rows.iter().map(|r| r.failed.join(" ")))
+        .words("verdicts", rows.iter().map(|r| r.verdicts.join("; ")))
 }
 
 fn runs_data(results: &[(String, FioResult)]) -> DataTable {
-    let number =
-        |f: &dyn Fn(&FioResult) -> Option<f64>| results.iter().map(|r| f(&r.1)).collect::<Vec<_>>();
-    let side = |i: usize, f: fn(&FioResult, usize) -> Option<f64>| number(&|r| f(r, i));
+    let runs: Vec<&FioResult> = results.iter().map(|(_, r)| r).collect();
     let mut t = DataTable::new(results.len())
         .words("cell", results.iter().map(|r| r.0.clone()))
-        .words("series", results.iter().map(|r| r.1.cell.series()))
-        .words("device", results.iter().map(|r| r.1.device.clone()))
-        .numbers("block_bytes", number(&|r| Some(r.cell.bs as f64)))
-        .numbers("replicate", number(&|r| Some(f64::from(r.cell.replicate))))
+        .words("series", runs.iter().map(|r| r.cell.series()))
+        .words("device", runs.iter().map(|r| r.device.clone()))
+        .numbers("block_bytes", runs.iter().map(|r| r.cell.bs as f64))
+        .numbers(
+            "replicate",
+            runs.iter().map(|r| f64::from(r.cell.replicate)),
+        )
         .numbers(
             "cached",
-            number(&|r| Some(f64::from(u8::from(r.cell.warm)))),
+            runs.iter().map(|r| f64::from(u8::from(r.cell.warm))),
         )
-        .numbers("runtime_s", number(&|r| Some(r.facts.runtime_s)))
-        .numbers("window_s", number(&|r| Some(r.facts.window_s)));
+        .numbers("runtime_s", runs.iter().map(|r| r.facts.runtime_s))
+        .numbers("window_s", runs.iter().map(|r| r.facts.window_s));
     for (i, name) in ["read", "write"].into_iter().enumerate() {
         t = t
             .numbers(
                 &format!("fio_{name}_ios"),
-                side(i, |r, i| Some(r.facts.app[i].ios)),
+                runs.iter().map(|r| r.facts.app[i].ios),
             )
             .numbers(
                 &format!("fio_{name}_bytes"),
-                side(i, |r, i| Some(r.facts.app[i].bytes)),
+                runs.iter().map(|r| r.facts.app[i].bytes),
             )
             .numbers(
                 &format!("fio_{name}_mean_us"),
-                side(i, |r, i| r.facts.app[i].mean_us),
+                runs.iter().map(|r| r.facts.app[i].mean_us),
             )
             .numbers(
                 &format!("device_{name}_ios"),
-                side(i, |r, i| Some(r.facts.device[i].ios)),
+                runs.iter().map(|r| r.facts.device[i].ios),
             )
             .numbers(
                 &format!("device_{name}_bytes"),
-                side(i, |r, i| r.facts.device[i].bytes),
+                runs.iter().map(|r| r.facts.device[i].bytes),
             )
             .numbers(
                 &format!("device_{name}_merges"),
-                side(i, |r, i| Some(r.facts.device[i].merges)),
+                runs.iter().map(|r| r.facts.device[i].merges),
             )
             .numbers(
                 &format!("device_{name}_ticks_ms"),
-                side(i, |r, i| Some(r.facts.device[i].ticks_ms)),
+                runs.iter().map(|r| r.facts.device[i].ticks_ms),
             )
             .numbers(
                 &format!("others_{name}_ios"),
-                side(i, |r, i| Some(r.facts.foreign[i].ios)),
+                runs.iter().map(|r| r.facts.foreign[i].ios),
             )
             .numbers(
                 &format!("others_{name}_bytes"),
-                side(i, |r, i| Some(r.facts.foreign[i].bytes)),
+                runs.iter().map(|r| r.facts.foreign[i].bytes),
             );
     }
-    t.numbers("in_queue_ms", number(&|r| r.facts.in_queue_ms))
-        .numbers("io_ticks_ms", number(&|r| r.facts.io_ticks_ms))
-        .numbers("fio_util_percent", number(&|r| r.facts.util_percent))
-        .numbers("disk_phase_bytes", number(&|r| r.disk_phase.map(|p| p.0)))
-        .numbers("disk_phase_s", number(&|r| r.disk_phase.map(|p| p.1)))
-        .numbers("fio_user_percent", number(&|r| r.fio_cpu_percent.0))
-        .numbers("fio_system_percent", number(&|r| r.fio_cpu_percent.1))
-        .numbers("lost_ios", number(&|r| r.lost_ios.map(|n| n as f64)))
+    // What is not apart for reads and writes.
+    t.numbers("in_queue_ms", runs.iter().map(|r| r.facts.in_queue_ms))
+        .numbers("io_ticks_ms", runs.iter().map(|r| r.facts.io_ticks_ms))
+        .numbers(
+            "fio_util_percent",
+            runs.iter().map(|r| r.facts.util_percent),
+        )
+        .numbers(
+            "disk_phase_bytes",
+            runs.iter().map(|r| r.disk_phase.map(|p| p.0)),
+        )
+        .numbers(
+            "disk_phase_s",
+            runs.iter().map(|r| r.disk_phase.map(|p| p.1)),
+        )
+        .numbers("fio_user_percent", runs.iter().map(|r| r.fio_cpu_percent.0))
+        .numbers(
+            "fio_system_percent",
+            runs.iter().map(|r| r.fio_cpu_percent.1),
+        )
+        .numbers(
+            "lost_ios",
+            runs.iter().map(|r| r.lost_ios.map(|n| n as f64)),
+        )
 }
 
 fn identities_data(all: &[SweepSeries]) -> DataTable {
@@ -250,31 +279,32 @@ fn rows_table(s: &SweepSeries) -> Table {
         "%util",
         "failed",
     ];
-    let row = |r: &SweepRow| {
-        vec![
-            bytes(r.block_bytes),
-            r.ios_per_s.n.to_string(),
-            format!("{:.1}", r.ios_per_s.mean),
-            layout::number(r.ios_per_s.half_width, 1),
-            format!("{:.2}", r.bytes_per_s / 1_048_576.0),
-            format!("{:.1}", r.device_ios_per_s),
-            format!("{:.2}", r.device_bytes_per_s / 1_048_576.0),
-            layout::number(r.request_bytes.map(|b| b / 1024.0), 1),
-            format!("{:.2}", r.queue_length),
-            layout::number(r.await_ms, 3),
-            format!("{:.1}", r.util_percent),
-            if r.failed.is_empty() {
-                "-".to_owned()
-            } else {
-                r.failed.join(" ")
-            },
-        ]
-    };
     Table {
         columns: columns.map(str::to_owned).to_vec(),
-        rows: s.rows.iter().map(row).collect(),
+        rows: s.rows.iter().map(table_row).collect(),
         ..Table::default()
     }
+}
+
+fn table_row(r: &SweepRow) -> Vec<String> {
+    vec![
+        bytes(r.block_bytes),
+        r.ios_per_s.n.to_string(),
+        format!("{:.1}", r.ios_per_s.mean),
+        layout::number(r.ios_per_s.half_width, 1),
+        format!("{:.2}", r.bytes_per_s / MIB),
+        format!("{:.1}", r.device_ios_per_s),
+        format!("{:.2}", r.device_bytes_per_s / MIB),
+        layout::number(r.request_bytes.map(|b| b / 1024.0), 1),
+        format!("{:.2}", r.queue_length),
+        layout::number(r.await_ms, 3),
+        format!("{:.1}", r.util_percent),
+        if r.failed.is_empty() {
+            "-".to_owned()
+        } else {
+            r.failed.join(" ")
+        },
+    ]
 }
 
 fn verdicts_table(s: &SweepSeries) -> Table {
@@ -302,15 +332,9 @@ fn identities_table(s: &SweepSeries) -> Table {
         "tolerance",
         "holds",
     ];
-    let row = |i: &iolens_lab::statistics::sweep::IdentityRow| {
-        let short = |v: f64| {
-            if v.abs() >= 1000.0 {
-                format!("{v:.0}")
-            } else {
-                format!("{v:.3}")
-            }
-        };
-        vec![
+    let mut rows = Vec::new();
+    for i in &s.identities {
+        rows.push(vec![
             bytes(i.block_bytes),
             i.id.clone(),
             i.text.to_owned(),
@@ -319,45 +343,45 @@ fn identities_table(s: &SweepSeries) -> Table {
             layout::number(i.residual_percent, 3),
             short(i.tolerance),
             format!("{}/{}", i.holds, i.n),
-        ]
-    };
+        ]);
+    }
     Table {
         caption: Some(
             "Consistency checks: fio against the device, with residual and tolerance".to_owned(),
         ),
         folded: true,
         columns: columns.map(str::to_owned).to_vec(),
-        rows: s.identities.iter().map(row).collect(),
+        rows,
+    }
+}
+
+/// A number without digits that a large one does not need.
+fn short(v: f64) -> String {
+    if v.abs() >= 1000.0 {
+        format!("{v:.0}")
+    } else {
+        format!("{v:.3}")
     }
 }
 
 /// `1.2 [1.1, 1.3]`, or that one replicate says nothing of the interval.
 fn interval(i: &Interval, scale: f64, decimals: usize) -> String {
-    let f = |v: f64| format!("{:.decimals$}", v * scale);
-    if i.low.is_finite() && i.high.is_finite() {
-        format!("{} [{}, {}]", f(i.value), f(i.low), f(i.high))
-    } else if i.low.is_finite() {
-        format!("{} [{}, no upper bound]", f(i.value), f(i.low))
+    let value = i.value * scale;
+    let low = i.low * scale;
+    let high = i.high * scale;
+    if low.is_finite() && high.is_finite() {
+        format!("{value:.decimals$} [{low:.decimals$}, {high:.decimals$}]")
+    } else if low.is_finite() {
+        format!("{value:.decimals$} [{low:.decimals$}, no upper bound]")
     } else {
-        format!("{} (no interval: too few runs)", f(i.value))
+        format!("{value:.decimals$} (no interval: too few runs)")
     }
 }
 
 fn section(s: &SweepSeries) -> Section {
-    let curve = |name: &str, is_model: bool, points: Vec<(f64, f64)>| Curve {
-        name: name.to_owned(),
-        points,
-        is_model,
-    };
-    let measured = |f: fn(&SweepRow) -> f64| {
-        s.rows
-            .iter()
-            .map(|r| (r.block_bytes, f(r)))
-            .collect::<Vec<_>>()
-    };
     let mut rates = vec![
-        curve("fio", false, measured(|r| r.ios_per_s.mean)),
-        curve("device requests", false, measured(|r| r.device_ios_per_s)),
+        measured(s, "fio", |r| r.ios_per_s.mean),
+        measured(s, "device requests", |r| r.device_ios_per_s),
     ];
     let mut paragraphs = Vec::new();
     let mut tables = vec![rows_table(s), verdicts_table(s)];
@@ -375,6 +399,7 @@ fn section(s: &SweepSeries) -> Section {
             }
         });
     }
+    // What a model predicts is drawn beside what was measured.
     if let Some(m) = &s.seek_transfer {
         seek_transfer(m, &mut paragraphs, &mut tables);
         let points = m
@@ -382,30 +407,31 @@ fn section(s: &SweepSeries) -> Section {
             .iter()
             .map(|p| (p.point.block_bytes, p.predicted_ios_per_s))
             .collect();
-        rates.push(curve("seek + transfer, device requests", true, points));
+        rates.push(Curve {
+            name: "seek + transfer, device requests".to_owned(),
+            points,
+            is_model: true,
+        });
     }
     if let Some(m) = &s.page_cache {
         page_cache(m, &mut paragraphs, &mut tables);
-        rates.push(curve(
-            "two-phase model",
-            true,
-            m.points
-                .iter()
-                .map(|p| (p.block_bytes, p.predicted_ios_per_s))
-                .collect(),
-        ));
-    }
-    let mib = |f: fn(&SweepRow) -> f64| {
-        s.rows
+        let points = m
+            .points
             .iter()
-            .map(|r| (r.block_bytes, f(r) / 1_048_576.0))
-            .collect::<Vec<_>>()
-    };
+            .map(|p| (p.block_bytes, p.predicted_ios_per_s))
+            .collect();
+        rates.push(Curve {
+            name: "two-phase model".to_owned(),
+            points,
+            is_model: true,
+        });
+    }
     let flows = vec![
-        curve("fio", false, mib(|r| r.bytes_per_s)),
-        curve("device", false, mib(|r| r.device_bytes_per_s)),
+        measured(s, "fio", |r| r.bytes_per_s / MIB),
+        measured(s, "device", |r| r.device_bytes_per_s / MIB),
     ];
     tables.push(identities_table(s));
+    // Logarithmic axes show the small blocks, plain ones the large: each chart is drawn both ways.
     let mut figures = Vec::new();
     for (x_scale, y_scale) in [(Scale::LogBytes, Scale::Log), (Scale::Bytes, Scale::Linear)] {
         for (y, curves) in [("I/Os per second", &rates), ("MiB per second", &flows)] {
@@ -428,26 +454,41 @@ fn section(s: &SweepSeries) -> Section {
     }
 }
 
-fn predictions(
-    name: &str,
-    rows: impl Iterator<Item = (f64, f64, f64, f64, String)>,
-    last: &str,
-) -> Table {
+/// `of` each block size.
+fn measured(s: &SweepSeries, name: &str, of: fn(&SweepRow) -> f64) -> Curve {
+    Curve {
+        name: name.to_owned(),
+        points: s.rows.iter().map(|r| (r.block_bytes, of(r))).collect(),
+        is_model: false,
+    }
+}
+
+/// What a model predicts of one block size, beside what was measured; rates per second.
+struct Prediction {
+    block_bytes: f64,
+    measured: f64,
+    predicted: f64,
+    error_percent: f64,
+    note: String,
+}
+
+fn predictions(name: &str, of: Vec<Prediction>, last: &str) -> Table {
     let columns = ["bs", "measured /s", "predicted /s", "error %", last];
-    let row = |(bs, measured, predicted, error, note): (f64, f64, f64, f64, String)| {
-        vec![
-            bytes(bs),
-            format!("{measured:.1}"),
-            format!("{predicted:.1}"),
-            format!("{error:+.2}"),
-            note,
-        ]
-    };
+    let mut rows = Vec::new();
+    for p in of {
+        rows.push(vec![
+            bytes(p.block_bytes),
+            format!("{:.1}", p.measured),
+            format!("{:.1}", p.predicted),
+            format!("{:+.2}", p.error_percent),
+            p.note,
+        ]);
+    }
     Table {
         caption: Some(format!("{name}: predicted and measured")),
         folded: false,
         columns: columns.map(str::to_owned).to_vec(),
-        rows: rows.map(row).collect(),
+        rows,
     }
 }
 
@@ -461,21 +502,22 @@ fn seek_transfer(m: &SeekTransfer, paragraphs: &mut Vec<String>, tables: &mut Ve
     paragraphs.push(format!(
         "As a linear cost model (blk-iocost): rbps={rate:.0} rseqiops={seq:.0} rrandiops={rand:.0}."
     ));
-    let row = |p: &iolens_lab::statistics::sweep::FitPoint| {
+    let mut points = Vec::new();
+    for p in &m.points {
         let measured = p.point.device_ios_per_s;
         let predicted = p.predicted_ios_per_s;
-        let us = format!("{:.1}", 1e6 / measured);
-        (
-            p.point.block_bytes,
+        // The error of the rate: that of the point is of the time per request.
+        points.push(Prediction {
+            block_bytes: p.point.block_bytes,
             measured,
             predicted,
-            100.0 * (predicted / measured - 1.0),
-            us,
-        )
-    };
+            error_percent: 100.0 * (predicted / measured - 1.0),
+            note: format!("{:.1}", 1e6 / measured),
+        });
+    }
     tables.push(predictions(
         "Seek + transfer (device requests)",
-        m.points.iter().map(row),
+        points,
         "us per request",
     ));
 }
@@ -489,23 +531,24 @@ fn page_cache(m: &PageCacheFit, paragraphs: &mut Vec<String>, tables: &mut Vec<T
         m.mean_abs_error_percent,
         m.max_abs_error_percent,
     ));
-    let regime = |r: Regime| match r {
-        Regime::Cpu => "processor",
-        Regime::DiskThenMemory => "disk, then memory",
-        Regime::Disk => "disk",
-    };
-    let row = |p: &iolens_lab::statistics::sweep::CachePoint| {
-        (
-            p.block_bytes,
-            p.measured_ios_per_s,
-            p.predicted_ios_per_s,
-            p.error_percent,
-            regime(p.regime).to_owned(),
-        )
-    };
+    let mut points = Vec::new();
+    for p in &m.points {
+        let regime = match p.regime {
+            Regime::Cpu => "processor",
+            Regime::DiskThenMemory => "disk, then memory",
+            Regime::Disk => "disk",
+        };
+        points.push(Prediction {
+            block_bytes: p.block_bytes,
+            measured: p.measured_ios_per_s,
+            predicted: p.predicted_ios_per_s,
+            error_percent: p.error_percent,
+            note: regime.to_owned(),
+        });
+    }
     tables.push(predictions(
         "Two-phase page cache (calls)",
-        m.points.iter().map(row),
+        points,
         "limited by",
     ));
 }

@@ -76,15 +76,8 @@ pub fn title(plan: &Value) -> String {
 /// Machine and extent of an experiment with `done` complete runs.
 pub fn facts(plan: &Value, done: usize) -> Vec<(String, String)> {
     let m = &plan["machine"];
-    let word = |v: &Value| {
-        v.as_str()
-            .map_or_else(|| "unknown".to_owned(), str::to_owned)
-    };
-    let number = |v: &Value| {
-        v.as_u64()
-            .map_or_else(|| "unknown".to_owned(), |n| n.to_string())
-    };
     let planned = plan["plan"]["cells"].as_array().map_or(0, Vec::len);
+    let seed = number(&plan["seed"]);
     [
         ("Host", word(&m["host"])),
         ("Kernel", word(&m["kernel"])),
@@ -93,12 +86,20 @@ pub fn facts(plan: &Value, done: usize) -> Vec<(String, String)> {
         ("Runs complete", format!("{done} of {planned}")),
         (
             "Order",
-            format!(
-                "random within each replicate, seed {}",
-                number(&plan["seed"])
-            ),
+            format!("random within each replicate, seed {seed}"),
         ),
     ]
     .map(|(what, value)| (what.to_owned(), value))
     .to_vec()
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or("unknown").to_owned()
+}
+
+fn number(value: &Value) -> String {
+    match value.as_u64() {
+        Some(n) => n.to_string(),
+        None => "unknown".to_owned(),
+    }
 }

@@ -89,11 +89,12 @@ fn columns(first: &str) -> Vec<String> {
 
 fn box_row(name: String, b: Option<&BoxStats>, decimals: usize) -> Vec<String> {
     let mut row = vec![name];
-    let f = |v: f64| format!("{v:.decimals$}");
     match b {
         Some(b) => {
             row.push(b.n.to_string());
-            row.extend([b.mean, b.q1, b.median, b.q3, b.p99, b.max].map(f));
+            for value in [b.mean, b.q1, b.median, b.q3, b.p99, b.max] {
+                row.push(format!("{value:.decimals$}"));
+            }
             row.push(b.outliers.len().to_string());
         }
         None => row.extend(std::iter::repeat_n("-".to_owned(), 8)),
@@ -159,52 +160,44 @@ fn difference_figures(
     of: OfSecond,
     lines: &[(String, f64)],
 ) -> Vec<Figure> {
-    let counts: Vec<usize> = groups(results)
-        .iter()
-        .map(|g| g.0)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect();
-    let chart = |boxes| {
-        Figure::BoxChart(BoxChart {
-            y: y.to_owned(),
-            group_names: counts.iter().map(|n| disks_word(*n)).collect(),
-            boxes,
-            lines: lines.to_vec(),
-            ..BoxChart::default()
-        })
+    // Boxes of as many disks have one colour.
+    let counts: BTreeSet<usize> = results.iter().map(|r| r.cell.disks).collect();
+    let empty = BoxChart {
+        y: y.to_owned(),
+        group_names: counts.iter().map(|n| disks_word(*n)).collect(),
+        lines: lines.to_vec(),
+        ..BoxChart::default()
     };
-    let group = |disks: usize| counts.iter().position(|n| *n == disks).unwrap_or(0);
-    let by_workers = groups(results).into_iter().filter_map(|(disks, workers)| {
-        let of_group = results
-            .iter()
-            .filter(|r| (r.cell.disks, r.cell.workers) == (disks, workers));
-        let stats = differences(of_group, of)?;
-        Some(BoxMark {
-            name: format!("{workers}\nworkers"),
-            group_index: group(disks),
-            stats,
-        })
-    });
-    let aimed = targets(results);
-    let by_target = counts
-        .iter()
-        .flat_map(|disks| aimed.iter().map(move |t| (*disks, *t)))
-        .filter_map(|(disks, t)| {
-            let of_group = results
-                .iter()
-                .filter(|r| r.cell.disks == disks && r.cell.target_percent == t);
-            Some(BoxMark {
-                name: format!("{t} %\nutil"),
-                group_index: group(disks),
-                stats: differences(of_group, of)?,
-            })
-        });
-    vec![chart(by_workers.collect()), chart(by_target.collect())]
+    let mut by_workers = empty.clone();
+    let mut by_target = empty;
+    for (group_index, disks) in counts.into_iter().enumerate() {
+        let of_disks: Vec<&PollResult> = results.iter().filter(|r| r.cell.disks == disks).collect();
+        let worker_counts: BTreeSet<u32> = of_disks.iter().map(|r| r.cell.workers).collect();
+        for workers in worker_counts {
+            let cells = of_disks.iter().filter(|r| r.cell.workers == workers);
+            let stats = differences(cells.copied(), of);
+            by_workers.boxes.extend(stats.map(|stats| BoxMark {
+                name: format!("{workers}\nworkers"),
+                group_index,
+                stats,
+            }));
+        }
+        for target in targets(results) {
+            let cells = of_disks.iter().filter(|r| r.cell.target_percent == target);
+            let stats = differences(cells.copied(), of);
+            by_target.boxes.extend(stats.map(|stats| BoxMark {
+                name: format!("{target} %\nutil"),
+                group_index,
+                stats,
+            }));
+        }
+    }
+    vec![Figure::BoxChart(by_workers), Figure::BoxChart(by_target)]
 }
 
 fn difference_table(results: &[PollResult], of: OfSecond) -> Table {
-    let row = |r: &PollResult| {
+    let mut rows = Vec::new();
+    for r in results {
         let c = &r.cell;
         let name = format!(
             "{}, {} workers, {} %",
@@ -212,11 +205,12 @@ fn difference_table(results: &[PollResult], of: OfSecond) -> Table {
             c.workers,
             c.target_percent
         );
-        box_row(name, differences(std::iter::once(r), of).as_ref(), 3)
-    };
+        let stats = differences(std::iter::once(r), of);
+        rows.push(box_row(name, stats.as_ref(), 3));
+    }
     Table {
         columns: columns("cell"),
-        rows: results.iter().map(row).collect(),
+        rows,
         ..Table::default()
     }
 }
@@ -283,11 +277,21 @@ fn against_exact(results: &[PollResult], hz: u32, release: &str) -> Section {
 
 /// Signed errors of one generation of kernels over all seconds that `cells` have: its estimate less the exact value.
 fn errors<'a>(cells: impl Iterator<Item = &'a PollResult>, kernels: &str) -> Vec<f64> {
-    let error = |s: &Second| {
-        let (_, percent) = s.estimates_percent.iter().find(|e| e.0 == kernels)?;
-        Some(percent - s.exact_percent?)
-    };
-    cells.flat_map(|r| &r.seconds).filter_map(error).collect()
+    let mut errors = Vec::new();
+    for second in cells.flat_map(|r| &r.seconds) {
+        let estimate = estimate(second, kernels);
+        if let Some((estimate, exact)) = estimate.zip(second.exact_percent) {
+            errors.push(estimate - exact);
+        }
+    }
+    errors
+}
+
+/// What the estimator of `kernels` would have said of the second.
+fn estimate(second: &Second, kernels: &str) -> Option<f64> {
+    let mut estimates = second.estimates_percent.iter();
+    let (_, percent) = estimates.find(|(of, _)| of == kernels)?;
+    Some(*percent)
 }
 
 fn kernels(results: &[PollResult], release: &str) -> Section {
@@ -365,18 +369,21 @@ fn kernels(results: &[PollResult], release: &str) -> Section {
 
 /// Seconds whose difference to iostat the budget explains, of all that have one.
 fn within_budget(results: &[PollResult], hz: u32) -> (usize, usize) {
-    let all: Vec<&Second> = results
-        .iter()
-        .flat_map(|r| &r.seconds)
-        .filter(|s| s.iostat_percent.is_some())
-        .collect();
-    let fits = |s: &&&Second| {
-        let allowed = ErrorBudget::new(hz, (s.to_ns - s.from_ns) as f64 / 1e9, s.poll_percent)
-            .against_iostat_pp();
-        s.iostat_percent
-            .is_some_and(|i| (s.poll_percent - i).abs() <= allowed)
-    };
-    (all.iter().filter(fits).count(), all.len())
+    let mut within = 0;
+    let mut all = 0;
+    for second in results.iter().flat_map(|r| &r.seconds) {
+        let Some(iostat_percent) = second.iostat_percent else {
+            continue;
+        };
+        let length_s = (second.to_ns - second.from_ns) as f64 / 1e9;
+        let budget = ErrorBudget::new(hz, length_s, second.poll_percent);
+        let difference = (second.poll_percent - iostat_percent).abs();
+        all += 1;
+        if difference <= budget.against_iostat_pp() {
+            within += 1;
+        }
+    }
+    (within, all)
 }
 
 fn seconds_data(results: &[PollResult]) -> DataTable {
@@ -397,6 +404,7 @@ fn seconds_data(results: &[PollResult]) -> DataTable {
         .numbers("poll_percent", all.iter().map(|r| r.1.poll_percent))
         .numbers("iostat_percent", all.iter().map(|r| r.1.iostat_percent))
         .numbers("exact_percent", all.iter().map(|r| r.1.exact_percent));
+    // All seconds that have estimates have them of the same generations of kernels.
     let names: Vec<String> = all
         .iter()
         .map(|r| &r.1.estimates_percent)
@@ -406,15 +414,9 @@ fn seconds_data(results: &[PollResult]) -> DataTable {
         .map(|e| e.0.clone())
         .collect();
     for name in &names {
-        let of = |s: &Second| {
-            s.estimates_percent
-                .iter()
-                .find(|e| e.0 == *name)
-                .map(|e| e.1)
-        };
         t = t.numbers(
             &format!("estimate_of_kernels_{}_percent", name.replace(' ', "_")),
-            all.iter().map(|r| of(r.1)),
+            all.iter().map(|r| estimate(r.1, name)),
         );
     }
     t
@@ -426,8 +428,7 @@ fn boxes_data(results: &[PollResult]) -> DataTable {
         .iter()
         .flat_map(|r| WAYS.iter().map(move |(way, f)| (r, *way, box_stats(f(r)))))
         .collect();
-    let stat =
-        |f: fn(&BoxStats) -> f64| rows.iter().map(|r| r.2.as_ref().map(f)).collect::<Vec<_>>();
+    let boxes: Vec<Option<&BoxStats>> = rows.iter().map(|r| r.2.as_ref()).collect();
     DataTable::new(rows.len())
         .numbers("disks", rows.iter().map(|r| r.0.cell.disks as f64))
         .numbers("workers", rows.iter().map(|r| f64::from(r.0.cell.workers)))
@@ -436,13 +437,13 @@ fn boxes_data(results: &[PollResult]) -> DataTable {
             rows.iter().map(|r| r.0.cell.target_percent),
         )
         .words("way", rows.iter().map(|r| r.1.to_owned()))
-        .numbers("n", stat(|b| b.n as f64))
-        .numbers("mean_ns", stat(|b| b.mean))
-        .numbers("q1_ns", stat(|b| b.q1))
-        .numbers("median_ns", stat(|b| b.median))
-        .numbers("q3_ns", stat(|b| b.q3))
-        .numbers("p99_ns", stat(|b| b.p99))
-        .numbers("max_ns", stat(|b| b.max))
+        .numbers("n", boxes.iter().map(|b| Some((*b)?.n as f64)))
+        .numbers("mean_ns", boxes.iter().map(|b| Some((*b)?.mean)))
+        .numbers("q1_ns", boxes.iter().map(|b| Some((*b)?.q1)))
+        .numbers("median_ns", boxes.iter().map(|b| Some((*b)?.median)))
+        .numbers("q3_ns", boxes.iter().map(|b| Some((*b)?.q3)))
+        .numbers("p99_ns", boxes.iter().map(|b| Some((*b)?.p99)))
+        .numbers("max_ns", boxes.iter().map(|b| Some((*b)?.max)))
 }
 
 /// Every single poll's latency.
