@@ -87,10 +87,12 @@ pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<ActorFlows> {
     for answer in &answers {
         pieces.extend(answer.pieces(by).into_iter().map(|piece| (answer, piece)));
     }
-    let add = |found: &mut ActorFlows, _: usize, (answer, piece): &(&Answer, Range<i64>)| {
-        answer.add(piece.clone(), by, found, caller)
-    };
-    for some in parallel::shared(&pieces, caller, ActorFlows::default, add)? {
+    // Each thread counts by itself, so what the threads found is added here.
+    let counted = parallel::shared(&pieces, caller, ActorFlows::default, |some, _, piece| {
+        let (answer, slots) = piece;
+        answer.add(slots.clone(), by, some, caller)
+    })?;
+    for some in counted {
         found.add(some);
     }
     Ok(found)
@@ -288,7 +290,8 @@ fn of_sums(
         GroupBy::Cgroup => ActorKind::Cgroup,
         GroupBy::All | GroupBy::Device | GroupBy::File => ActorKind::File,
     };
-    let mut add = |row: ActorSums| {
+    let warnings = read_actors(part.recording.path(), step_s, whole, |row: ActorSums| {
+        // The table has sums by process, control group and file beside each other: one of them answers.
         if row.actor.kind() != kind || !part.filter.counts(row.dev) {
             return;
         }
@@ -301,8 +304,7 @@ fn of_sums(
             bytes: u64::try_from(row.sums.bytes).unwrap_or(0),
             total_ns: row.sums.time_ns(),
         });
-    };
-    let warnings = read_actors(part.recording.path(), step_s, whole, &mut add)?;
+    })?;
     caller.damage(&warnings);
     Ok(())
 }

@@ -89,7 +89,7 @@ impl Caller {
     pub fn listening() -> (Caller, Arc<std::sync::Mutex<Vec<Note>>>) {
         let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
         let ear = Arc::clone(&heard);
-        let hear = move |note| ear.lock().expect("no panic").push(note);
-        (Caller::new(hear), heard)
+        let caller = Caller::new(move |note| ear.lock().expect("no panic").push(note));
+        (caller, heard)
     }
 }

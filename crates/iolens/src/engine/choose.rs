@@ -40,12 +40,10 @@ pub fn one(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
 
 /// The parts as one recording called `path`.
 fn joined(path: &Path, found: &[FoundRecording], caller: &Caller) -> Result<Chosen> {
-    let nothing = || QueryError::NothingThen {
-        place: path.to_owned(),
-        nearest: None,
-    };
     let longest = found.iter().max_by_key(|f| f.to_unix_ns - f.from_unix_ns);
-    let longest = longest.map(FoundRecording::part).ok_or_else(nothing)?;
+    let Some(longest) = longest.map(FoundRecording::part) else {
+        return Err(nothing_in(path));
+    };
     let recordings = found.len();
     // Sums belong to one recording.
     if !found.iter().all(FoundRecording::has_ios) {
@@ -68,7 +66,7 @@ fn joined(path: &Path, found: &[FoundRecording], caller: &Caller) -> Result<Chos
         });
     }
     let first_from_ns = parts.first().map_or(0, |(_, range)| range.start);
-    let recording = Recording::joined(path, parts).ok_or_else(nothing)?;
+    let recording = Recording::joined(path, parts).ok_or_else(|| nothing_in(path))?;
     // The joined recording begins with the whole of the first and ends where the last part does.
     let window = TimeWindow {
         at: None,
@@ -76,6 +74,13 @@ fn joined(path: &Path, found: &[FoundRecording], caller: &Caller) -> Result<Chos
         to: None,
     };
     Ok(Chosen { recording, window })
+}
+
+fn nothing_in(path: &Path) -> QueryError {
+    QueryError::NothingThen {
+        place: path.to_owned(),
+        nearest: None,
+    }
 }
 
 /// All recordings that are meant, by time. Of several those that cannot be read any more are left out, and the caller hears it.
@@ -241,16 +246,20 @@ fn plain(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
             at_ns,
         ));
     }
-    let bound = |ns: i64| (0 < ns && ns < end_ns).then_some(Instant::SinceStart(ns));
     let around = TimeWindow {
         at: None,
-        from: bound(at_ns - AROUND_NS),
-        to: bound(at_ns + AROUND_NS),
+        from: bound_within(at_ns - AROUND_NS, end_ns),
+        to: bound_within(at_ns + AROUND_NS, end_ns),
     };
     Ok(Chosen {
         recording,
         window: around,
     })
+}
+
+/// A bound of a window at `ns`; none where the recording has no time on both sides of it.
+fn bound_within(ns: i64, end_ns: i64) -> Option<Instant> {
+    (0 < ns && ns < end_ns).then_some(Instant::SinceStart(ns))
 }
 
 /// A stretch of the wall clock that begins before a recording and ends in it, as a page shows it with a margin, means the part that
@@ -298,18 +307,30 @@ impl FoundRecording {
 
     fn open(&self, caller: &Caller) -> Result<Chosen> {
         let recording = source::open(&self.stored.path, caller)?;
-        let bound = |edge: i64, unix_ns: i64| {
-            (unix_ns != edge).then_some(Instant::SinceStart(
-                unix_ns.saturating_sub(self.start_unix_ns),
-            ))
-        };
-        let from = bound(self.start_unix_ns, self.from_unix_ns);
         let window = TimeWindow {
             at: None,
-            from,
-            to: bound(self.end_unix_ns, self.to_unix_ns),
+            from: self.bound(self.from_unix_ns, self.start_unix_ns),
+            to: self.bound(self.to_unix_ns, self.end_unix_ns),
         };
         Ok(Chosen { recording, window })
+    }
+
+    /// A bound of the part at `unix_ns`; none where that is the recording's own `edge_unix_ns`.
+    fn bound(&self, unix_ns: i64, edge_unix_ns: i64) -> Option<Instant> {
+        let since_start_ns = unix_ns.saturating_sub(self.start_unix_ns);
+        (unix_ns != edge_unix_ns).then_some(Instant::SinceStart(since_start_ns))
+    }
+
+    /// How far all of the recording is from `from_ns..to_ns`, where they have nothing in common.
+    fn distance_ns(&self, from_ns: i64, to_ns: i64) -> i64 {
+        let after_ns = self.start_unix_ns.saturating_sub(to_ns);
+        let before_ns = from_ns.saturating_sub(self.end_unix_ns);
+        after_ns.max(before_ns)
+    }
+
+    /// Whether the part has all of `from_ns..to_ns`.
+    fn holds(&self, from_ns: i64, to_ns: i64) -> bool {
+        self.from_unix_ns <= from_ns && to_ns <= self.to_unix_ns
     }
 
     /// The part in `from_ns..to_ns`; itself if it has none.
@@ -338,12 +359,12 @@ impl FoundRecording {
             } else {
                 MINUTE_NS
             };
-            let since_start = |ns: i64| ns - self.start_unix_ns;
             if from_ns > self.from_unix_ns {
-                from_ns += (slot_ns - since_start(from_ns) % slot_ns) % slot_ns;
+                let into_slot_ns = (from_ns - self.start_unix_ns) % slot_ns;
+                from_ns += (slot_ns - into_slot_ns) % slot_ns;
             }
             if to_ns < self.to_unix_ns {
-                to_ns -= since_start(to_ns) % slot_ns;
+                to_ns -= (to_ns - self.start_unix_ns) % slot_ns;
             }
         }
         (from_ns < to_ns).then(|| FoundRecording {
@@ -489,14 +510,16 @@ pub fn holding_of_host(
 fn holding(root: &Root, from_ns: i64, to_ns: i64, caller: &Caller) -> Result<Vec<FoundRecording>> {
     let mut found = Vec::new();
     let mut nearest: Option<FoundRecording> = None;
-    let off = |f: &FoundRecording| {
-        (f.start_unix_ns.saturating_sub(to_ns)).max(from_ns.saturating_sub(f.end_unix_ns))
-    };
     for f in spans(root.recordings(), caller) {
         match f.part_of(from_ns, to_ns) {
             Ok(part) => found.push(part),
-            Err(f) if nearest.as_ref().is_none_or(|n| off(&f) < off(n)) => nearest = Some(f),
-            Err(_) => {}
+            Err(other) => {
+                let distance_ns = other.distance_ns(from_ns, to_ns);
+                let nearest_ns = nearest.as_ref().map(|n| n.distance_ns(from_ns, to_ns));
+                if nearest_ns.is_none_or(|ns| distance_ns < ns) {
+                    nearest = Some(other);
+                }
+            }
         }
     }
     found.sort_by_key(|f| f.start_unix_ns);
@@ -545,10 +568,8 @@ fn stand_in(
         .filter_map(|f| f.part_of(from_ns, to_ns).ok())
         .collect();
     copies.sort_by_key(|f| f.from_unix_ns - f.to_unix_ns);
-    let holds_all = |c: &&FoundRecording| {
-        bounds.is_some_and(|(from, to)| c.from_unix_ns <= from && to <= c.to_unix_ns)
-    };
-    if sums_only && let Some(copy) = copies.iter().find(holds_all) {
+    let whole = bounds.and_then(|(from, to)| copies.iter().find(|c| c.holds(from, to)));
+    if sums_only && let Some(copy) = whole {
         *found = vec![copy.clone()];
     } else {
         for copy in copies {

@@ -48,8 +48,8 @@ pub fn settled_over(
     args: &TimeWindow,
     spans: impl FnOnce() -> Vec<Range<i64>>,
 ) -> Result<TimeWindow> {
-    let is_civil = |t: &Option<Instant>| matches!(t, Some(Instant::Civil(_)));
-    if [args.at, args.from, args.to].iter().any(is_civil) {
+    let given = [args.at, args.from, args.to];
+    if given.iter().any(|t| matches!(t, Some(Instant::Civil(_)))) {
         settled(args, &spans())
     } else {
         Ok(*args)

@@ -246,10 +246,13 @@ fn each_batch(
         for consumer in consumers {
             let (send, batches) = sync_channel::<Arc<Batch>>(AHEAD);
             others.push(send);
-            let feed = move || batches.iter().for_each(|batch| batch.feed(*consumer));
             thread::Builder::new()
                 .name("analyse".to_owned())
-                .spawn_scoped(scope, feed)?;
+                .spawn_scoped(scope, move || {
+                    for batch in batches {
+                        batch.feed(*consumer);
+                    }
+                })?;
         }
         let (send, batches) = sync_channel(AHEAD);
         let decoder = thread::Builder::new()
@@ -258,6 +261,7 @@ fn each_batch(
                 decode(&mut ios, &send, &others);
                 ios
             })?;
+        // This thread has the batches as well, and where it returns early the channels close, which ends the others.
         for batch in batches {
             caller.check()?;
             consume(&*batch?);

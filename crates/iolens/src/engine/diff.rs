@@ -44,9 +44,13 @@ impl ComparedStretch {
         })
     }
 
+    fn window(&self) -> Window {
+        Window::new(self.part.range.start, self.part.range.end)
+    }
+
     /// Its length in seconds.
     pub fn seconds(&self) -> f64 {
-        Window::new(self.part.range.start, self.part.range.end).len_s()
+        self.window().len_s()
     }
 
     /// I/Os that completed in it, each device of a stack once.
@@ -99,9 +103,8 @@ pub struct DeviceChanges {
 /// Compares the devices of two stretches. A device is the same if its stable identity is, or its name where that is not known
 /// of one of them.
 pub fn devices(before: &ComparedStretch, after: &ComparedStretch) -> Vec<DeviceChanges> {
-    let stretch_of = |of: &ComparedStretch| Window::new(of.part.range.start, of.part.range.end);
-    let empty_before = Side::new(stretch_of(before));
-    let empty_after = Side::new(stretch_of(after));
+    let empty_before = Side::new(before.window());
+    let empty_after = Side::new(after.window());
     let mut unmatched: BTreeMap<DevId, &Side> = before.sides.iter().map(|(d, s)| (*d, s)).collect();
     let mut all = Vec::new();
     for (dev, side) in &after.sides {
@@ -113,6 +116,7 @@ pub fn devices(before: &ComparedStretch, after: &ComparedStretch) -> Vec<DeviceC
                 _ => name == other_name,
             }
         });
+        // What has a counterpart is taken out, so that what remains was there before only.
         let side_before = same.and_then(|dev| unmatched.remove(&dev));
         all.push(DeviceChanges {
             device: name,
@@ -181,8 +185,9 @@ pub fn waits(before: &ComparedStretch, after: &ComparedStretch) -> Vec<WaitChang
     }
     let mut changes: Vec<WaitChange> = all.into_values().collect();
     changes.sort_by(|a, b| {
-        let size = |change: &WaitChange| change.growth_s_per_min().abs();
-        size(b).total_cmp(&size(a))
+        let size_a = a.growth_s_per_min().abs();
+        let size_b = b.growth_s_per_min().abs();
+        size_b.total_cmp(&size_a)
     });
     changes
 }
@@ -208,13 +213,11 @@ fn waited(stretch: &ComparedStretch) -> Vec<(WaitKey, f64)> {
         let (name, _) = stretch.identity(device.dev);
         for victim in &device.victims {
             let own_program = program_name(&victim.group);
-            let mut add = |cause: WaitCause, ns: i64| {
-                let key = (name.clone(), own_program, victim.group.class, cause);
-                all.push((key, ns as f64 / 1e9));
-            };
-            add(WaitCause::Own, victim.time.own_ns);
-            add(WaitCause::Held, victim.time.held_ns);
-            add(WaitCause::Device, victim.time.device_ns);
+            let mut causes = vec![
+                (WaitCause::Own, victim.time.own_ns),
+                (WaitCause::Held, victim.time.held_ns),
+                (WaitCause::Device, victim.time.device_ns),
+            ];
             for behind in &victim.behind {
                 let cause = program_name(&behind.group);
                 // Another class of its own, or another process of its program.
@@ -224,7 +227,11 @@ fn waited(stretch: &ComparedStretch) -> Vec<(WaitKey, f64)> {
                 } else {
                     WaitCause::Behind(cause)
                 };
-                add(cause, behind.ns);
+                causes.push((cause, behind.ns));
+            }
+            for (cause, ns) in causes {
+                let key = (name.clone(), own_program, victim.group.class, cause);
+                all.push((key, ns as f64 / 1e9));
             }
         }
     }
@@ -252,36 +259,39 @@ impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Condition, String> {
-        let expected = || {
-            format!(
-                "expected CLASS.MEASURE > +N% or < -N%, such as 'read.p99 > +10%'; CLASS is {}, MEASURE is {}; DEVICE: may stand before it",
-                Class::ALL.map(Class::name).join(", "),
-                Measure::ALL.map(short_name).join(", ")
-            )
-        };
-        let at = text.find(['>', '<']).ok_or_else(expected)?;
+        let at = text.find(['>', '<']).ok_or_else(expected_condition)?;
         let (subject, limit) = text.split_at(at);
         let (device, subject) = match subject.trim().rsplit_once(':') {
             Some((device, subject)) => (Some(device.to_owned()), subject),
             None => (None, subject.trim()),
         };
-        let (class, measure) = subject.split_once('.').ok_or_else(expected)?;
+        let (class, measure) = subject.split_once('.').ok_or_else(expected_condition)?;
         let class = Class::ALL.into_iter().find(|c| c.name() == class);
         let measure = Measure::ALL.into_iter().find(|m| short_name(*m) == measure);
-        let percent = limit[1..].trim().strip_suffix('%').ok_or_else(expected)?;
-        let percent: f64 = percent.trim().parse().map_err(|_| expected())?;
+        let percent = limit[1..].trim().strip_suffix('%');
+        let percent = percent.ok_or_else(expected_condition)?;
+        let percent: f64 = percent.trim().parse().map_err(|_| expected_condition())?;
         if !percent.is_finite() {
-            return Err(expected());
+            return Err(expected_condition());
         }
         Ok(Condition {
             text: text.to_owned(),
             device,
-            class: class.ok_or_else(expected)?,
-            measure: measure.ok_or_else(expected)?,
+            class: class.ok_or_else(expected_condition)?,
+            measure: measure.ok_or_else(expected_condition)?,
             is_above: limit.starts_with('>'),
             percent,
         })
     }
+}
+
+/// How conditions are written, for one that is not.
+fn expected_condition() -> String {
+    format!(
+        "expected CLASS.MEASURE > +N% or < -N%, such as 'read.p99 > +10%'; CLASS is {}, MEASURE is {}; DEVICE: may stand before it",
+        Class::ALL.map(Class::name).join(", "),
+        Measure::ALL.map(short_name).join(", ")
+    )
 }
 
 /// What a measure is called in a condition.

@@ -20,8 +20,11 @@ pub fn if_recorded(
     by: By,
     caller: &Caller,
 ) -> Result<Option<FilesReport>> {
-    let analysed = || analyse(recording, Window::new(range.start, range.end), by, caller);
-    (recording.requests_stored() > 0).then(analysed).transpose()
+    if recording.requests_stored() == 0 {
+        return Ok(None);
+    }
+    let window = Window::new(range.start, range.end);
+    Ok(Some(analyse(recording, window, by, caller)?))
 }
 
 /// All questions about the requests that ended in `window`.

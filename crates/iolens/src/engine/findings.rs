@@ -53,12 +53,13 @@ pub fn findings(query: &Query<'_>, wording: Wording) -> Result<Vec<PlacedFinding
         parts.push((part, from_ns));
     }
     parts.reverse();
-    let add = |all: &mut Vec<(usize, Vec<PlacedFinding>)>, i: usize, part: &(&Part, i64)| {
+    let found = parallel::shared(&parts, caller, Vec::new, |of_thread, i, part| {
         let (part, from_ns) = part;
-        all.push((i, of_part(part, *from_ns, wording, caller)?));
+        of_thread.push((i, of_part(part, *from_ns, wording, caller)?));
         Ok(())
-    };
-    let mut all = parallel::shared(&parts, caller, Vec::new, add)?.concat();
+    })?;
+    // Threads come back in no order, so each part has its number with it.
+    let mut all = found.concat();
     all.sort_by_key(|(i, _)| *i);
     Ok(all.into_iter().flat_map(|(_, of_part)| of_part).collect())
 }
@@ -73,11 +74,6 @@ fn of_part(
     let recording = &part.recording;
     let range = part.range.clone();
     let start_ns = recording.meta().start_unix_ns;
-    let placed = |finding: StoredFinding| PlacedFinding {
-        from_unix_ns: start_ns.saturating_add(finding.from_ns),
-        to_unix_ns: start_ns.saturating_add(finding.to_ns),
-        finding,
-    };
     let removed_to_ns = window::kept_from(recording, &range).min(range.end);
     let mut stored = Vec::new();
     if removed_to_ns > range.start {
@@ -97,15 +93,24 @@ fn of_part(
         let found = report::plain(recording, &(reported_to_ns..range.end), caller)?;
         for f in &found.findings {
             let finding = wording(f, recording.meta());
-            let goes_on = |s: &StoredFinding| {
+            // One that began before was reported, and is in the list with its begin.
+            let is_reported = stored.iter().any(|s| {
                 s.kind == finding.kind && s.device == finding.device && s.to_ns >= finding.from_ns
-            };
-            if !stored.iter().any(goes_on) {
+            });
+            if !is_reported {
                 all.push(finding);
             }
         }
     }
-    Ok(all.into_iter().map(placed).collect())
+    let mut placed = Vec::new();
+    for finding in all {
+        placed.push(PlacedFinding {
+            from_unix_ns: start_ns.saturating_add(finding.from_ns),
+            to_unix_ns: start_ns.saturating_add(finding.to_ns),
+            finding,
+        });
+    }
+    Ok(placed)
 }
 
 /// Whether `serve` recorded it, which reports findings meanwhile: no other recorder writes who had most I/O time.

@@ -249,46 +249,43 @@ fn read_sums(found: &FoundRecording) -> Result<PartSums, StoreError> {
         total: true,
         device: false,
     };
-    let take = |row: Rollup| {
-        let Some(dev) = row.dev else { return };
-        end_ns = end_ns.max(row.at_ns + MINUTE_NS);
-        let (sums, minute) = by_id
-            .entry(dev)
-            .or_insert_with(|| (DeviceSums::nothing(), OpenMinute::default()));
-        sums.take(&row, start_unix_ns);
-        minute.take(&row, &mut sums.loads);
-    };
+    // Rows come by time, so a device needs only one minute that is not complete.
     let mut damage = read_rollups_with(
         &stored.path,
         MINUTE_S,
         first..range.end,
         wanted,
         |_| true,
-        take,
+        |row: Rollup| {
+            let Some(dev) = row.dev else { return };
+            end_ns = end_ns.max(row.at_ns + MINUTE_NS);
+            let (sums, minute) = by_id
+                .entry(dev)
+                .or_insert_with(|| (DeviceSums::nothing(), OpenMinute::default()));
+            sums.take(&row, start_unix_ns);
+            minute.take(&row, &mut sums.loads);
+        },
     )?;
     let reported = Reported::read(stored, start_unix_ns, &range).unwrap_or_else(|e| {
         damage.push(format!("{e}; its findings are missing"));
         Reported::default()
     });
-    let of_devices = by_id
-        .into_iter()
-        .filter_map(|(dev, (mut sums, mut minute))| {
-            minute.close(&mut sums.loads);
-            let device = devices.iter().rfind(|d| d.id == dev)?;
-            sums.device = Some(device.clone());
-            Some((
-                device
-                    .stable_id
-                    .clone()
-                    .unwrap_or_else(|| device.name.clone()),
-                sums,
-            ))
-        });
+    // Another recording may give the device another number: from here on it goes by what identifies it.
+    let mut of_devices = BTreeMap::new();
+    for (dev, (mut sums, mut minute)) in by_id {
+        minute.close(&mut sums.loads);
+        let Some(device) = devices.iter().rfind(|d| d.id == dev) else {
+            continue;
+        };
+        sums.device = Some(device.clone());
+        let stable_id = device.stable_id.clone();
+        of_devices.insert(stable_id.unwrap_or_else(|| device.name.clone()), sums);
+    }
     let end_ns = end_ns.min(range.end);
     let unix_ns = start_unix_ns + first.min(end_ns)..start_unix_ns + end_ns;
     Ok(PartSums {
         unix_ns,
-        devices: of_devices.collect(),
+        devices: of_devices,
         reported,
         damage,
     })
@@ -356,10 +353,9 @@ impl DeviceSums {
 
     /// Whether sums over devices count it: what is on another recorded disk counts there.
     pub fn is_disk(&self) -> bool {
-        let is_loop = |d: &Device| d.name.starts_with("loop");
         self.device
             .as_ref()
-            .is_some_and(|d| d.kind != DeviceKind::Bio && !is_loop(d))
+            .is_some_and(|d| d.kind != DeviceKind::Bio && !d.name.starts_with("loop"))
     }
 
     /// With whom it is compared: devices of its model, and of those without one all that rotate as it does.

@@ -40,20 +40,21 @@ impl HeatPlan<'_> {
         let length_ns = found.unix_ns.end - found.unix_ns.start;
         let reached = length_ns.saturating_add(column_ns - 1) / column_ns;
         let width = self.width.min(reached.max(1) as usize);
-        let empty = || Heat::new(found.unix_ns.clone(), column_ns, width);
+        let empty = Heat::new(found.unix_ns.clone(), column_ns, width);
         let mut pieces: Vec<(&Part, Range<i64>)> = Vec::new();
         for part in &found.parts {
-            pieces.extend(
-                part.pieces(1, IoColumns::QUEUE)
-                    .into_iter()
-                    .map(|piece| (part, piece)),
-            );
+            for range in part.pieces(1, IoColumns::QUEUE) {
+                pieces.push((part, range));
+            }
         }
-        let add = |heat: &mut Heat, _: usize, (part, piece): &(&Part, Range<i64>)| {
-            self.add(part, piece.clone(), heat)
-        };
-        let heats = parallel::shared(&pieces, self.query.caller, empty, add)?;
-        let heat = heats.into_iter().reduce(Heat::joined).unwrap_or_else(empty);
+        // Each thread counts in a picture of its own; all are of the same columns and can be added.
+        let heats = parallel::shared(
+            &pieces,
+            self.query.caller,
+            || empty.clone(),
+            |heat, _, (part, range)| self.add(part, range.clone(), heat),
+        )?;
+        let heat = heats.into_iter().reduce(Heat::joined).unwrap_or(empty);
         let recorded_ns = recorded_ns(found.parts.iter().map(Part::unix_ns), &heat);
         Ok((heat, recorded_ns))
     }
@@ -99,22 +100,21 @@ impl HeatPlan<'_> {
         // A sum is of all its step: it counts where its middle is.
         let middle_ns = i64::from(step_s) * 500_000_000;
         let start_unix_ns = part.recording.meta().start_unix_ns + middle_ns;
-        let add = |sum: Rollup| {
-            let Some(class) = sum.class.filter(|_| sum.dev.is_some()) else {
-                return;
-            };
-            if self.class.is_none_or(|wanted| wanted == class) {
-                let latencies = if is_total { &sum.total } else { &sum.device };
-                heat.merge(start_unix_ns + sum.at_ns, latencies);
-            }
-        };
         let warnings = read_rollups_with(
             part.recording.path(),
             step_s,
             part.range.start..until_ns,
             histograms,
             |dev| part.filter.counts(dev),
-            add,
+            |sum: Rollup| {
+                let Some(class) = sum.class.filter(|_| sum.dev.is_some()) else {
+                    return;
+                };
+                if self.class.is_none_or(|wanted| wanted == class) {
+                    let latencies = if is_total { &sum.total } else { &sum.device };
+                    heat.merge(start_unix_ns + sum.at_ns, latencies);
+                }
+            },
         )?;
         caller.damage(&warnings);
         Ok(())
@@ -162,8 +162,9 @@ pub fn of_devices(
     let range = window::with_last_instant(recording, &range);
     let met = decode::each_io(recording, range, IoColumns::QUEUE, caller, |io| {
         let key = (io.dev, io.class());
-        let empty = || Heat::new(unix_ns.clone(), column_ns, width);
-        let heat: &mut Heat = heats.entry(key).or_insert_with(empty);
+        let heat: &mut Heat = heats
+            .entry(key)
+            .or_insert_with(|| Heat::new(unix_ns.clone(), column_ns, width));
         heat.push(io, TimePart::Total, start_unix_ns);
     })?;
     caller.damage(&met.warnings);

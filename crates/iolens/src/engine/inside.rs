@@ -314,8 +314,8 @@ impl Inside {
                 }
                 Err(_) => continue,
             };
-            let begins_in_time = |n: &NamedIo| n.done_unix_ns - n.io.total_ns() <= to_ns;
-            let ios: Vec<NamedIo> = found.into_iter().filter(begins_in_time).collect();
+            let in_time = found.into_iter().filter(|n| n.start_unix_ns() <= to_ns);
+            let ios: Vec<NamedIo> = in_time.collect();
             left -= ios.len();
             self.moments.push(WorstMoment {
                 unix_ns: from_ns..to_ns,
@@ -390,11 +390,14 @@ fn chart_row(row: &Row) -> ChartRow {
 
 /// The shortest readable step from `least_ns` on of which at most `most` make up `length_ns`.
 fn step(length_ns: i64, least_ns: i64, most: i64) -> i64 {
-    let mut steps = READABLE_STEPS_NS.into_iter();
-    let fits = |s: &i64| *s >= least_ns && pieces(length_ns, *s) <= most;
+    for step_ns in READABLE_STEPS_NS {
+        if step_ns >= least_ns && pieces(length_ns, step_ns) <= most {
+            return step_ns;
+        }
+    }
+    // None is long enough.
     let longest_ns = READABLE_STEPS_NS[READABLE_STEPS_NS.len() - 1];
-    let last_ns = pieces(length_ns, most).max(longest_ns);
-    steps.find(fits).unwrap_or(last_ns)
+    pieces(length_ns, most).max(longest_ns)
 }
 
 /// How many steps make up `length_ns`, the last one perhaps cut short.

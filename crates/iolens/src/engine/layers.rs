@@ -58,18 +58,14 @@ impl Layers {
     }
 
     fn above(devices: &[Device], recorded: impl Fn(DevId) -> bool) -> Layers {
-        let found = layers_above(devices, recorded);
-        let words = found
-            .iter()
-            .map(|(d, under)| format!("{} (on {})", d.name, under.join(", ")));
-        let names = |under: &[&str]| under.iter().map(|name| (*name).to_owned()).collect();
-        Layers {
-            words: words.collect(),
-            above: found
-                .iter()
-                .map(|(d, under)| (d.id, names(under)))
-                .collect(),
+        let mut layers = Layers::default();
+        for (device, under) in layers_above(devices, recorded) {
+            let words = format!("{} (on {})", device.name, under.join(", "));
+            layers.words.push(words);
+            let names = under.into_iter().map(str::to_owned);
+            layers.above.insert(device.id, names.collect());
         }
+        layers
     }
 
     /// Whether an I/O of `dev` counts in sums.

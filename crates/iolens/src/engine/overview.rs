@@ -41,24 +41,24 @@ pub fn overview(
         .iter()
         .map(|d| (d.dev, d.ios()))
         .collect();
-    let is_layer = |dev| !layers.counts(dev);
     let window = Window::new(range.start, range.end);
+    // Counters are of whole devices: which of them are busy is known only when their samples are read.
     if meta.source == Source::Counters {
         let (active, step_ns) = counted(recording, range)?;
-        let plan =
-            OverviewPlan::whole_of_counters(window, scopes(&active, is_layer, MAX_SCOPES), step_ns);
+        let scopes = scopes(&active, |dev| !layers.counts(dev), MAX_SCOPES);
+        let plan = OverviewPlan::whole_of_counters(window, scopes, step_ns);
         let mut overview = CounterOverview::new(plan);
-        recording
-            .lost(range.clone())
-            .iter()
-            .for_each(|l| overview.lost(l));
+        for lost in &recording.lost(range.clone()) {
+            overview.lost(lost);
+        }
         each_difference(recording, range, |d| overview.push(d))?;
         return Ok(overview.finish());
     }
     if let Some(rates) = tables {
         return Ok(overview_of_tables(recording, window, &devices, rates));
     }
-    let plan = OverviewPlan::whole(window, scopes(&devices, is_layer, MAX_SCOPES));
+    let scopes = scopes(&devices, |dev| !layers.counts(dev), MAX_SCOPES);
+    let plan = OverviewPlan::whole(window, scopes);
     of_ios(recording, range, plan, caller)
 }
 

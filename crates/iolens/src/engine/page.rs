@@ -41,15 +41,14 @@ impl Drawn {
         };
         let layers = &part.filter.layers;
         let overview = overview(recording, range, report, tables, layers, caller)?;
-        let inside = |from_ns: i64, to_ns: i64| from_ns < range.end && to_ns > range.start;
         let mut rates = None;
         let mut cpu = Vec::new();
         if let Some(tables) = tables {
             let mut shown = tables.to_vec();
-            shown.retain(|r| inside(r.from_ns, r.to_ns));
+            shown.retain(|r| r.from_ns < range.end && r.to_ns > range.start);
             rates = Some(shown);
             cpu = read_cpu(recording.path())?;
-            cpu.retain(|c| inside(c.from_ns, c.to_ns));
+            cpu.retain(|c| c.from_ns < range.end && c.to_ns > range.start);
         }
         Ok(Drawn {
             overview,

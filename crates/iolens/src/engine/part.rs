@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use iolens_core::analysis::timeline::GroupBy;
-use iolens_core::model::{self, IntervalRates, Names};
+use iolens_core::model::{self, IntervalRates, Io, Names};
 use iolens_core::store::{IoColumns, Recording, read_rates};
 
 use super::caller::Caller;
@@ -130,6 +130,15 @@ impl Part {
             return vec![self.range.clone()];
         }
         parallel::pieces(&self.range, self.expected_ios(), step_ns)
+    }
+
+    /// `io` as it is shown: without the name of its process where the recording hides names.
+    pub fn shown(&self, io: &Io) -> Io {
+        if self.recording.hides_names() {
+            io.without_name()
+        } else {
+            *io
+        }
     }
 
     /// The part in Unix time.

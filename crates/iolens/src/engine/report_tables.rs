@@ -33,21 +33,19 @@ pub fn add(
         findings::sort(&mut report.findings);
         return;
     }
-    let limit_of = |dev| {
-        limits.get(&dev).map(|b| Limit {
-            bytes_per_s: *b,
-            source: LimitSource::User,
-        })
-    };
     let lost = recording.lost(range.clone());
     let single = without_doubles(rates, &recording.meta().devices);
-    report
-        .findings
-        .extend(bursts(rates, range.clone(), &lost, limit_of));
-    report
-        .findings
-        .extend(clocks(&single, range.clone(), &lost));
+    let bursts = bursts(rates, range.clone(), &lost, |dev| {
+        Some(Limit {
+            bytes_per_s: *limits.get(&dev)?,
+            source: LimitSource::User,
+        })
+    });
+    report.findings.extend(bursts);
+    let clocks = clocks(&single, range.clone(), &lost);
+    report.findings.extend(clocks);
     findings::sort(&mut report.findings);
+    // Totals are of devices that hold no other's I/Os; rows are of all.
     report.devices.ios += unclassed_ios(&single, range.clone());
     for s in summaries(&single, range.clone()) {
         report.devices.ios += s.ios();

@@ -129,16 +129,20 @@ pub fn rows(
     caller: &Caller,
 ) -> Result<Vec<Row>> {
     let path = recording.path();
-    let counts = |dev| filter.counts(dev);
     let mut timeline = RollupTimeline::new(plan.clone())?;
     let range = plan.window.from_ns..plan.window.to_ns;
     let histograms = RollupHistograms {
         total: plan.extended,
         device: false,
     };
-    let warnings = read_rollups_with(path, step_s, range, histograms, counts, |r| {
-        timeline.push(&r)
-    })?;
+    let warnings = read_rollups_with(
+        path,
+        step_s,
+        range,
+        histograms,
+        |dev| filter.counts(dev),
+        |sums| timeline.push(&sums),
+    )?;
     caller.damage(&warnings);
     Ok(timeline.finish(end_ns)?)
 }

@@ -35,23 +35,24 @@ pub fn device_name(devices: &[Device], dev: DevId) -> String {
 
 /// What a row is called; names are escaped by the writer.
 pub fn group_name(devices: &[Device], names: &Names, key: GroupKey) -> String {
-    let unknown = || "unknown".to_owned();
     match key {
         GroupKey::All => String::new(),
         GroupKey::Device(dev) => device_name(devices, dev),
         GroupKey::Process(Some(tgid), Some(comm)) => format!("{}[{tgid}]", comm.to_text()),
         GroupKey::Process(Some(tgid), None) => format!("[{tgid}]"),
-        GroupKey::Process(None, comm) => comm.map_or_else(unknown, |c| c.to_text().into_owned()),
-        GroupKey::Cgroup(None) | GroupKey::File(None) => unknown(),
+        GroupKey::Process(None, Some(comm)) => comm.to_text().into_owned(),
+        GroupKey::Process(None, None) | GroupKey::Cgroup(None) | GroupKey::File(None) => {
+            "unknown".to_owned()
+        }
         GroupKey::Cgroup(Some(id)) => names
             .cgroups
             .get(&id)
             .cloned()
             .unwrap_or_else(|| id.to_string()),
-        GroupKey::File(Some(file)) => {
-            let number = || format!("{} inode {}", DevId(file.fs_dev), file.ino);
-            names.files.get(&file).cloned().unwrap_or_else(number)
-        }
+        GroupKey::File(Some(file)) => match names.files.get(&file) {
+            Some(name) => name.clone(),
+            None => format!("{} inode {}", DevId(file.fs_dev), file.ino),
+        },
     }
 }
 

@@ -1,6 +1,5 @@
 //! Rows over the recordings of a root, from the coarsest source that carries the step.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use iolens_core::analysis::timeline::{GroupBy, Row};
@@ -55,10 +54,6 @@ impl Series<'_> {
         }
         let start_unix_ns = views.first().map_or(0, PlannedRows::start_unix_ns);
         let count = AtomicUsize::new(0);
-        let counted = || match count.fetch_add(1, Ordering::Relaxed) {
-            n if n < MAX_ROWS => Ok(()),
-            _ => Err(QueryError::TooManyRows(MAX_ROWS)),
-        };
         let mut pieces = Vec::new();
         for view in &views {
             pieces.extend(view.pieces().into_iter().map(|piece| (view, piece)));
@@ -66,24 +61,41 @@ impl Series<'_> {
         // Rows of one piece are shown as they come.
         if let [(view, _)] = pieces.as_slice() {
             view.show(view.start_unix_ns(), caller, |row, name| {
-                counted().map(|()| show(start_unix_ns, row, name))
+                count_row(&count)?;
+                show(start_unix_ns, row, name);
+                Ok(())
             })?;
             return Ok(step_ns);
         }
-        let gather = |parts: &mut Vec<RowsOfPiece>, i: usize, of: &(&PlannedRows, Range<i64>)| {
-            let (view, piece) = of;
+        // Of several pieces they are gathered first: threads end in no order.
+        let gathered = parallel::shared(&pieces, caller, Vec::new, |of_thread, i, piece| {
+            let (view, range) = piece;
             let mut rows = Vec::new();
-            view.show_piece(piece.clone(), view.start_unix_ns(), caller, |row, name| {
-                counted().map(|()| rows.push((row.clone(), name.to_owned())))
+            view.show_piece(range.clone(), view.start_unix_ns(), caller, |row, name| {
+                count_row(&count)?;
+                rows.push((row.clone(), name.to_owned()));
+                Ok(())
             })?;
-            parts.push((i, rows));
+            of_thread.push((i, rows));
             Ok(())
-        };
-        let mut parts = parallel::shared(&pieces, caller, Vec::new, gather)?.concat();
+        })?;
+        let mut parts: Vec<RowsOfPiece> = gathered.concat();
         parts.sort_unstable_by_key(|(i, _)| *i);
         for (row, name) in parts.iter().flat_map(|(_, rows)| rows) {
             show(start_unix_ns, row, name);
         }
         Ok(step_ns)
+    }
+}
+
+/// Counts a row that is to be shown, on any thread.
+///
+/// # Errors
+/// There are too many.
+fn count_row(count: &AtomicUsize) -> Result<()> {
+    if count.fetch_add(1, Ordering::Relaxed) < MAX_ROWS {
+        Ok(())
+    } else {
+        Err(QueryError::TooManyRows(MAX_ROWS))
     }
 }

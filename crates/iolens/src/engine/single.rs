@@ -11,6 +11,7 @@ use iolens_core::model::Io;
 use iolens_core::store::IoColumns;
 
 use super::error::Result;
+use super::part::Part;
 use super::query::{Grain, Query};
 use super::rows::group_name;
 use super::{decode, window};
@@ -48,6 +49,22 @@ pub struct TooMany {
     pub to_ns: i64,
 }
 
+/// The names in a part, each made once: of a hundred thousand I/Os most have the same few.
+struct KnownNames<'a> {
+    part: &'a Part,
+    known: HashMap<GroupKey, Arc<str>>,
+}
+
+impl KnownNames<'_> {
+    fn of(&mut self, key: GroupKey) -> Arc<str> {
+        let name = self.known.entry(key).or_insert_with(|| {
+            let devices = &self.part.recording.meta().devices;
+            group_name(devices, &self.part.names, key).into()
+        });
+        Arc::clone(name)
+    }
+}
+
 /// All I/Os that completed in the window of `query`, by completion; at most `limit`.
 ///
 /// # Errors
@@ -58,18 +75,14 @@ pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<Na
     let mut found: Vec<NamedIo> = Vec::new();
     for part in &answer.parts {
         let meta = part.recording.meta();
-        // Of a hundred thousand I/Os most have the same few names.
-        let mut known: HashMap<GroupKey, Arc<str>> = HashMap::new();
-        let mut name = |key: GroupKey| {
-            let made = || group_name(&meta.devices, &part.names, key).into();
-            Arc::clone(known.entry(key).or_insert_with(made))
+        let mut names = KnownNames {
+            part,
+            known: HashMap::new(),
         };
         let Range { start, end } = window::with_last_instant(&part.recording, &part.range);
         let window = Window::new(start, end);
         let first = found.len();
-        let hides_names = part.recording.hides_names();
-        let shown = |io: &Io| if hides_names { io.without_name() } else { *io };
-        let mut waits = IoWaitsBuilder::of(window, |io| part.filter.has(&shown(io)));
+        let mut waits = IoWaitsBuilder::of(window, |io| part.filter.has(&part.shown(io)));
         let read = super::waits::around(&part.recording, &(start..end));
         for lost in part.recording.lost(read.clone()) {
             waits.lost(&lost);
@@ -81,7 +94,7 @@ pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<Na
             let batch = batch?;
             waits.consume(&batch, reader.later_start_ns());
             for io in &batch {
-                let io = shown(io);
+                let io = part.shown(io);
                 if !window.contains(io.done_ns) || !part.filter.has(&io) {
                     continue;
                 }
@@ -97,9 +110,9 @@ pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<Na
                 let has_file = matches!(file, GroupKey::File(Some(_)));
                 found.push(NamedIo {
                     done_unix_ns,
-                    device: name(GroupKey::Device(io.dev)),
-                    cgroup: io.cgroup.is_some().then(|| name(cgroup)),
-                    file: has_file.then(|| name(file)),
+                    device: names.of(GroupKey::Device(io.dev)),
+                    cgroup: io.cgroup.is_some().then(|| names.of(cgroup)),
+                    file: has_file.then(|| names.of(file)),
                     wait: None,
                     io,
                 });
@@ -108,7 +121,9 @@ pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<Na
         // One for each I/O that was found, in the same order.
         for (io, wait) in found[first..].iter_mut().zip(waits.finish()) {
             let mut wait = wait;
-            if hides_names && let Some(group) = &mut wait.behind {
+            if part.recording.hides_names()
+                && let Some(group) = &mut wait.behind
+            {
                 group.hide_name();
             }
             io.wait = Some(wait);

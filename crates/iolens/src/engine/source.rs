@@ -29,8 +29,8 @@ const MAX_LOOKED_AT: u64 = 1 << 18;
 
 /// What is damaged, if that is all there was.
 fn ruined(recording: &Recording) -> Option<String> {
-    let of_ios = |w: &&String| w.contains("/io/");
-    let on_opening = recording.warnings().iter().find(of_ios);
+    let mut warnings = recording.warnings().iter();
+    let on_opening = warnings.find(|w| w.contains("/io/"));
     if recording.ios_stored() == 0 {
         return on_opening.cloned();
     }

@@ -57,14 +57,18 @@ pub fn stories(query: &Query<'_>, class: Option<Class>) -> Result<Vec<PartStorie
 
 fn is_meant(story: &Story, part: &Part, class: Option<Class>, users: Option<&FileUsers>) -> bool {
     let filter = &part.filter;
-    let is_one = |program: &Program, class: Class| match users {
+    if !filter.devices.has(story.dev) || class.is_some_and(|class| story.class != class) {
+        return false;
+    }
+    // One of those in it is enough, be it the victim or a culprit.
+    let mut programs = vec![(&story.victim, story.class)];
+    for (culprit, io) in story.culprits.iter().zip(&story.culprit_ios) {
+        programs.push((culprit, io.class));
+    }
+    programs.into_iter().any(|(program, class)| match users {
         Some(users) => users.have(story.dev, class, program),
         None => filter.ios.has_program(program),
-    };
-    let mut culprits = story.culprits.iter().zip(&story.culprit_ios);
-    filter.devices.has(story.dev)
-        && class.is_none_or(|class| story.class == class)
-        && (is_one(&story.victim, story.class) || culprits.any(|(one, io)| is_one(one, io.class)))
+    })
 }
 
 /// Who did the I/Os that a filter by file chooses.

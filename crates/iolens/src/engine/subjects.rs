@@ -35,32 +35,36 @@ impl Order {
 
     /// The larger row first; what is not known comes last.
     pub fn compare(self, a: &Row, b: &Row) -> Ordering {
-        let key = |row: &Row| self.value(row).unwrap_or(f64::NEG_INFINITY);
-        key(b).total_cmp(&key(a))
+        let value_a = self.value(a).unwrap_or(f64::NEG_INFINITY);
+        let value_b = self.value(b).unwrap_or(f64::NEG_INFINITY);
+        value_b.total_cmp(&value_a)
     }
 }
 
 /// Of counts and sums the sum; of a table's averages rate times latency.
 fn io_time_s(row: &Row) -> f64 {
-    let of_class = |class: Class| match row.averages {
-        None => row.flows[class as usize].total_ns as f64 / 1e9,
-        Some(_) => {
+    let mut time_s = 0.0;
+    for class in Class::ALL {
+        if row.averages.is_none() {
+            time_s += row.flows[class as usize].total_ns as f64 / 1e9;
+        } else {
             let ios = row.ios_per_s(class).unwrap_or(0.0) * row.seconds();
-            ios * row.mean_us(class).unwrap_or(0.0) / 1e6
+            time_s += ios * row.mean_us(class).unwrap_or(0.0) / 1e6;
         }
-    };
-    Class::ALL.into_iter().map(of_class).sum()
+    }
+    time_s
 }
 
 fn is_idle(row: &Row) -> bool {
-    let moves = |class: Class| {
-        row.ios_per_s(class).is_some_and(|v| v > 0.0)
-            || row.kib_per_s(class).is_some_and(|v| v > 0.0)
-    };
+    for class in Class::ALL {
+        if row.ios_per_s(class) > Some(0.0) || row.kib_per_s(class) > Some(0.0) {
+            return false;
+        }
+    }
     let together = row
         .of_all_classes()
         .is_some_and(|all| all.ios_per_s > Some(0.0) || all.bytes_per_s > Some(0.0));
-    !together && !Class::ALL.into_iter().any(moves)
+    !together
 }
 
 /// A row for each subject, over all of the time.

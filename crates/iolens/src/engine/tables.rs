@@ -28,15 +28,13 @@ pub fn own_step_ns(rates: &[IntervalRates]) -> Option<i64> {
     for r in rates {
         lengths.entry(r.dev).or_default().push(r.interval_ns());
     }
-    let median = |of: &mut Vec<i64>| {
-        of.sort_unstable();
-        of.get(of.len() / 2).copied()
-    };
-    lengths
-        .values_mut()
-        .filter_map(median)
-        .min()
-        .map(|ns| ns.max(1_000_000))
+    let finest_ns = lengths.into_values().filter_map(median).min()?;
+    Some(finest_ns.max(1_000_000))
+}
+
+fn median(mut values: Vec<i64>) -> Option<i64> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
 }
 
 /// `range` from where the tables begin, unless it begins as asked: their time column need not begin at zero, and before it
@@ -94,25 +92,23 @@ pub fn rows(
     filter: &Filter,
     end_ns: i64,
 ) -> Result<Vec<Row>> {
-    let counts = |dev| filter.counts(dev);
     let mut timeline = TableTimeline::new(plan.clone())?;
     match plan.by {
         // Who names devices means them, whatever they are above.
         GroupBy::All if filter.devices.is_all() => {
             let single = without_doubles(rates, &recording.meta().devices);
-            single
-                .iter()
-                .filter(|r| counts(r.dev))
-                .for_each(|r| timeline.push(r));
+            for rate in single.iter().filter(|r| filter.counts(r.dev)) {
+                timeline.push(rate);
+            }
         }
-        _ => rates
-            .iter()
-            .filter(|r| counts(r.dev))
-            .for_each(|r| timeline.push(r)),
+        _ => {
+            for rate in rates.iter().filter(|r| filter.counts(r.dev)) {
+                timeline.push(rate);
+            }
+        }
     }
-    recording
-        .lost(plan.window.from_ns..end_ns)
-        .iter()
-        .for_each(|l| timeline.lost(l));
+    for lost in &recording.lost(plan.window.from_ns..end_ns) {
+        timeline.lost(lost);
+    }
     Ok(timeline.finish(end_ns)?)
 }

@@ -151,16 +151,6 @@ impl PlannedRows {
         mut show: impl FnMut(&Row, &str) -> Result<()>,
     ) -> Result<()> {
         let part = &self.part;
-        let devices = &part.recording.meta().devices;
-        let mut shifted = |row: Row| {
-            let name = group_name(devices, &part.names, row.key);
-            let row = Row {
-                from_ns: row.from_ns + shift_ns,
-                to_ns: row.to_ns + shift_ns,
-                ..row
-            };
-            show(&row, &name)
-        };
         if let Source::Rollups(sums) = part.source {
             let end_ns = rest.end.min(sums.until_ns);
             let plan = over(timeline, &(rest.start..end_ns));
@@ -172,7 +162,7 @@ impl PlannedRows {
                 end_ns,
                 caller,
             )? {
-                shifted(row)?;
+                self.show_row(row, shift_ns, &mut show)?;
             }
             // What the sums do not reach yet is still there as single I/Os.
             rest.start = end_ns;
@@ -182,21 +172,36 @@ impl PlannedRows {
         }
         let plan = over(timeline, &rest);
         if let Source::Tables(rates) = &part.source {
-            let rows = tables::rows(&part.recording, rates, &plan, &part.filter, rest.end)?;
-            return rows.into_iter().try_for_each(shifted);
+            for row in tables::rows(&part.recording, rates, &plan, &part.filter, rest.end)? {
+                self.show_row(row, shift_ns, &mut show)?;
+            }
+            return Ok(());
         }
         let waits = match part.source {
             Source::Counters => None,
             _ if waits => Some(waits::of_rows(part, &plan, caller)?),
             _ => None,
         };
-        let with_waits = |mut row: Row| {
+        let filter = &part.filter;
+        each_row_of(&part.recording, rest, plan, filter, caller, |mut row| {
             let waits = waits.as_ref().filter(|_| row.known);
             row.waits = waits.map(|waits| waits.at(row.from_ns, row.key));
-            shifted(row)
-        };
-        let filter = &part.filter;
-        each_row_of(&part.recording, rest, plan, filter, caller, with_waits)
+            self.show_row(row, shift_ns, &mut show)
+        })
+    }
+
+    /// Gives `row`, moved by `shift_ns`, and its name to `show`.
+    fn show_row(
+        &self,
+        mut row: Row,
+        shift_ns: i64,
+        show: &mut impl FnMut(&Row, &str) -> Result<()>,
+    ) -> Result<()> {
+        let devices = &self.part.recording.meta().devices;
+        let name = group_name(devices, &self.part.names, row.key);
+        row.from_ns += shift_ns;
+        row.to_ns += shift_ns;
+        show(&row, &name)
     }
 }
 

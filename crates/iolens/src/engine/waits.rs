@@ -111,8 +111,7 @@ fn of_sums_or_ios(
     let step_ns = i64::from(step_s) * 1_000_000_000;
     let slots = floor_to(range.start, step_ns)..range.end.min(until_ns);
     let mut rows = Vec::new();
-    let mut add = |row: WaitSums| rows.push(row);
-    let damage = read_waits(part.recording.path(), step_s, slots, &mut add)?;
+    let damage = read_waits(part.recording.path(), step_s, slots, |row| rows.push(row))?;
     caller.damage(&damage);
     caller.check()?;
     caller.note(Note::WaitsOfSums(step_s));
@@ -133,9 +132,13 @@ fn of_sums_or_ios(
 /// The step of the sums that answer about so much time, if there are any.
 fn wait_step(part: &Part, length_ns: i64) -> Result<Option<i32>> {
     let steps = wait_steps(part.recording.path())?;
-    let is_fine = |step: &&i32| length_ns <= MAX_FINER_NS || **step > WAIT_STEPS_S[0];
-    let chosen = steps.iter().find(is_fine).or(steps.last());
-    Ok(chosen.copied())
+    for step_s in &steps {
+        // The finest sums of a long time are too many to read.
+        if length_ns <= MAX_FINER_NS || *step_s > WAIT_STEPS_S[0] {
+            return Ok(Some(*step_s));
+        }
+    }
+    Ok(steps.last().copied())
 }
 
 /// Takes the processes of a control group together.
@@ -198,13 +201,11 @@ pub fn bins(query: &Query<'_>, grouping: Grouping, step_ns: i64) -> Result<Vec<P
 pub fn of_rows(part: &Part, plan: &TimelinePlan, caller: &Caller) -> Result<SubjectWaits> {
     let filter = &part.filter;
     let by = plan.by;
-    let hides_names = part.recording.hides_names();
-    let subject_of = |io: &Io| {
+    let mut builder = SubjectWaitsBuilder::new(plan.window, plan.step_ns, |io: &Io| {
         // Rows are of subjects as they are shown.
-        let shown = if hides_names { io.without_name() } else { *io };
+        let shown = part.shown(io);
         filter.has(&shown).then(|| by.key(&shown))
-    };
-    let mut builder = SubjectWaitsBuilder::new(plan.window, plan.step_ns, subject_of);
+    });
     let read = around(&part.recording, &(plan.window.from_ns..plan.window.to_ns));
     feed(
         part,

@@ -16,17 +16,8 @@ use super::{Instant, TimeWindow};
 /// The window is empty or lies outside the recording.
 pub fn resolve(recording: &Recording, asked: &TimeWindow) -> Result<Range<i64>> {
     let end_ns = recording.end_ns();
-    let at = |i: Instant| match i.until_now() {
-        Instant::SinceStart(ns) => ns,
-        // Only a time that no calendar has is left of those without a zone.
-        Instant::Civil(_) => i64::MIN,
-        Instant::Wall(t) => {
-            let unix_ns = i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX);
-            unix_ns.saturating_sub(recording.meta().start_unix_ns)
-        }
-    };
-    let from = asked.from.map_or(0, at);
-    let to = asked.to.map_or(end_ns, at);
+    let from = asked.from.map_or(0, |t| since_start_ns(recording, t));
+    let to = asked.to.map_or(end_ns, |t| since_start_ns(recording, t));
     if from < 0 || (from >= end_ns && asked.from.is_some()) {
         return Err(outside(recording, WindowBound::From, asked.from, from));
     }
@@ -40,6 +31,18 @@ pub fn resolve(recording: &Recording, asked: &TimeWindow) -> Result<Range<i64>> 
         });
     }
     Ok(from..to.min(end_ns))
+}
+
+fn since_start_ns(recording: &Recording, instant: Instant) -> i64 {
+    match instant.until_now() {
+        Instant::SinceStart(ns) => ns,
+        // Only a time that no calendar has is left of those without a zone.
+        Instant::Civil(_) => i64::MIN,
+        Instant::Wall(t) => {
+            let unix_ns = i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX);
+            unix_ns.saturating_sub(recording.meta().start_unix_ns)
+        }
+    }
 }
 
 /// That the recording does not have a time, in the clock in which it was asked for.

@@ -35,8 +35,8 @@ pub fn of_parts(parts: Vec<Part>, max_ios: f64) -> Result<Vec<Part>> {
         let length_ns = (max_ios / window::ios_per_ns(&part.recording)) as i64;
         let stretch = of_part(&part, length_ns)?;
         // Of equals the newest.
-        let is_worse = |(_, found): &(Part, LossyStretch)| stretch.lost_ns >= found.lost_ns;
-        if worst.as_ref().is_none_or(is_worse) {
+        let worst_ns = worst.as_ref().map(|(_, found)| found.lost_ns);
+        if worst_ns.is_none_or(|ns| stretch.lost_ns >= ns) {
             worst = Some((part, stretch));
         }
     }
@@ -61,7 +61,7 @@ fn of_part(part: &Part, length_ns: i64) -> Result<LossyStretch> {
     let step_ns = i64::from(step_s) * SECOND_NS;
     let whole = floor_to(range.start, step_ns)..range.end;
     let mut slots: BTreeMap<i64, Slot> = BTreeMap::new();
-    let mut add = |row: WaitSums| {
+    read_waits(part.recording.path(), step_s, whole, |row: WaitSums| {
         let is_lost = !matches!(row.cause, TimeOwner::Undisturbed | TimeOwner::Unknown);
         if !part.filter.devices.has(row.dev) {
             return;
@@ -73,8 +73,7 @@ fn of_part(part: &Part, length_ns: i64) -> Result<LossyStretch> {
         if let Some(worst) = &row.worst {
             slot.worst.keep_worse(worst);
         }
-    };
-    read_waits(part.recording.path(), step_s, whole, &mut add)?;
+    })?;
     Ok(longest_wait(&slots, step_ns, length_ns, range).unwrap_or(newest))
 }
 
