@@ -58,21 +58,8 @@ impl LockedRoot {
     /// # Errors
     /// It is something else, another user has a say in it or in a directory above it, or it is locked.
     pub fn open(path: &Path, access: Access) -> Result<LockedRoot> {
-        let place = || format!("{} cannot be a recording root", path.display());
-        if !path.exists() {
-            refuse_foreign_parents(path).with_context(place)?;
-            if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-                fs::create_dir_all(parent).with_context(place)?;
-            }
-            PrivateDir::create(path, access).with_context(place)?;
-        }
-        let dir = PrivateDir::open_for_good(path, access).with_context(place)?;
-        // A file system of its own has this directory in its root.
-        let mut names = fs::read_dir(path)
-            .with_context(place)?
-            .flatten()
-            .map(|entry| entry.file_name());
-        let is_new = names.all(|name| name == "lost+found");
+        let (dir, is_new) = directory(path, access)
+            .with_context(|| format!("{} cannot be a recording root", path.display()))?;
         if !is_new && !path.join(LOCK).exists() && Root::open(path)?.is_none() {
             bail!(
                 "{}: holds something else than recordings; give a directory of its own",
@@ -85,9 +72,12 @@ impl LockedRoot {
 
     /// Whether it is still where it was: it may have been removed or moved meanwhile.
     pub fn is_there(&self) -> bool {
-        let id = |m: fs::Metadata| (m.dev(), m.ino());
-        let there = fs::symlink_metadata(self.dir.path().join(LOCK)).map(id);
-        matches!((self.lock.metadata().map(id), there), (Ok(own), Ok(there)) if own == there)
+        let own = self.lock.metadata();
+        let there = fs::symlink_metadata(self.dir.path().join(LOCK));
+        match (own, there) {
+            (Ok(own), Ok(there)) => own.dev() == there.dev() && own.ino() == there.ino(),
+            _ => false,
+        }
     }
 
     /// The secret of those who may see names and change something; made with the root, and kept. Where it cannot be written, as
@@ -119,6 +109,22 @@ impl LockedRoot {
             .with_context(|| format!("{} cannot be made", path.display()))?;
         Ok(path)
     }
+}
+
+/// The directory at `path`, which is made if it is not there, and whether nothing is in it.
+fn directory(path: &Path, access: Access) -> Result<(PrivateDir, bool)> {
+    if !path.exists() {
+        refuse_foreign_parents(path)?;
+        if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+            fs::create_dir_all(parent)?;
+        }
+        PrivateDir::create(path, access)?;
+    }
+    let dir = PrivateDir::open_for_good(path, access)?;
+    let mut entries = fs::read_dir(path)?.flatten();
+    // A file system of its own has this directory in its root.
+    let is_new = entries.all(|entry| entry.file_name() == "lost+found");
+    Ok((dir, is_new))
 }
 
 fn lock(dir: &PrivateDir) -> Result<File> {

@@ -98,8 +98,8 @@ impl Meter {
             missed_ios,
         });
         let own = Arc::clone(&meter);
-        let thread = std::thread::Builder::new().name("iolens-meter".to_owned());
-        let work = move || {
+        let builder = std::thread::Builder::new().name("iolens-meter".to_owned());
+        let thread = builder.spawn(move || {
             let mut waits = WaitTable::new(rows);
             for mut look in &view.seen {
                 let in_flight = live.update(&look);
@@ -107,14 +107,11 @@ impl Meter {
                 own.add_waits(&mut waits, &look);
                 view.give_back(look);
             }
+            // The session has ended: a step that is not full yet counts as it is.
             own.add_rest(waits);
-        };
-        Ok((
-            meter,
-            thread
-                .spawn(work)
-                .context("the thread of the metrics could not be started")?,
-        ))
+        });
+        let thread = thread.context("the thread of the metrics could not be started")?;
+        Ok((meter, thread))
     }
 
     /// What has been added up so far.

@@ -223,15 +223,15 @@ impl Service {
         let outcome = session.finish()?;
         drop(server);
         eprint!("{}", serve_text::ended(&outcome.progress, &outcome.path));
-        let rest = move || {
+        let all_ended = ends_by(stop + STOP_GRACE, move || {
             // Its findings' ends are those of copies that grow, too.
             watcher.wait();
             if let Some(freezer) = freezer {
                 freezer.finish();
             }
             rotation.wait();
-        };
-        if !ends_by(stop + STOP_GRACE, rest)? {
+        })?;
+        if !all_ended {
             eprintln!(
                 "iolens: ended before copies and sums were whole; the next start goes on with them"
             );

@@ -76,8 +76,9 @@ impl ShipTotals {
             let seconds = now.saturating_duration_since(since).as_secs();
             lines.push(serve_text::ship_degraded(seconds, self.waiting.files));
         }
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < DROPPED_MATTERS;
-        if self.dropped_at.is_some_and(is_recent) {
+        if let Some(at) = self.dropped_at
+            && now.saturating_duration_since(at) < DROPPED_MATTERS
+        {
             lines.push(serve_text::ship_dropped(self.dropped.files));
         }
         lines
@@ -171,7 +172,8 @@ impl Shipping {
     /// No thread could be started.
     pub fn start(mut self) -> Result<Shipper> {
         let (stop, stopped) = sync_channel(1);
-        let work = move || {
+        let builder = std::thread::Builder::new().name("iolens-ship".to_owned());
+        let thread = builder.spawn(move || {
             lower_this_thread();
             let state = self.state.path().to_owned();
             let directories = [Some(&*state), self.destination.directory()];
@@ -180,11 +182,8 @@ impl Shipping {
                 eprintln!("iolens: the thread that ships keeps its privileges: {e:#}");
             }
             self.run(&stopped);
-        };
-        let thread = std::thread::Builder::new()
-            .name("iolens-ship".to_owned())
-            .spawn(work)
-            .context("the thread that ships could not be started")?;
+        });
+        let thread = thread.context("the thread that ships could not be started")?;
         Ok(Shipper { stop, thread })
     }
 

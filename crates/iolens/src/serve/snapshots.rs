@@ -35,7 +35,8 @@ impl Snapshots {
     /// No thread could be started.
     pub fn start(keeper: Keeper) -> Result<Snapshots> {
         let (requests, received) = sync_channel::<SnapshotRequest>(1);
-        let work = move || {
+        let builder = std::thread::Builder::new().name("iolens-snapshot".to_owned());
+        let thread = builder.spawn(move || {
             lower_this_thread();
             for request in received {
                 let deadline = Deadline::at(request.deadline);
@@ -43,11 +44,8 @@ impl Snapshots {
                 // A client that is gone does not want to know.
                 drop(request.outcome.send(kept));
             }
-        };
-        std::thread::Builder::new()
-            .name("iolens-snapshot".to_owned())
-            .spawn(work)
-            .context("the thread that copies stretches could not be started")?;
+        });
+        thread.context("the thread that copies stretches could not be started")?;
         Ok(Snapshots(requests))
     }
 

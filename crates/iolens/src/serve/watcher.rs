@@ -148,16 +148,14 @@ impl Watcher {
         for commands in [&outlets.commands, &outlets.story_commands] {
             commands_stop.extend(commands.as_ref().map(Commands::stop_time));
         }
-        let work = move || {
+        let builder = std::thread::Builder::new().name("iolens-watch".to_owned());
+        let thread = builder.spawn(move || {
             watch(&host_dir, &own, &outlets, &ended);
             let both = [outlets.commands, outlets.story_commands];
             for commands in both.into_iter().flatten() {
                 commands.finish();
             }
-        };
-        let thread = std::thread::Builder::new()
-            .name("iolens-watch".to_owned())
-            .spawn(work);
+        });
         let thread = thread.context("the thread that watches could not be started")?;
         Ok(Watcher {
             found,
@@ -262,16 +260,15 @@ fn report_all(events: &[(Phase, ActiveFinding)], found: &Found, outlets: &Outlet
 /// What a recorder before this one, in the same root, has reported and what may still go on: a killed one wrote no end.
 fn reported_before(host_dir: &Path, since_ns: i64) -> Vec<ActiveFinding> {
     let mut reported = Vec::new();
-    for stored in Root::open(host_dir)
-        .ok()
-        .flatten()
-        .iter()
-        .flat_map(|r| r.recordings().iter().rev())
-    {
+    let Ok(Some(root)) = Root::open(host_dir) else {
+        return reported;
+    };
+    for stored in root.recordings().iter().rev() {
         let mut findings = read_findings(&stored.path).unwrap_or_default();
-        let is_recent =
-            |f: &StoredFinding| stored.start_unix_ns.saturating_add(f.to_ns) + JOIN_NS >= since_ns;
-        findings.retain(|f| f.open || is_recent(f));
+        findings.retain(|f| {
+            let to_unix_ns = stored.start_unix_ns.saturating_add(f.to_ns);
+            f.open || to_unix_ns + JOIN_NS >= since_ns
+        });
         if findings.is_empty() {
             continue;
         }

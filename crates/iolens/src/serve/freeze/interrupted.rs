@@ -87,10 +87,10 @@ impl Work {
             .target
             .holding(from_unix_ns.saturating_sub(AROUND_NS), until_unix_ns)?
         {
-            let unix_ns = |ns: i64| recording.meta().start_unix_ns.saturating_add(ns);
+            let start_unix_ns = recording.meta().start_unix_ns;
             for f in read_findings(recording.path())? {
-                let from_ns = unix_ns(f.from_ns);
-                let to_ns = unix_ns(f.to_ns);
+                let from_ns = start_unix_ns.saturating_add(f.from_ns);
+                let to_ns = start_unix_ns.saturating_add(f.to_ns);
                 if kinds.contains(&f.kind) && from_ns < until_unix_ns && to_ns >= from_unix_ns {
                     let to_ns = (!f.open).then_some(to_ns);
                     about.push(FreezeEvent {

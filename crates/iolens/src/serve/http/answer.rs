@@ -105,6 +105,14 @@ impl<T> AsRef<[u8]> for GuardedBytes<T> {
     }
 }
 
+/// `bytes`, which hold `guard` until they are written.
+fn guarded<T: Send + Sync + 'static>(bytes: Bytes, guard: T) -> Bytes {
+    Bytes::from_owner(GuardedBytes {
+        bytes,
+        _guard: guard,
+    })
+}
+
 /// `response`, which holds `guard` until its last byte is written, or its connection is closed.
 pub fn holding<T: Send + Sync + 'static>(response: Response, guard: T) -> Response {
     let guard = Arc::new(guard);
@@ -126,13 +134,7 @@ impl<T: Send + Sync + 'static> hyper::body::Body for HoldingBody<T> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
-        let held = |bytes| {
-            Bytes::from_owner(GuardedBytes {
-                bytes,
-                _guard: Arc::clone(&self.guard),
-            })
-        };
-        frame.map_ok(|frame| frame.map_data(held))
+        frame.map_ok(|frame| frame.map_data(|bytes| guarded(bytes, Arc::clone(&self.guard))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -164,13 +166,9 @@ impl AnswerWriter {
         let room = self.unread.room(bytes.len(), &self.places);
         let room = self.runtime.block_on(room);
         let room = room.map_err(|problem| io::Error::other(problem.detail().to_owned()))?;
-        let held = Bytes::from_owner(GuardedBytes {
-            bytes,
-            _guard: room,
-        });
         self.is_sent = true;
-        let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the client is gone");
-        self.chunks.send(Ok(held)).map_err(gone)
+        let sent = self.chunks.send(Ok(guarded(bytes, room)));
+        sent.map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the client is gone"))
     }
 
     /// One JSON document.
@@ -228,12 +226,12 @@ impl App {
         // A table of CSV or Arrow has no place for notes of its own.
         let names_left_out = asker.caller.names_left_out();
         let note = names_left_out.and_then(|how| HeaderValue::from_str(how).ok());
-        let work = move |out: &mut AnswerWriter| {
+        let response = written(content_type, &self.unread, &self.places, move |out| {
             // Held until the work ends, not until no client waits for it any more.
             let _turn = turn;
             work(out, &asker)
-        };
-        let mut response = written(content_type, &self.unread, &self.places, work).await?;
+        });
+        let mut response = response.await?;
         if let Some(note) = note {
             response.headers_mut().insert(NOTE_HEADER, note);
         }

@@ -103,13 +103,12 @@ impl Open {
             return;
         }
         let idle = self.0.iter().position(|traffic| traffic.is_idle());
-        let most_stalled = || {
-            let stalled = (0..self.0.len()).rev();
-            stalled.max_by_key(|i| self.0[*i].stalled_for())
-        };
-        if let Some(gone) = idle.or_else(most_stalled)
-            && let Some(traffic) = self.0.remove(gone)
-        {
+        let gone = idle.or_else(|| {
+            // Of equals the last one wins, which must be the oldest.
+            let newest_first = (0..self.0.len()).rev();
+            newest_first.max_by_key(|i| self.0[*i].stalled_for())
+        });
+        if let Some(traffic) = gone.and_then(|i| self.0.remove(i)) {
             traffic.close();
         }
     }

@@ -48,9 +48,11 @@ tokio::task_local! {
 
 /// How to see the names of files and processes that the answer to the request of this task leaves out; `None`: it has them.
 pub fn left_out() -> Option<Arc<str>> {
-    // Outside of a request it is not known who would see them.
-    let unknown = |_| Some("names of files and processes are left out".into());
-    LEFT_OUT.try_with(Clone::clone).unwrap_or_else(unknown)
+    match LEFT_OUT.try_with(Clone::clone) {
+        Ok(how) => how,
+        // Outside of a request it is not known who would see them.
+        Err(_) => Some("names of files and processes are left out".into()),
+    }
 }
 
 impl Rules {

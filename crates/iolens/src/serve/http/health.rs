@@ -212,6 +212,7 @@ impl Health {
         let ends = state.samples.front().zip(state.samples.back());
         let (ios, lost) = ends.map_or((0, 0), |(a, b)| (b.ios - a.ios, b.lost - a.lost));
         let lost_percent = 100.0 * lost as f64 / (ios + lost).max(1) as f64;
+        // A recorder that is late is slow; one that is late for long does not record.
         if let Some((_, last)) = ends {
             let silent = now.saturating_duration_since(last.at);
             let text = format!(
@@ -247,15 +248,15 @@ impl Health {
         if let Some(shipping) = &state.shipping {
             degraded.extend(shipping.totals().degraded(now));
         }
+        // A server without a recorder has no counts: absent is not zero.
         let recording = state.source.is_some();
-        let known = |n| recording.then_some(n);
         HealthDocument {
             schema_version: super::SCHEMA_VERSION,
             healthy: reasons.is_empty(),
             recording,
             source: state.source.clone(),
-            ios: known(ios),
-            lost_ios: known(lost),
+            ios: recording.then_some(ios),
+            lost_ios: recording.then_some(lost),
             lost_percent: recording.then_some(lost_percent),
             reasons,
             degraded,

@@ -93,7 +93,8 @@ impl SocketFile {
         let path = std::path::absolute(path)?;
         let own = id(&path).with_context(|| format!("{} was removed", path.display()))?;
         let (end, ended) = channel::<()>();
-        let work = move || {
+        let builder = std::thread::Builder::new().name("iolens-socket".to_owned());
+        let thread = builder.spawn(move || {
             let directory = path.parent().unwrap_or(&path);
             if let Err(e) = restrict_to_removal(directory) {
                 eprintln!("iolens: {}: its socket stays behind: {e:#}", path.display());
@@ -105,10 +106,7 @@ impl SocketFile {
             if id(&path) == Some(own) {
                 drop(std::fs::remove_file(&path));
             }
-        };
-        let thread = std::thread::Builder::new()
-            .name("iolens-socket".to_owned())
-            .spawn(work);
+        });
         let thread = thread.context("the thread that removes the socket could not be started")?;
         Ok(SocketFile {
             end: Some(end),
@@ -179,10 +177,10 @@ impl Bound {
 /// Changes the mode and the group of the socket at `path`, and of nothing that was put there instead: what is opened is looked at, and
 /// only that is changed.
 fn set_socket_mode(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
-    let place = || format!("{}: its mode cannot be set", path.display());
+    let problem = format!("{}: its mode cannot be set", path.display());
     let how = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let socket = rustix::fs::open(path, how, Mode::empty()).with_context(place)?;
-    let stat = rustix::fs::fstat(&socket).with_context(place)?;
+    let socket = rustix::fs::open(path, how, Mode::empty()).context(problem.clone())?;
+    let stat = rustix::fs::fstat(&socket).context(problem.clone())?;
     let is_socket = FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
     if !is_socket || stat.st_uid != geteuid().as_raw() {
         bail!("{}: the socket was replaced meanwhile", path.display());
@@ -193,7 +191,7 @@ fn set_socket_mode(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
         let given = rustix::fs::chown(&*itself, None, Some(Gid::from_raw(group)));
         given.with_context(|| format!("{} cannot be given to group {group}", path.display()))?;
     }
-    rustix::fs::chmod(&*itself, Mode::from_raw_mode(mode)).with_context(place)
+    rustix::fs::chmod(&*itself, Mode::from_raw_mode(mode)).context(problem)
 }
 
 /// Removes a socket that no process listens on any more, and nothing else.

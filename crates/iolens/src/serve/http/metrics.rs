@@ -546,22 +546,28 @@ fn is_ignored_by_node(name: &str) -> bool {
     if stem.len() == name.len() {
         return false;
     }
-    let disk = |prefix: &str| {
-        stem.strip_prefix(prefix).is_some_and(|letter| {
-            letter.len() == 1 && letter.bytes().all(|b| b.is_ascii_lowercase())
-        })
-    };
-    let numbers = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    let nvme = || {
-        let (controller, namespace) = stem
-            .strip_prefix("nvme")?
-            .strip_suffix('p')?
-            .split_once('n')?;
-        Some(numbers(controller) && numbers(namespace))
-    };
     matches!(stem, "ram" | "zram" | "loop" | "fd")
-        || ["hd", "sd", "vd", "xvd"].iter().any(|p| disk(p))
-        || nvme().unwrap_or(false)
+        || is_lettered_disk(stem)
+        || is_nvme_partition(stem).unwrap_or(false)
+}
+
+/// `^(h|s|v|xv)d[a-z]$`.
+fn is_lettered_disk(stem: &str) -> bool {
+    let mut letters = ["hd", "sd", "vd", "xvd"]
+        .iter()
+        .filter_map(|prefix| stem.strip_prefix(prefix));
+    letters.any(|letter| letter.len() == 1 && letter.bytes().all(|b| b.is_ascii_lowercase()))
+}
+
+/// `^nvme\d+n\d+p$`; `None`: another name.
+fn is_nvme_partition(stem: &str) -> Option<bool> {
+    let numbers = stem.strip_prefix("nvme")?.strip_suffix('p')?;
+    let (controller, namespace) = numbers.split_once('n')?;
+    Some(is_number(controller) && is_number(namespace))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -331,20 +331,12 @@ impl Server {
         }
         let app = Arc::new(app);
         let reads_all = app.meter.is_none();
-        let begin_thread = move || {
-            // Those that read the store are lowered by `beside`. What needs no store is answered soon on a busy machine, too.
-            make_this_thread_ordinary();
-            // The thread that started it has given up most already, so the kernel has what this needs.
-            if let Err(e) = restrict_to_reading(reads_all) {
-                eprintln!("iolens: a thread of the HTTP server keeps its privileges: {e:#}");
-            }
-        };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             // Those that read, a copy that is made, and metrics that are written beside them.
             .max_blocking_threads(MAX_READERS * 2 + 3)
             .thread_name("iolens-http")
-            .on_thread_start(begin_thread)
+            .on_thread_start(move || begin_thread(reads_all))
             .enable_all()
             .build()
             .context("the server's threads could not be started")?;
@@ -370,6 +362,16 @@ impl Drop for Server {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+/// What each thread of the runtime does first; see [`restrict_to_reading`].
+fn begin_thread(reads_all: bool) {
+    // Those that read the store are lowered by `beside`. What needs no store is answered soon on a busy machine, too.
+    make_this_thread_ordinary();
+    // The thread that started it has given up most already, so the kernel has what this needs.
+    if let Err(e) = restrict_to_reading(reads_all) {
+        eprintln!("iolens: a thread of the HTTP server keeps its privileges: {e:#}");
     }
 }
 

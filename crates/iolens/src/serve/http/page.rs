@@ -134,12 +134,12 @@ pub async fn report_page(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let health = app.health.document();
     let unwell = [health.reasons, health.degraded].concat();
     let shown = asked;
-    let work = move |asker: &Asker| {
+    let said = app.read(move |asker: &Asker| {
         // What was recorded elsewhere, or ended long ago, has its last minutes on the page, too.
         let query = asker.query(&place, asked)?;
         made(&query, asker, view(&query.window), unwell)
-    };
-    match app.read(work).await {
+    });
+    match said.await {
         Ok(said) => html(StatusCode::OK, said.answer),
         Err(problem) => nothing(&problem, view(&shown)),
     }
@@ -192,11 +192,7 @@ fn asked(uri: &Uri) -> Result<(Params, TimeWindow), Problem> {
 /// The stretch that was requested, whatever is known of it.
 fn view(asked: &TimeWindow) -> View {
     let now = wall_clock_ns();
-    let wall = |at: Option<Instant>| match at {
-        Some(Instant::Wall(t)) => i64::try_from(t.as_nanosecond()).ok(),
-        _ => None,
-    };
-    if let Some(at) = wall(asked.at) {
+    if let Some(at) = wall_unix_ns(asked.at) {
         let from_unix_ns = at - AROUND_NS;
         let to_unix_ns = at + AROUND_NS;
         return View {
@@ -206,8 +202,8 @@ fn view(asked: &TimeWindow) -> View {
             ..View::last(now, DEFAULT_NS)
         };
     }
-    let to_unix_ns = wall(asked.to).unwrap_or(now);
-    let from_unix_ns = wall(asked.from).unwrap_or(to_unix_ns - DEFAULT_NS);
+    let to_unix_ns = wall_unix_ns(asked.to).unwrap_or(now);
+    let from_unix_ns = wall_unix_ns(asked.from).unwrap_or(to_unix_ns - DEFAULT_NS);
     // A time of the future, and one that was now when it was read.
     let live = to_unix_ns >= now - 1_000_000_000;
     View {
@@ -215,6 +211,13 @@ fn view(asked: &TimeWindow) -> View {
         to_unix_ns,
         live,
         ..View::last(now, DEFAULT_NS)
+    }
+}
+
+fn wall_unix_ns(at: Option<Instant>) -> Option<i64> {
+    match at {
+        Some(Instant::Wall(t)) => i64::try_from(t.as_nanosecond()).ok(),
+        _ => None,
     }
 }
 
@@ -249,24 +252,16 @@ fn made(query: &Query<'_>, asker: &Asker, view: View, unwell: Vec<String>) -> Re
     let mut said = asker.remarks();
     let mut seen = BTreeSet::new();
     said.retain(|text| seen.insert(text.clone()));
-    let note = |text: String| PageNote {
-        topic: "Time".to_owned(),
-        level: NoteLevel::Info,
-        text,
-    };
-    let bad = |text: String| PageNote {
-        topic: "Recorder now".to_owned(),
-        level: NoteLevel::Warning,
-        text,
-    };
-    let names_left_out = query.caller.names_left_out().map(|how| PageNote {
-        topic: "Names".to_owned(),
-        level: NoteLevel::Info,
-        text: how.to_owned(),
-    });
-    let mut notes: Vec<PageNote> = names_left_out.into_iter().collect();
-    notes.extend(unwell.into_iter().map(bad));
-    notes.extend(said.into_iter().map(note));
+    let mut notes = Vec::new();
+    if let Some(how) = query.caller.names_left_out() {
+        notes.push(page_note("Names", NoteLevel::Info, how.to_owned()));
+    }
+    for text in unwell {
+        notes.push(page_note("Recorder now", NoteLevel::Warning, text));
+    }
+    for text in said {
+        notes.push(page_note("Time", NoteLevel::Info, text));
+    }
     let drawn = Drawn::read(&part, &report, query.caller)?;
     let refresh_s =
         (begin.elapsed().as_secs_f64() / SHARE).clamp(*REFRESH_S.start(), *REFRESH_S.end());
@@ -280,6 +275,14 @@ fn made(query: &Query<'_>, asker: &Asker, view: View, unwell: Vec<String>) -> Re
         inside: None,
     };
     Ok(present::html::page(&part, &report, &drawn, beside)?)
+}
+
+fn page_note(topic: &str, level: NoteLevel, text: String) -> PageNote {
+    PageNote {
+        topic: topic.to_owned(),
+        level,
+        text,
+    }
 }
 
 /// Why there is nothing, with the way to other times.

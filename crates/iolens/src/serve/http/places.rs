@@ -182,12 +182,15 @@ impl Places {
     ) -> Result<Place, Problem> {
         let (max, max_of_client) = kind.places();
         let mut taken = self.taken();
-        let is_same = |e: &Entry| e.kind == kind;
-        let is_clients = |e: &Entry| e.kind == kind && e.traffic.client == traffic.client;
-        if taken.count(is_clients) >= max_of_client && !taken.make_room(is_clients) {
+        // A client that has its share makes room itself, and takes nothing from others.
+        let client = traffic.client;
+        let client_has_room = taken.has_room(max_of_client, |e| {
+            e.kind == kind && e.traffic.client == client
+        });
+        if !client_has_room {
             return Err(Problem::busy("too many requests of this client at once"));
         }
-        if taken.count(is_same) >= max && !taken.make_room(is_same) {
+        if !taken.has_room(max, |e| e.kind == kind) {
             return Err(Problem::busy("too many requests at once"));
         }
         taken.last_id += 1;
@@ -222,6 +225,11 @@ impl Places {
 impl Taken {
     fn count(&self, of: impl Fn(&Entry) -> bool) -> usize {
         self.places.iter().filter(|e| of(e)).count()
+    }
+
+    /// Whether less than `max` of those of which `of` holds are taken, or one of them could be freed.
+    fn has_room(&mut self, max: usize, of: impl Fn(&Entry) -> bool) -> bool {
+        self.count(&of) < max || self.make_room(of)
     }
 
     /// Takes the place of the client, among those of which `of` holds, that has not read for longest. Whether there was one.

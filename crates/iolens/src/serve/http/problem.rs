@@ -52,15 +52,13 @@ impl Problem {
             return own.clone();
         }
         let text = query_text::failure(error, Spelling::Parameters);
-        let is_slow = |cause: &(dyn std::error::Error + 'static)| cause.is::<TooSlow>();
-        if error.chain().any(is_slow) {
+        if error.chain().any(|cause| cause.is::<TooSlow>()) {
             return Problem::busy(text);
         }
-        let of_store =
-            |e: &StoreError| matches!(e, StoreError::Io { .. } | StoreError::Damaged { .. });
-        let is_ours = error
-            .chain()
-            .any(|c| c.is::<std::io::Error>() || c.downcast_ref().is_some_and(of_store));
+        let is_ours = error.chain().any(|cause| match cause.downcast_ref() {
+            Some(StoreError::Io { .. } | StoreError::Damaged { .. }) => true,
+            _ => cause.is::<std::io::Error>(),
+        });
         let status = if is_ours {
             StatusCode::INTERNAL_SERVER_ERROR
         } else {

@@ -123,9 +123,9 @@ impl Recent {
 
     /// What came after event `n`, and before it, where something of that is forgotten, how many events.
     fn after(&self, n: u64) -> VecDeque<Happened> {
-        let is_later = |h: &Happened| h.id.is_some_and(|id| id.n > n);
         let all = self.findings.iter().chain(&self.rows).map(|(_, h)| h);
-        let mut later: VecDeque<Happened> = all.filter(|h| is_later(h)).cloned().collect();
+        let later = all.filter(|h| h.id.is_some_and(|id| id.n > n));
+        let mut later: VecDeque<Happened> = later.cloned().collect();
         if self.forgotten > n {
             let known = later
                 .iter()

@@ -64,10 +64,9 @@ struct Shipment {
 
 impl Shipment {
     fn unsent(&self) -> impl Iterator<Item = (&String, FileStamp)> {
-        let is_sent = |(name, stamp): &(&String, &FileStamp)| self.sent.get(*name) == Some(*stamp);
         self.files
             .iter()
-            .filter(move |file| !is_sent(file))
+            .filter(|(name, stamp)| self.sent.get(*name) != Some(*stamp))
             .map(|(name, stamp)| (name, *stamp))
     }
 
@@ -247,14 +246,20 @@ fn is_replaced(name: &str) -> bool {
 /// The descriptions and the closed files of tables of a recording: all of them have come to their names whole.
 fn closed_files(recording: &Path) -> io::Result<BTreeMap<String, FileStamp>> {
     let mut files = BTreeMap::new();
-    let mut add = |name: String| {
+    for name in closed_names(recording)? {
         match stamp_of(&recording.join(&name)) {
             Ok(stamp) => drop(files.insert(name, stamp)),
+            // The size limit may remove one meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
-        Ok(())
-    };
+    }
+    Ok(files)
+}
+
+/// Their names below the recording.
+fn closed_names(recording: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
     for entry in fs::read_dir(recording)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else {
@@ -262,7 +267,7 @@ fn closed_files(recording: &Path) -> io::Result<BTreeMap<String, FileStamp>> {
         };
         if !entry.file_type()?.is_dir() {
             if DESCRIPTIONS.contains(&&*name) {
-                add(name)?;
+                names.push(name);
             }
             continue;
         }
@@ -270,11 +275,11 @@ fn closed_files(recording: &Path) -> io::Result<BTreeMap<String, FileStamp>> {
             if let Ok(inner) = inner.file_name().into_string()
                 && inner.ends_with(".parquet")
             {
-                add(format!("{name}/{inner}"))?;
+                names.push(format!("{name}/{inner}"));
             }
         }
     }
-    Ok(files)
+    Ok(names)
 }
 
 /// Whether there are rows that are not in a file of a table yet: in `TABLE-NNNNNN.wal`. `requests-open.wal` becomes no segment.

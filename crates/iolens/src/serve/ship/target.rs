@@ -195,9 +195,10 @@ fn bucket(name: &str) -> Result<AmazonS3> {
         });
     // Who names an endpoint without TLS means that.
     let keys = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint];
-    let plain = |at: Option<String>| at.is_some_and(|at| at.starts_with("http://"));
-    if keys.iter().any(|key| plain(builder.get_config_value(key))) {
-        builder = builder.with_allow_http(true);
+    for endpoint in keys.map(|key| builder.get_config_value(&key)) {
+        if endpoint.is_some_and(|url| url.starts_with("http://")) {
+            builder = builder.with_allow_http(true);
+        }
     }
     for (key, value) in [
         (ClientConfigKey::Timeout, REQUEST_TIME),
@@ -211,28 +212,34 @@ fn bucket(name: &str) -> Result<AmazonS3> {
 /// Files in `dir` and one level below it, by name with slashes, and their sizes; none if it is not there.
 fn files_below(dir: &Path) -> std::io::Result<HashMap<String, u64>> {
     let mut found = HashMap::new();
-    let mut add = |dir: &Path, before: &str| -> std::io::Result<Vec<String>> {
-        let mut directories = Vec::new();
-        let entries = match std::fs::read_dir(dir) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(directories),
-            entries => entries?,
-        };
-        for entry in entries {
-            let entry = entry?;
-            let Some(name) = entry.file_name().to_str().map(|n| format!("{before}{n}")) else {
-                continue;
-            };
-            let meta = entry.metadata()?;
-            if meta.is_dir() {
-                directories.push(name);
-            } else {
-                found.insert(name, meta.len());
-            }
-        }
-        Ok(directories)
-    };
-    for name in add(dir, "")? {
-        add(&dir.join(&name), &format!("{name}/"))?;
+    for name in add_files_in(dir, "", &mut found)? {
+        add_files_in(&dir.join(&name), &format!("{name}/"), &mut found)?;
     }
     Ok(found)
+}
+
+/// Adds the files in `dir`, with `before` before their names; the directories in it.
+fn add_files_in(
+    dir: &Path,
+    before: &str,
+    found: &mut HashMap<String, u64>,
+) -> std::io::Result<Vec<String>> {
+    let mut directories = Vec::new();
+    let entries = match std::fs::read_dir(dir) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(directories),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let Some(name) = entry.file_name().to_str().map(|n| format!("{before}{n}")) else {
+            continue;
+        };
+        let meta = entry.metadata()?;
+        if meta.is_dir() {
+            directories.push(name);
+        } else {
+            found.insert(name, meta.len());
+        }
+    }
+    Ok(directories)
 }

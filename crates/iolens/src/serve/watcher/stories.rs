@@ -44,11 +44,12 @@ impl ActiveStory {
     /// A story of a recording that starts at `start_unix_ns`.
     pub fn of(entry: &StoryEntry, start_unix_ns: i64) -> ActiveStory {
         let (start_s, end_s) = entry.span_s();
-        let unix_ns = |since_s: f64| start_unix_ns.saturating_add((since_s * 1e9).round() as i64);
+        let start_ns = (start_s * 1e9).round() as i64;
+        let end_ns = (end_s * 1e9).round() as i64;
         ActiveStory {
             news: entry.news(),
-            from_unix_ns: unix_ns(start_s),
-            to_unix_ns: unix_ns(end_s),
+            from_unix_ns: start_unix_ns.saturating_add(start_ns),
+            to_unix_ns: start_unix_ns.saturating_add(end_ns),
         }
     }
 
@@ -143,8 +144,10 @@ impl StoryMemory {
                 self.0.push(new);
             }
         }
-        let is_over = |a: &mut ActiveStory| a.to_unix_ns + JOIN_NS < from_unix_ns;
-        for story in self.0.extract_if(.., is_over) {
+        let over = self
+            .0
+            .extract_if(.., |a| a.to_unix_ns + JOIN_NS < from_unix_ns);
+        for story in over {
             events.push((Phase::Ends, story));
         }
         events

@@ -126,16 +126,21 @@ fn ranked(fleet: &Fleet, caller: &Caller) -> FleetDocument {
     for damage in known.iter().flat_map(|h| &h.damage) {
         caller.note(Note::Unread(damage.clone()));
     }
-    let devices = known.iter().flat_map(|h| {
-        h.devices
-            .values()
-            .filter(|d| d.is_disk())
-            .map(move |d| (h, d))
-    });
-    let unread = |h: &&HostSums| UnreadHost {
-        host: h.host.clone(),
-        reasons: h.damage.clone(),
-    };
+    // What is on another recorded disk counts there.
+    let mut devices = Vec::new();
+    for host in &known {
+        for device in host.devices.values().filter(|d| d.is_disk()) {
+            devices.push(device_row(host, device, &peers));
+        }
+    }
+    let mut hosts_unread = Vec::new();
+    for host in without.iter().filter(|h| !h.damage.is_empty()) {
+        hosts_unread.push(UnreadHost {
+            host: host.host.clone(),
+            reasons: host.damage.clone(),
+        });
+    }
+    // Findings are those of all hosts: of one without recordings they may be left.
     let mut findings: Vec<HostFinding> = Vec::new();
     for host in &fleet.hosts {
         findings.extend_from_slice(&host.reported.worst);
@@ -147,18 +152,15 @@ fn ranked(fleet: &Fleet, caller: &Caller) -> FleetDocument {
         from_unix_s: seconds(fleet.unix_ns.start),
         to_unix_s: seconds(fleet.unix_ns.end),
         hosts: known.iter().map(|h| host_row(h, &peers)).collect(),
-        devices: devices.map(|(h, d)| device_row(h, d, &peers)).collect(),
+        devices,
         findings: findings.into_iter().map(|f| shown(f, caller)).collect(),
         kinds: kinds(fleet),
-        hosts_unread: without
-            .iter()
-            .filter(|h| !h.damage.is_empty())
-            .map(unread)
-            .collect(),
+        hosts_unread,
         hosts_left_out: fleet.left_out as u64,
         ..FleetDocument::default()
     }
     .ranked();
+    // Cut after ranking, so that the worst devices stay.
     document.devices.truncate(MAX_DEVICES);
     let total: u64 = document.kinds.iter().map(|k| k.finding_count).sum();
     document.findings_left_out = total - document.findings.len() as u64;
@@ -189,9 +191,14 @@ fn seconds(unix_ns: i64) -> f64 {
 fn host_row(host: &HostSums, peers: &Peers) -> HostRow {
     let disks: Vec<&DeviceSums> = host.devices.values().filter(|d| d.is_disk()).collect();
     let mut total = iolens_core::model::CallHistogram::default();
-    disks.iter().for_each(|d| total.merge(&d.total));
-    let known =
-        |of: fn(&DeviceSums) -> Option<i64>| disks.iter().try_fold(0, |n, d| Some(n + of(d)?));
+    let mut errors = Some(0);
+    let mut lost_ios = Some(0);
+    for disk in &disks {
+        total.merge(&disk.total);
+        errors = known_sum(errors, disk.errors);
+        lost_ios = known_sum(lost_ios, disk.lost_ios);
+    }
+    // What a disk without another to compare it with has lost is not known, and left out of the sum.
     HostRow {
         host: host.host.clone(),
         recording_count: host.recordings,
@@ -212,8 +219,8 @@ fn host_row(host: &HostSums, peers: &Peers) -> HostRow {
             .filter_map(|d| busy(host, d))
             .max_by(f64::total_cmp),
         p99_us: p99(&total),
-        errors: known(|d| d.errors),
-        lost_ios: known(|d| d.lost_ios),
+        errors,
+        lost_ios,
         worst_unix_s: disks
             .iter()
             .filter_map(|d| d.worst)
@@ -224,10 +231,6 @@ fn host_row(host: &HostSums, peers: &Peers) -> HostRow {
 
 fn device_row(host: &HostSums, device: &DeviceSums, peers: &Peers) -> DeviceRow {
     let known = device.device.as_ref();
-    let mean = |class: Class| {
-        let ClassSums { ios, total_ns } = device.classes[class as usize];
-        (ios > 0).then(|| total_ns as f64 / ios as f64 / 1e3)
-    };
     DeviceRow {
         host: host.host.clone(),
         device: known.map(|d| d.name.clone()).unwrap_or_default(),
@@ -238,14 +241,24 @@ fn device_row(host: &HostSums, device: &DeviceSums, peers: &Peers) -> DeviceRow 
         lost_s: peers.lost_ns(device).map(|ns| ns / 1e9),
         slow: peers.is_slow(device),
         slow_factor: peers.slow_factor(device),
-        read_us: mean(Class::Read),
-        write_us: mean(Class::Write),
+        read_us: mean_us(device, Class::Read),
+        write_us: mean_us(device, Class::Write),
         p99_us: p99(&device.total),
         busy_percent: busy(host, device),
         errors: device.errors,
         lost_ios: device.lost_ios,
         worst_unix_s: device.worst.map(|(at, _)| seconds(at)),
     }
+}
+
+/// The sum; not known where one of both is not.
+fn known_sum(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    Some(a? + b?)
+}
+
+fn mean_us(device: &DeviceSums, class: Class) -> Option<f64> {
+    let ClassSums { ios, total_ns } = device.classes[class as usize];
+    (ios > 0).then(|| total_ns as f64 / ios as f64 / 1e3)
 }
 
 fn p99(total: &iolens_core::model::CallHistogram) -> Option<f64> {

@@ -82,14 +82,14 @@ impl Asker {
     pub fn new(deadline: Deadline, names_left_out: Option<Arc<str>>, health: Arc<Health>) -> Asker {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let ear = Arc::clone(&notes);
-        let hear = move |note: Note| {
+        let caller = Caller::new(move |note: Note| {
             health.heard(&note);
             let text = query_text::note(&note, Spelling::Parameters);
             ear.lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(text);
-        };
-        let caller = Caller::new(hear).until(deadline).hiding(names_left_out);
+        });
+        let caller = caller.until(deadline).hiding(names_left_out);
         Asker { caller, notes }
     }
 

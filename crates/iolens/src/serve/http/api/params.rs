@@ -88,18 +88,13 @@ impl Params {
         name: &str,
         range: std::ops::RangeInclusive<usize>,
     ) -> Result<Option<usize>, Problem> {
-        let expected = || {
-            format!(
+        self.parsed(name, |s| match s.parse() {
+            Ok(number) if range.contains(&number) => Ok(number),
+            _ => Err(format!(
                 "expected a number from {} to {}",
                 range.start(),
                 range.end()
-            )
-        };
-        self.parsed(name, |s| {
-            s.parse()
-                .ok()
-                .filter(|n| range.contains(n))
-                .ok_or_else(expected)
+            )),
         })
     }
 
@@ -108,14 +103,12 @@ impl Params {
     /// # Errors
     /// It is none.
     pub fn one_of<T: Copy>(&self, name: &str, names: &[(&str, T)]) -> Result<Option<T>, Problem> {
-        let all: Vec<&str> = names.iter().map(|(n, _)| *n).collect();
-        let expected = || format!("expected {}", all.join(", "));
-        self.parsed(name, |s| {
-            names
-                .iter()
-                .find(|(n, _)| *n == s)
-                .map(|(_, t)| *t)
-                .ok_or_else(expected)
+        self.parsed(name, |s| match names.iter().find(|(n, _)| *n == s) {
+            Some((_, meant)) => Ok(*meant),
+            None => {
+                let all: Vec<&str> = names.iter().map(|(n, _)| *n).collect();
+                Err(format!("expected {}", all.join(", ")))
+            }
         })
     }
 
@@ -158,11 +151,10 @@ impl Params {
 
     /// `process`, `cgroup` and `file`: whose I/Os are meant.
     pub fn subjects(&self) -> FilterPlan {
-        let text = |name| self.get(name).map(str::to_owned);
         FilterPlan {
-            process: text("process"),
-            cgroup: text("cgroup"),
-            file: text("file"),
+            process: self.get("process").map(str::to_owned),
+            cgroup: self.get("cgroup").map(str::to_owned),
+            file: self.get("file").map(str::to_owned),
             class: None,
         }
     }

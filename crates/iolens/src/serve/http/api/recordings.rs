@@ -125,10 +125,19 @@ fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording
         matches!(meta.source, iolens_core::model::Source::Counters).then(|| "counters".to_owned()),
     );
     let lost = recording.lost(i64::MIN..i64::MAX);
-    let removed = |reason| reason == LossReason::Retention;
-    let mut missing = lost
-        .iter()
-        .filter(|l| l.reason.is_loss() && !removed(l.reason));
+    // What the size limit removes was recorded, and is counted apart.
+    let mut removed_ios = 0;
+    let mut lost_ios = Some(0i64);
+    for l in &lost {
+        if l.reason == LossReason::Retention {
+            removed_ios += l.ios.unwrap_or(0);
+        } else if l.reason.is_loss() {
+            // One loss of unknown size makes the sum unknown.
+            lost_ios = lost_ios
+                .zip(l.ios)
+                .map(|(sum, ios)| sum.saturating_add(ios));
+        }
+    }
     Ok(StoredRecording {
         host: host.map(str::to_owned),
         from: rfc3339(meta.start_unix_ns),
@@ -137,12 +146,8 @@ fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording
         source: meta.source.to_string(),
         kernel: meta.kernel.clone(),
         ios,
-        lost_ios: missing.try_fold(0i64, |n, l| Some(n.saturating_add(l.ios?))),
-        removed_ios: lost
-            .iter()
-            .filter(|l| removed(l.reason))
-            .filter_map(|l| l.ios)
-            .sum(),
+        lost_ios,
+        removed_ios,
         disk_bytes: recording.disk_bytes(),
         resolutions,
     })

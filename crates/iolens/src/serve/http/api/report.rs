@@ -156,18 +156,15 @@ fn placed(f: engine::findings::PlacedFinding) -> PlacedFinding {
 /// A row for each finding; its evidence is JSON in a text.
 fn columns(findings: &[PlacedFinding]) -> Columns {
     let mut columns = Columns::default();
-    let texts = |of: fn(&PlacedFinding) -> &str| Column::texts(findings.iter().map(of));
-    let seconds =
-        |of: fn(&PlacedFinding) -> f64| Column::Numbers(findings.iter().map(of).collect());
-    columns.push("start", texts(|f| &f.start));
-    columns.push("end", texts(|f| &f.end));
-    columns.push("start_unix_s", seconds(|f| f.start_unix_s));
-    columns.push("end_unix_s", seconds(|f| f.end_unix_s));
-    columns.push("kind", texts(|f| f.kind.as_str()));
+    columns.push("start", texts(findings, |f| &f.start));
+    columns.push("end", texts(findings, |f| &f.end));
+    columns.push("start_unix_s", numbers(findings, |f| f.start_unix_s));
+    columns.push("end_unix_s", numbers(findings, |f| f.end_unix_s));
+    columns.push("kind", texts(findings, |f| f.kind.as_str()));
     let devices = findings.iter().map(|f| f.device.as_deref());
     columns.push("device", Column::Texts(devices.collect()));
-    columns.push("severity", texts(|f| f.severity.name()));
-    columns.push("summary", texts(|f| &f.summary));
+    columns.push("severity", texts(findings, |f| f.severity.name()));
+    columns.push("summary", texts(findings, |f| &f.summary));
     let evidence: Vec<String> = findings
         .iter()
         .map(|f| Value::from(f.evidence.clone()).to_string())
@@ -175,4 +172,12 @@ fn columns(findings: &[PlacedFinding]) -> Columns {
     let evidence = Column::texts(evidence.iter().map(String::as_str));
     columns.push("evidence", evidence);
     columns
+}
+
+fn texts(findings: &[PlacedFinding], of: fn(&PlacedFinding) -> &str) -> Column {
+    Column::texts(findings.iter().map(of))
+}
+
+fn numbers(findings: &[PlacedFinding], of: fn(&PlacedFinding) -> f64) -> Column {
+    Column::Numbers(findings.iter().map(of).collect())
 }

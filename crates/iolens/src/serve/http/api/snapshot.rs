@@ -42,19 +42,9 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &ENDPOINT)?;
     let now_ns = unix_ns(Timestamp::now());
-    let bound = |name: &'static str| {
-        let given = params
-            .time(name)?
-            .ok_or_else(|| Problem::bad(format!("{name}: give a time")))?;
-        match given {
-            Instant::Wall(t) => Ok(unix_ns(t).min(now_ns)),
-            Instant::SinceStart(_) | Instant::Civil(_) => {
-                Err(Problem::bad(format!("{name}: give a wall-clock time")))
-            }
-        }
-    };
-    let from_ns = bound("from")?;
-    let to_ns = bound("to")?;
+    // What is not recorded yet cannot be kept.
+    let from_ns = given_unix_ns(&params, "from")?.min(now_ns);
+    let to_ns = given_unix_ns(&params, "to")?.min(now_ns);
     if from_ns >= to_ns {
         return Err(Problem::bad("to is not after from"));
     }
@@ -66,6 +56,7 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     };
     let turn = Arc::clone(&app.snapshot_turn).try_acquire_owned();
     let turn = turn.map_err(|_| Problem::busy("another stretch is being copied"))?;
+    // The copy goes on where the client does not wait for it any more, and keeps its turn until it is done.
     let deadline = Deadline::now() + TIME_LIMIT;
     let done = super::super::beside(move || {
         let _turn = turn;
@@ -95,6 +86,16 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
         "ios": kept.ios,
         "disk_bytes": kept.bytes,
     }))
+}
+
+fn given_unix_ns(params: &Params, name: &'static str) -> Result<i64, Problem> {
+    match params.time(name)? {
+        Some(Instant::Wall(t)) => Ok(unix_ns(t)),
+        Some(Instant::SinceStart(_) | Instant::Civil(_)) => {
+            Err(Problem::bad(format!("{name}: give a wall-clock time")))
+        }
+        None => Err(Problem::bad(format!("{name}: give a time"))),
+    }
 }
 
 fn unix_ns(t: Timestamp) -> i64 {

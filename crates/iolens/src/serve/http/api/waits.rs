@@ -106,8 +106,11 @@ fn bins(
     grouping: Grouping,
     step_ns: i64,
 ) -> Result<Vec<PartWaitBins>> {
-    let of_part = |p: &PartWaits| (p.part.range.end - p.part.range.start) / step_ns;
-    if parts.iter().map(of_part).sum::<i64>() > MAX_INTERVALS {
+    let mut intervals = 0;
+    for PartWaits { part, .. } in parts {
+        intervals += (part.range.end - part.range.start) / step_ns;
+    }
+    if intervals > MAX_INTERVALS {
         let problem = format!("more than {MAX_INTERVALS} intervals: choose a longer step");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, problem).into());
     }
