@@ -27,10 +27,13 @@ pub fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<Limits> {
             .collect::<Result<Vec<Device>>>()?;
         let ids: Vec<DevId> = members.iter().map(|d| d.id).collect();
         let bytes_per_s = k.bytes_per_s as f64;
-        let same = |l: &Link| l.devices.iter().collect::<BTreeSet<_>>() == ids.iter().collect();
+        // A link is its devices, in whatever order they are named.
+        let sorted: BTreeSet<&DevId> = ids.iter().collect();
         let again = match ids[..] {
             [dev] => limits.insert(dev, bytes_per_s).is_some(),
-            _ => links.iter().any(same),
+            _ => links
+                .iter()
+                .any(|link| link.devices.iter().collect::<BTreeSet<_>>() == sorted),
         };
         ensure!(
             !again,
@@ -56,12 +59,17 @@ pub fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<Limits> {
     })
 }
 
+/// The name of a device without the directory.
+pub fn bare_name(name: &str) -> &str {
+    name.strip_prefix("/dev/").unwrap_or(name)
+}
+
 /// The device called `name` (or `/dev/name`, or MAJ:MIN) in a recording that has `devices`; `option` is what named it.
 ///
 /// # Errors
 /// There is none.
 pub fn named(devices: &[Device], name: &str, option: &str) -> Result<Device> {
-    let bare = name.strip_prefix("/dev/").unwrap_or(name);
+    let bare = bare_name(name);
     devices
         .iter()
         .find(|d| d.name == bare || d.id.to_string() == bare)

@@ -6,6 +6,7 @@ use iolens_observe::topology::Topology;
 use iolens_recorder::{Feed, FeedOptions, SourceChoice};
 
 use super::devices::choose_devices;
+use super::limits::bare_name;
 use crate::cli::LivePlan;
 use crate::engine::browse::BrowsedPlace;
 use crate::live;
@@ -23,6 +24,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     if plan.is_of_recording() {
         return browse(plan);
     }
+    // A service that records already has what a screen shows, and needs no privileges of the user.
     if plan.has_screen() && !plan.no_serve && plan.source != SourceChoice::Counters {
         let devices = bare(&plan.devices);
         let sockets = [true, false].map(super::serve::usual_socket_of);
@@ -33,6 +35,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
             return Ok(0);
         }
     }
+    // From here on this program looks at the devices itself.
     let topology =
         Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let signals = Signals::catch()?;
@@ -83,6 +86,6 @@ fn browse(plan: &LivePlan) -> Result<u8> {
 
 /// Names of devices without the directory.
 fn bare(devices: &[String]) -> Vec<String> {
-    let bare = |name: &String| name.strip_prefix("/dev/").unwrap_or(name).to_owned();
-    devices.iter().map(bare).collect()
+    let names = devices.iter();
+    names.map(|name| bare_name(name).to_owned()).collect()
 }

@@ -1,12 +1,12 @@
 //! `iolens query`: SQL by the Python package `iolens`, which has a database; this program has none.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Error, Result, anyhow};
 
 use crate::cli::{Format, QueryPlan};
 use crate::present::record_text::shell_word;
@@ -32,7 +32,6 @@ const WHEEL_PLACES: [&str; 4] = ["../share/iolens", "../package", "../wheel", ".
 /// # Errors
 /// There is neither that command nor Python.
 pub fn run(plan: &QueryPlan) -> Result<u8> {
-    let failed = |program: &str, e: &std::io::Error| anyhow!("{program}: cannot be started: {e}");
     let environment = own_environment();
     let own = environment
         .as_deref()
@@ -42,9 +41,10 @@ pub fn run(plan: &QueryPlan) -> Result<u8> {
     for command in commands.into_iter().flatten() {
         let e = with_query(&mut Command::new(&command), plan).exec();
         if e.kind() != ErrorKind::NotFound {
-            return Err(failed(&command.display().to_string(), &e));
+            return Err(not_started(&command.display().to_string(), &e));
         }
     }
+    // Without the command the interpreter may still have the package.
     let advice = advice(wheel().as_deref(), environment.as_deref());
     let e = with_query(Command::new(INTERPRETER).args(["-c", LAUNCHER]), plan)
         .arg(&advice)
@@ -55,8 +55,12 @@ pub fn run(plan: &QueryPlan) -> Result<u8> {
                 "query needs the Python package iolens, and neither {INSTALLED} nor {INTERPRETER} is on the PATH; install {INTERPRETER}, then {advice}"
             )
         }
-        _ => failed(INTERPRETER, &e),
+        _ => not_started(INTERPRETER, &e),
     })
+}
+
+fn not_started(program: &str, e: &std::io::Error) -> Error {
+    anyhow!("{program}: cannot be started: {e}")
 }
 
 /// The one command that installs the package: into an environment that `query` looks into, because Debian's own Python takes
@@ -77,10 +81,16 @@ fn advice(wheel: Option<&Path>, environment: Option<&Path>) -> String {
 
 /// The environment of this user that the advice makes: `~/.local/share/iolens/venv`.
 fn own_environment() -> Option<PathBuf> {
-    let given = |name| std::env::var_os(name).filter(|v| !v.is_empty());
-    let data = given("XDG_DATA_HOME").map(PathBuf::from);
-    let home = || given("HOME").map(|home| Path::new(&home).join(".local/share"));
-    Some(data.or_else(home)?.join("iolens/venv"))
+    let data = match variable("XDG_DATA_HOME") {
+        Some(data) => PathBuf::from(data),
+        None => Path::new(&variable("HOME")?).join(".local/share"),
+    };
+    Some(data.join("iolens/venv"))
+}
+
+/// What a variable of the environment says; an empty one says nothing.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// The wheel that came with this program.

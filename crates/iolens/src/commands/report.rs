@@ -32,9 +32,11 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     let part = query.one(Grain::Analysis)?;
     let meta = part.recording.meta();
     let limits = limits(&meta.devices, &plan.limits)?;
-    let of = |name: &String| Ok(named(&meta.devices, name, "--device")?.id);
-    let detailed = plan.devices.iter().map(of);
-    let detailed = detailed.collect::<Result<BTreeSet<DevId>>>()?;
+    // Names that the recording does not know are refused before the analysis, which takes long.
+    let mut detailed: BTreeSet<DevId> = BTreeSet::new();
+    for name in &plan.devices {
+        detailed.insert(named(&meta.devices, name, "--device")?.id);
+    }
     let report = report::of_part(&part, &limits, &caller)?;
     if let Some(path) = &plan.output {
         write_html(&query, &part, &report, path, plan.share.access())?;
@@ -46,6 +48,7 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
         victim: plan.victim.clone(),
         ..RecordingFacts::of(&part)
     };
+    // Who names a device wants all that is known of it, and not the summary.
     let names = &part.names;
     let layout = crate::streams::layout();
     let times = plan.clock.times(meta, part.range.start);

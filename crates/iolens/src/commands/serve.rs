@@ -123,11 +123,10 @@ fn usual_socket() -> Option<PathBuf> {
 
 /// Where the socket of a service of root, or of a user, usually is.
 pub fn usual_socket_of(is_root: bool) -> Option<PathBuf> {
-    let directory = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let dir = match directory("RUNTIME_DIRECTORY") {
-        Some(given) => given,
+    let dir = match std::env::var_os("RUNTIME_DIRECTORY") {
+        Some(given) => PathBuf::from(given),
         None if is_root => PathBuf::from("/run/iolens"),
-        None => directory("XDG_RUNTIME_DIR")?,
+        None => PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?),
     };
     Some(dir.join("iolens.sock"))
 }

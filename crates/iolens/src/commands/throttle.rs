@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -55,9 +54,13 @@ pub fn run(plan: &ThrottlePlan) -> Result<u8> {
         }
         _ => {}
     }
-    let create =
-        |path: &PathBuf| File::create(path).with_context(|| format!("--log {}", path.display()));
-    let log = plan.log.as_ref().map(create).transpose()?;
+    let log = match &plan.log {
+        Some(path) => {
+            let file = File::create(path);
+            Some(file.with_context(|| format!("--log {}", path.display()))?)
+        }
+        None => None,
+    };
     let stacks: Vec<_> = meter.signals().iter().map(|s| s.stack()).collect();
     let trial = Trial::before_start(&meter);
     let started = start(plan, &stacks)?;

@@ -130,7 +130,6 @@ fn layer_view(l: &Layer) -> LayerView {
 
 fn disk_view(d: &DiskReading) -> DiskView {
     let rates = d.delta.map(|delta| delta.rates());
-    let bytes = |kib: Option<f64>| kib.map(|k| k * 1024.0);
     DiskView {
         name: d.name.to_string(),
         id: d.id,
@@ -138,8 +137,8 @@ fn disk_view(d: &DiskReading) -> DiskView {
         rates: [
             rates.and_then(|r| r.read.per_s),
             rates.and_then(|r| r.write.per_s),
-            bytes(rates.and_then(|r| r.read.kib_per_s)),
-            bytes(rates.and_then(|r| r.write.kib_per_s)),
+            rates.and_then(|r| Some(r.read.kib_per_s? * 1024.0)),
+            rates.and_then(|r| Some(r.write.kib_per_s? * 1024.0)),
             rates.and_then(|r| r.await_ms),
         ],
         in_flight: d.in_flight,

@@ -6,6 +6,7 @@ use std::io::{BufWriter, Write};
 use anyhow::{Error, Result, bail};
 use iolens_core::analysis::timeline::{GroupBy, Row};
 
+use super::limits::bare_name;
 use crate::cli::{Format, SubjectArgs, ZoomPlan};
 use crate::engine::caller::Caller;
 use crate::engine::filter::FilterPlan;
@@ -34,11 +35,11 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
         return Ok(0);
     };
     let start_unix_ns = first.start_unix_ns();
-    let since_start = |view: &PlannedRows| view.start_unix_ns().saturating_sub(start_unix_ns);
     let rows = &plan.rows;
     let by = first.timeline.by;
     let first_recording = &first.part.recording;
     let times = plan.clock.times(first_recording.meta(), 0);
+    // Rows of several recordings have one clock, that of the first.
     if views.len() > 1 && times.is_relative() {
         let n = views.len();
         let path = first_recording.path().display().to_string();
@@ -48,7 +49,6 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
         );
     }
     let shown = shown(plan, &views, by, order, &caller)?;
-    let is_shown = |name: &str| shown.as_ref().is_none_or(|shown| shown.contains(name));
     let mut writer = ZoomWriter::new(
         zoom::Format::from(rows.format),
         by,
@@ -61,7 +61,8 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     .with_fine_times(views.len() > 1)
     .with_width(crate::streams::layout().width);
     let from_ns = first.range().start;
-    let to_ns = last.range().end + since_start(last);
+    let last_begins_ns = last.start_unix_ns().saturating_sub(start_unix_ns);
+    let to_ns = last_begins_ns + last.range().end;
     let mut out = BufWriter::new(crate::streams::stdout());
     out.write_all(writer.begin().as_bytes())?;
     let mut totals = SubjectTotals::default();
@@ -70,14 +71,16 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
             writer.know_pods(view.part.names.pods.clone());
         }
         let mut interval = SubjectInterval::default();
-        view.show(since_start(view), &caller, |row: &Row, name: &str| {
-            if !is_shown(name) {
+        let begins_ns = view.start_unix_ns().saturating_sub(start_unix_ns);
+        view.show(begins_ns, &caller, |row: &Row, name: &str| {
+            if shown.as_ref().is_some_and(|names| !names.contains(name)) {
                 return Ok(());
             }
             totals.add(row, name);
             if plan.subjects.sort.is_none() {
                 return Ok(out.write_all(writer.row(row, name).as_bytes())?);
             }
+            // Subjects are sorted within an interval, so it is written when the next one begins.
             for (row, name) in interval.push(order, row, name) {
                 out.write_all(writer.row(&row, &name).as_bytes())?;
             }
@@ -143,8 +146,8 @@ fn views(plan: &ZoomPlan, caller: &Caller) -> Result<Vec<PlannedRows>> {
 }
 
 fn devices(subjects: &SubjectArgs) -> Vec<String> {
-    let bare = |name: &String| name.strip_prefix("/dev/").unwrap_or(name).to_owned();
-    subjects.devices.iter().map(bare).collect()
+    let names = subjects.devices.iter();
+    names.map(|name| bare_name(name).to_owned()).collect()
 }
 
 /// The subjects that have rows, where not all have.

@@ -153,6 +153,7 @@ pub fn write_parts(
         ..WriterOptions::default()
     };
     let mut copy = RecordingCopy::create(to, &joint_meta(parts, first), start_unix_ns, options)?;
+    // Each part begins with names that were looked up before it, which the one before mostly has.
     if parts.len() > 1 {
         copy.drop_repeated_names();
     }
@@ -219,8 +220,8 @@ fn add_sums(
 }
 
 fn has_devices_table(parts: &[CopiedPart]) -> bool {
-    let table = |part: &CopiedPart| part.recording.path().join("devices").is_dir();
-    parts.iter().any(table)
+    let mut paths = parts.iter().map(|part| part.recording.path());
+    paths.any(|path| path.join("devices").is_dir())
 }
 
 /// What the first says of itself, and what any could not see.

@@ -68,13 +68,10 @@ pub fn repair(
         ..WriterOptions::default()
     };
     let mut copy = RecordingCopy::create(to, &meta, meta.start_unix_ns, options)?;
-    let mut goes_on = |_| interrupt.check().map(|()| true);
-    copy.add(
-        &recording,
-        &(i64::MIN..i64::MAX),
-        LateLoss::Cut,
-        &mut goes_on,
-    )?;
+    let all = i64::MIN..i64::MAX;
+    copy.add(&recording, &all, LateLoss::Cut, |_| {
+        interrupt.check().map(|()| true)
+    })?;
     damage.extend_from_slice(copy.damage());
     let ios = copy.ios();
     let length_ns = recording.end_ns();

@@ -45,17 +45,11 @@ pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
         Some(disk) => filter.devices = DeviceFilter::only(disk),
         None => filter.layers = Layers::of(&recording, GroupBy::All, &caller)?,
     }
-    let rows = |step_ns| -> Result<Vec<Row>> {
-        let plan = TimelinePlan::new(Window::new(range.start, range.end), step_ns);
-        let mut rows = Vec::new();
-        each_row_of(&recording, range.clone(), plan, &filter, &caller, |row| {
-            rows.push(row);
-            Ok(())
-        })?;
-        Ok(rows)
-    };
-    let fine = rows(FINE_NS)?;
-    let coarse = rows(COARSE_NS)?;
+    let window = Window::new(range.start, range.end);
+    let fine = TimelinePlan::new(window, FINE_NS);
+    let fine = rows(&recording, fine, &filter, &caller)?;
+    let coarse = TimelinePlan::new(window, COARSE_NS);
+    let coarse = rows(&recording, coarse, &filter, &caller)?;
     // What the reader lost is what matters. Counters know no single reads: then it is where most was written.
     let slowest = slowest_read(&recording, &filter, &caller)?;
     let worst = match slowest {
@@ -128,12 +122,31 @@ fn row_at(rows: &[Row], at_ns: i64) -> Option<usize> {
         .position(|row| row.from_ns <= at_ns && at_ns < row.to_ns)
 }
 
+/// All rows of `plan`.
+fn rows(
+    recording: &Recording,
+    plan: TimelinePlan,
+    filter: &Filter,
+    caller: &Caller,
+) -> Result<Vec<Row>> {
+    let range = plan.window.from_ns..plan.window.to_ns;
+    let mut rows = Vec::new();
+    each_row_of(recording, range, plan, filter, caller, |row| {
+        rows.push(row);
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
 /// The interval in which most was written.
 fn most_written(rows: &[Row]) -> Option<usize> {
-    let written = |row: &Row| row.flows[Class::Write as usize].bytes;
     (0..rows.len())
-        .filter(|i| written(&rows[*i]) > 0)
-        .max_by_key(|i| written(&rows[*i]))
+        .filter(|i| bytes_written(&rows[*i]) > 0)
+        .max_by_key(|i| bytes_written(&rows[*i]))
+}
+
+fn bytes_written(row: &Row) -> u64 {
+    row.flows[Class::Write as usize].bytes
 }
 
 fn table(rows: &[Row], step_ns: i64, times: &Times) -> String {

@@ -51,12 +51,15 @@ fn btf(t: &Capabilities) -> Check {
     }
 }
 
+fn yes_or_no(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
+}
+
 fn privileges(t: &Capabilities) -> Check {
-    let have = |yes: bool| if yes { "yes" } else { "no" };
     let what = format!(
         "CAP_BPF {}, CAP_PERFMON {}",
-        have(t.cap_bpf),
-        have(t.cap_perfmon)
+        yes_or_no(t.cap_bpf),
+        yes_or_no(t.cap_perfmon)
     );
     if t.cap_bpf && t.cap_perfmon {
         Check::good("privileges", what)

@@ -70,18 +70,16 @@ fn bar(cells: usize, planned_s: f64) -> ProgressBar {
         return bar;
     }
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({left} left)") {
-        let left = move |s: &indicatif::ProgressState, w: &mut dyn std::fmt::Write| {
-            let seconds = time_left_s(
-                s.pos(),
-                s.len().unwrap_or(0),
-                s.elapsed().as_secs_f64(),
-                planned_s,
-            );
-            let about = indicatif::HumanDuration(std::time::Duration::from_secs_f64(seconds));
-            // A progress bar that cannot be drawn is no reason to stop.
-            let _ = write!(w, "about {about:#}");
-        };
-        bar.set_style(style.with_key("left", left));
+        bar.set_style(style.with_key(
+            "left",
+            move |s: &indicatif::ProgressState, w: &mut dyn std::fmt::Write| {
+                let elapsed_s = s.elapsed().as_secs_f64();
+                let seconds = time_left_s(s.pos(), s.len().unwrap_or(0), elapsed_s, planned_s);
+                let about = indicatif::HumanDuration(std::time::Duration::from_secs_f64(seconds));
+                // A progress bar that cannot be drawn is no reason to stop.
+                let _ = write!(w, "about {about:#}");
+            },
+        ));
     }
     bar.enable_steady_tick(std::time::Duration::from_secs(1));
     bar

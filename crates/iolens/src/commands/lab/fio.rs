@@ -42,17 +42,20 @@ fn plan(p: &FioSweep, given: Option<&Claimed>) -> FioPlan {
             for engine in &p.engine {
                 for direct in &p.direct {
                     for iodepth in &p.iodepth {
-                        let cell = |bs: u64, warm: bool| FioCell {
-                            bs,
-                            rw: rw.clone(),
-                            engine: engine.clone(),
-                            direct: *direct,
-                            iodepth: *iodepth,
-                            replicate,
-                            warm,
-                        };
-                        cells.extend(p.bs.iter().map(|bs| cell(*bs, false)));
-                        cells.extend(warm_sizes(p, rw, *direct).map(|bs| cell(bs, true)));
+                        // Warm cells read a file that is in the cache; they come after the cold ones.
+                        let cold = p.bs.iter().map(|bs| (*bs, false));
+                        let warm = warm_sizes(p, rw, *direct).map(|bs| (bs, true));
+                        for (bs, warm) in cold.chain(warm) {
+                            cells.push(FioCell {
+                                bs,
+                                rw: rw.clone(),
+                                engine: engine.clone(),
+                                direct: *direct,
+                                iodepth: *iodepth,
+                                replicate,
+                                warm,
+                            });
+                        }
                     }
                 }
             }
