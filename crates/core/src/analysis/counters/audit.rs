@@ -100,21 +100,9 @@ pub fn audit_tables(rates: &RateRows, devices: &[Device]) -> Vec<AuditRow> {
         .filter(|d| is_sum_of_all(d))
         .map(|d| d.id)
         .collect();
-    let key = |r: &IntervalRates| {
-        if sums.contains(&r.dev) {
-            DevId(i32::MIN)
-        } else {
-            r.dev
-        }
-    };
-    let counted = || {
-        rates
-            .iter()
-            .filter(|r| r.classes.iter().any(|c| c.ios_per_s.is_some()))
-    };
     let mut lengths: BTreeMap<DevId, BTreeSet<i64>> = BTreeMap::new();
-    for r in counted() {
-        let of = lengths.entry(key(&r)).or_default();
+    for r in rates.iter().filter(counts_ios) {
+        let of = lengths.entry(audited_as(&r, &sums)).or_default();
         if of.len() <= MAX_RESOLUTIONS {
             of.insert(r.interval_ns());
         }
@@ -122,18 +110,31 @@ pub fn audit_tables(rates: &RateRows, devices: &[Device]) -> Vec<AuditRow> {
     // Most logs have one resolution, and may have millions of rows: those are not unpacked.
     lengths.retain(|_, of| (2..=MAX_RESOLUTIONS).contains(&of.len()));
     let mut tables: BTreeMap<DevId, BTreeMap<i64, Vec<IntervalRates>>> = BTreeMap::new();
-    for r in counted().filter(|r| lengths.contains_key(&key(r))) {
-        tables
-            .entry(key(&r))
-            .or_default()
-            .entry(r.interval_ns())
-            .or_default()
-            .push(r);
+    for r in rates.iter().filter(counts_ios) {
+        let dev = audited_as(&r, &sums);
+        if lengths.contains_key(&dev) {
+            let by_interval = tables.entry(dev).or_default();
+            by_interval.entry(r.interval_ns()).or_default().push(r);
+        }
     }
     tables
         .into_values()
         .flat_map(|t| audit_resolutions(&t))
         .collect()
+}
+
+/// Whether a row says how many I/Os some class had.
+fn counts_ios(r: &IntervalRates) -> bool {
+    r.classes.iter().any(|c| c.ios_per_s.is_some())
+}
+
+/// The device of a row; one and the same for all of `sums`.
+fn audited_as(r: &IntervalRates, sums: &[DevId]) -> DevId {
+    if sums.contains(&r.dev) {
+        DevId(i32::MIN)
+    } else {
+        r.dev
+    }
 }
 
 /// A sum over all devices: coarser and finer ones describe the same I/Os.
@@ -194,8 +195,12 @@ fn test(coarse: &IntervalRates, fine: &[&IntervalRates], class: Class) -> Option
     let stated_us = own
         .mean_us
         .or_else(|| (own.ios_per_s == Some(0.0)).then_some(0.0))?;
-    let (mut ios, mut sum_us, mut sum_of_means, mut non_empty, mut bytes) =
-        (0u64, 0.0, 0.0, 0u32, 0u64);
+    // One pass over the finer rows gathers what each of the rules needs; without their counts none can be tested.
+    let mut ios = 0u64;
+    let mut sum_us = 0.0;
+    let mut sum_of_means = 0.0;
+    let mut non_empty = 0u32;
+    let mut bytes = 0u64;
     for f in fine {
         let n = f.classes[i].ios(f.interval_ns())?;
         bytes += f.classes[i].bytes(f.interval_ns()).unwrap_or(0);
@@ -212,20 +217,20 @@ fn test(coarse: &IntervalRates, fine: &[&IntervalRates], class: Class) -> Option
     let weighted_us = Some(sum_us / ios as f64);
     let mean_of_means_us = sum_of_means / fine.len() as f64;
     let mean_of_non_empty_us = Some(sum_of_means / f64::from(non_empty));
-    let is = |v: Option<f64>| v.is_some_and(|v| (v - stated_us).abs() <= 1.0);
-    let rule = if is(weighted_us) {
+    // The right rule comes first: where intervals are equally busy, the wrong ones give the same value.
+    let rule = if is_stated(stated_us, weighted_us) {
         Rule::WeightedByIos
-    } else if is(Some(mean_of_means_us)) {
+    } else if is_stated(stated_us, Some(mean_of_means_us)) {
         Rule::MeanOfMeans
-    } else if is(mean_of_non_empty_us) {
+    } else if is_stated(stated_us, mean_of_non_empty_us) {
         Rule::MeanOfNonEmptyMeans
     } else {
         Rule::Other
     };
+    // Counts that disagree say that the two tables are not of the same I/Os.
     let seconds = coarse.interval_ns() as f64 / 1e9;
-    let near = |rate: Option<f64>, count: f64, unit: f64| {
-        rate.is_none_or(|r| (r - count / seconds).abs() <= 1.0 * unit)
-    };
+    let ios_agree = is_near(own.ios_per_s, ios as f64 / seconds, 1.0);
+    let bytes_agree = is_near(own.bytes_per_s, bytes as f64 / seconds, 1024.0);
     Some(AuditRow {
         from_ns: coarse.from_ns,
         to_ns: coarse.to_ns,
@@ -238,9 +243,18 @@ fn test(coarse: &IntervalRates, fine: &[&IntervalRates], class: Class) -> Option
         mean_of_non_empty_us,
         rule,
         understated_percent: weighted_us.map(|w| 100.0 * (1.0 - stated_us / w)),
-        counts_agree: near(own.ios_per_s, ios as f64, 1.0)
-            && near(own.bytes_per_s, bytes as f64, 1024.0),
+        counts_agree: ios_agree && bytes_agree,
     })
+}
+
+/// Whether a rule's value is the stated one, up to the rounding of printed tables.
+fn is_stated(stated_us: f64, us: Option<f64>) -> bool {
+    us.is_some_and(|us| (us - stated_us).abs() <= 1.0)
+}
+
+/// Whether a printed rate, if there is one, is `expected` within one unit.
+fn is_near(rate: Option<f64>, expected: f64, unit: f64) -> bool {
+    rate.is_none_or(|r| (r - expected).abs() <= unit)
 }
 
 #[cfg(test)]

@@ -29,13 +29,14 @@ pub fn counter_rates(r: &IntervalRates) -> CounterRates {
             total_ns: total_ns as i64,
         })
     });
-    let share = |percent: f64| (percent / 100.0 * interval as f64) as i64;
     CounterRates {
         dev: r.dev,
         from_ns: r.from_ns,
         to_ns: r.to_ns,
         flows,
-        busy_ns: r.util_percent.map(share),
+        busy_ns: r
+            .util_percent
+            .map(|percent| (percent / 100.0 * interval as f64) as i64),
         area_ns: r.in_flight.map(|n| (n * interval as f64) as i64),
     }
 }
@@ -47,40 +48,48 @@ pub fn pieces(r: &IntervalRates, from_ns: i64, step_ns: i64) -> Vec<CounterRates
     if length <= step_ns || step_ns <= 0 {
         return vec![whole];
     }
-    // Sums up to an instant are rounded, not their parts: the parts then add up to the whole.
-    let part = |n: i64, a: i64, b: i64| {
-        let up_to = |t: i64| i128::from(n) * i128::from(t - r.from_ns) / i128::from(length);
-        (up_to(b) - up_to(a)) as i64
-    };
     let mut out = Vec::new();
     let mut at = r.from_ns;
     while at < r.to_ns {
         let next = from_ns
             .saturating_add(((at - from_ns).div_euclid(step_ns) + 1).saturating_mul(step_ns));
         let to = next.min(r.to_ns);
-        let of = |n: u64| part(n as i64, at, to) as u64;
-        let flow = |f: Flow| Flow {
-            ios: of(f.ios),
-            bytes: of(f.bytes),
-            total_ns: part(f.total_ns, at, to),
-        };
         out.push(CounterRates {
             dev: r.dev,
             from_ns: at,
             to_ns: to,
-            flows: whole.flows.map(|f| f.map(flow)),
-            busy_ns: whole.busy_ns.map(|n| part(n, at, to)),
-            area_ns: whole.area_ns.map(|n| part(n, at, to)),
+            flows: whole.flows.map(|f| f.map(|f| flow_within(f, r, at, to))),
+            busy_ns: whole.busy_ns.map(|n| part_within(n, r, at, to)),
+            area_ns: whole.area_ns.map(|n| part_within(n, r, at, to)),
         });
         at = to;
     }
     out
 }
 
+/// What of `n`, which is spread evenly over `r`, lies between `from_ns` and `to_ns`. Sums up to an instant are rounded,
+/// not their parts: the parts then add up to the whole.
+fn part_within(n: i64, r: &IntervalRates, from_ns: i64, to_ns: i64) -> i64 {
+    let length = i128::from(r.interval_ns());
+    let before = i128::from(n) * i128::from(from_ns - r.from_ns) / length;
+    let after = i128::from(n) * i128::from(to_ns - r.from_ns) / length;
+    (after - before) as i64
+}
+
+/// As [`part_within`], of each of a flow's sums.
+fn flow_within(f: Flow, r: &IntervalRates, from_ns: i64, to_ns: i64) -> Flow {
+    Flow {
+        ios: part_within(f.ios as i64, r, from_ns, to_ns) as u64,
+        bytes: part_within(f.bytes as i64, r, from_ns, to_ns) as u64,
+        total_ns: part_within(f.total_ns, r, from_ns, to_ns),
+    }
+}
+
 /// The rows that may be added up, so that an I/O counts once, on the lowest layer: partitions and devices above others are
 /// left out, sums over devices where devices stand beside them, and of several tables of the same sum the coarser one where
 /// the finer covers it.
 pub fn without_doubles(rates: &[IntervalRates], devices: &[Device]) -> Vec<IntervalRates> {
+    // Three kinds of devices repeat what others say: layers above others, sums, and of these the ones over all devices.
     let with_rows: BTreeSet<DevId> = rates.iter().map(|r| r.dev).collect();
     let layers = layers_above(devices, |dev| with_rows.contains(&dev));
     let layers: BTreeSet<DevId> = layers.into_iter().map(|(d, _)| d.id).collect();
@@ -94,6 +103,7 @@ pub fn without_doubles(rates: &[IntervalRates], devices: &[Device]) -> Vec<Inter
         .filter(|d| is_sum_of_all(d))
         .map(|d| d.id)
         .collect();
+    // A row is a double only where others cover its time, so that is looked up in each table it may repeat.
     let tables: Vec<(DevId, ImportedTable)> = of_all
         .iter()
         .map(|dev| {
@@ -104,16 +114,22 @@ pub fn without_doubles(rates: &[IntervalRates], devices: &[Device]) -> Vec<Inter
         })
         .collect();
     let apart = ImportedTable::of(rates.iter().filter(|r| !sums.contains(&r.dev)));
-    let is_double = |r: &IntervalRates| {
-        let finer = || {
-            tables
+    let mut kept = Vec::new();
+    for r in rates {
+        let is_sum = sums.contains(&r.dev);
+        if layers.contains(&r.dev) || (is_sum && apart.meets(r)) {
+            continue;
+        }
+        let has_finer = is_sum
+            && of_all.contains(&r.dev)
+            && tables
                 .iter()
-                .any(|(dev, t)| *dev != r.dev && t.interval_ns < r.interval_ns() && t.meets(r))
-        };
-        layers.contains(&r.dev)
-            || (sums.contains(&r.dev) && (apart.meets(r) || (of_all.contains(&r.dev) && finer())))
-    };
-    rates.iter().filter(|r| !is_double(r)).copied().collect()
+                .any(|(dev, t)| *dev != r.dev && t.interval_ns < r.interval_ns() && t.meets(r));
+        if !has_finer {
+            kept.push(*r);
+        }
+    }
+    kept
 }
 
 /// When a table has rows, to be looked up fast: a log may have millions of them.
@@ -192,11 +208,6 @@ pub fn bursts(
     losses: &[Lost],
     limit_of: impl Fn(DevId) -> Option<Limit>,
 ) -> Vec<Finding> {
-    let lossy = |from_ns, to_ns| {
-        losses
-            .iter()
-            .any(|l| l.from_ns < to_ns && l.to_ns > from_ns)
-    };
     let mut found = Vec::new();
     for (dev, rows) in by_device(rates, &window) {
         for class in CLASSES {
@@ -206,25 +217,39 @@ pub fn bursts(
             let Some(limit) = limit_of(dev).or_else(|| learned_limit(&series)) else {
                 continue;
             };
-            let slowest = |from_ns: i64, to_ns: i64| {
-                let met = rows
-                    .iter()
-                    .filter(|r| r.from_ns < to_ns && r.to_ns > from_ns);
-                met.filter_map(|r| r.classes[other(class) as usize].mean_us)
-                    .max_by(f64::total_cmp)
-            };
-            let bursts = bursts_of(&series, &limit, lossy, |_, _| None);
+            // A table does not say who did its I/O.
+            let bursts = bursts_of(
+                &series,
+                &limit,
+                |from_ns, to_ns| is_lossy(losses, from_ns, to_ns),
+                |_, _| None,
+            );
             found.extend(conclude_table(
                 dev,
                 class,
                 series.dt_ns,
                 limit,
                 &bursts,
-                slowest,
+                |from_ns, to_ns| slowest_mean_us(&rows, other(class), from_ns, to_ns),
             ));
         }
     }
     found
+}
+
+fn is_lossy(losses: &[Lost], from_ns: i64, to_ns: i64) -> bool {
+    losses
+        .iter()
+        .any(|l| l.from_ns < to_ns && l.to_ns > from_ns)
+}
+
+/// The highest mean latency of `class` in the rows that share time with an interval.
+fn slowest_mean_us(rows: &[&IntervalRates], class: Class, from_ns: i64, to_ns: i64) -> Option<f64> {
+    let met = rows
+        .iter()
+        .filter(|r| r.from_ns < to_ns && r.to_ns > from_ns);
+    met.filter_map(|r| r.classes[class as usize].mean_us)
+        .max_by(f64::total_cmp)
 }
 
 /// Clocks (A15) in tables, in `window`.
@@ -233,18 +258,16 @@ pub fn clocks(
     window: std::ops::Range<i64>,
     losses: &[Lost],
 ) -> Vec<Finding> {
-    let counted = |rows: Vec<&IntervalRates>| {
-        let mut sum = Counted::default();
-        rows.into_iter().for_each(|r| sum.add(&counter_rates(r)));
-        sum
-    };
-    let by_device = by_device(rates, &window)
-        .into_iter()
-        .map(|(dev, rows)| (dev, counted(rows)))
-        .collect();
+    let mut counted: BTreeMap<DevId, Counted> = BTreeMap::new();
+    for (dev, rows) in by_device(rates, &window) {
+        let sum = counted.entry(dev).or_default();
+        for r in rows {
+            sum.add(&counter_rates(r));
+        }
+    }
     let gaps: Vec<(i64, i64)> = losses.iter().map(|l| (l.from_ns, l.to_ns)).collect();
     let window = Window::new(window.start, window.end);
-    summary::findings(&by_device, window, |_| gaps.clone())
+    summary::findings(&counted, window, |_| gaps.clone())
 }
 
 /// A device's rows as slots of equal length; `None` if they are too long, do not say how much, or are too far apart.
@@ -323,15 +346,14 @@ impl ImportedSums {
     }
 
     fn mean_us(&self) -> Option<f64> {
-        let of = |(sum, weight): (f64, f64)| (weight > 0.0).then(|| sum / weight);
-        of(self.timed).or_else(|| of(self.unweighted).filter(|_| self.ios.is_none()))
+        let timed = mean_of(self.timed);
+        timed.or_else(|| mean_of(self.unweighted).filter(|_| self.ios.is_none()))
     }
 
     fn summary(&self) -> ClassSummary {
-        let whole = |n: Option<f64>| n.map(|n| n.round() as u64);
         let low_n = self.ios.is_none_or(|n| n < crate::analysis::LOW_N as f64);
-        let ios = whole(self.ios);
-        let bytes = whole(self.bytes);
+        let ios = self.ios.map(|n| n.round() as u64);
+        let bytes = self.bytes.map(|n| n.round() as u64);
         ClassSummary {
             ios,
             bytes,
@@ -340,6 +362,11 @@ impl ImportedSums {
             ..ClassSummary::default()
         }
     }
+}
+
+/// The mean of a weighted sum; `None` if nothing weighs anything.
+fn mean_of((sum, weight): (f64, f64)) -> Option<f64> {
+    (weight > 0.0).then(|| sum / weight)
 }
 
 /// What tables say of all classes of a device together, over their rows in `window`, where they do not say it of each class
@@ -362,6 +389,7 @@ pub fn of_all_classes(
             .iter()
             .filter_map(|c| c.ios_per_s)
             .reduce(|a, b| a + b);
+        // Means of all classes weigh by the I/Os of all; where a table has no such number, by the sum of those it has.
         let ios_per_s = r.all.ios_per_s.or(known);
         let (all, service) = by_device.entry(r.dev).or_default();
         all.add(&r.all, seconds, ios_per_s);
@@ -374,19 +402,10 @@ pub fn of_all_classes(
             ios_per_s,
         );
     }
-    let finish = |(dev, (all, service)): (DevId, (ImportedSums, ImportedSums))| {
-        let s = all.summary();
-        (
-            dev,
-            AllClasses {
-                ios: s.ios,
-                bytes: s.bytes,
-                mean_us: s.mean_us,
-                service_us: service.mean_us(),
-            },
-        )
-    };
-    by_device.into_iter().map(finish).collect()
+    by_device
+        .into_iter()
+        .map(|(dev, (all, service))| (dev, AllClasses::of(&all, &service)))
+        .collect()
 }
 
 /// What a table says of all classes of a device together.
@@ -403,20 +422,34 @@ pub struct AllClasses {
     pub service_us: Option<f64>,
 }
 
-fn summary(dev: DevId, rows: &[&IntervalRates]) -> DeviceSummary {
-    let class = |class: Class| {
-        let mut sums = ImportedSums::default();
-        for r in rows {
-            let c = &r.classes[class as usize];
-            sums.add(c, r.interval_ns() as f64 / 1e9, c.ios_per_s);
+impl AllClasses {
+    fn of(all: &ImportedSums, service: &ImportedSums) -> AllClasses {
+        let s = all.summary();
+        AllClasses {
+            ios: s.ios,
+            bytes: s.bytes,
+            mean_us: s.mean_us,
+            service_us: service.mean_us(),
         }
-        sums.summary()
-    };
+    }
+}
+
+fn class_summary(rows: &[&IntervalRates], class: Class) -> ClassSummary {
+    let mut sums = ImportedSums::default();
+    for r in rows {
+        let c = &r.classes[class as usize];
+        sums.add(c, r.interval_ns() as f64 / 1e9, c.ios_per_s);
+    }
+    sums.summary()
+}
+
+fn summary(dev: DevId, rows: &[&IntervalRates]) -> DeviceSummary {
+    let classes = Class::ALL.map(|class| class_summary(rows, class));
     let mean = weighted_mean(
         rows.iter()
             .filter_map(|r| Some((r.in_flight?, r.interval_ns() as f64))),
     );
-    DeviceSummary::of_counters(dev, Class::ALL.map(class), mean)
+    DeviceSummary::of_counters(dev, classes, mean)
 }
 
 #[cfg(test)]

@@ -110,14 +110,16 @@ impl HostPressure {
         }
         let len_ns = to_ns - from_ns;
         let whole = whole.filter(|_| 2 * covered_ns >= len_ns)?;
-        let percent = |ns: i64, of_ns: i64| 100.0 * ns as f64 / of_ns.max(1) as f64;
-        let share = |ns: Option<i64>| ns.map(|ns| percent(ns, measured_ns));
-        let per_cpu = |(tasks, cpus): (i32, i32)| f64::from(tasks) / f64::from(cpus.max(1));
+        // Samples reach beyond the interval: their sums are shares of what they cover, and only the timer's delay is one of
+        // the interval.
         Some(HostState {
-            cpu_pressure_percent: share(whole.cpu_some_ns),
-            io_pressure_percent: share(whole.io_some_ns),
-            steal_percent: share(whole.steal_ns),
-            runnable_per_cpu: whole.runnable.zip(whole.cpus).map(per_cpu),
+            cpu_pressure_percent: whole.cpu_some_ns.map(|ns| percent(ns, measured_ns)),
+            io_pressure_percent: whole.io_some_ns.map(|ns| percent(ns, measured_ns)),
+            steal_percent: whole.steal_ns.map(|ns| percent(ns, measured_ns)),
+            runnable_per_cpu: whole
+                .runnable
+                .zip(whole.cpus)
+                .map(|(tasks, cpus)| f64::from(tasks) / f64::from(cpus.max(1))),
             timer_late_ms: whole.timer_late_ns.map(|ns| ns as f64 / 1e6),
             timer_late_percent: percent(late_ns.min(len_ns), len_ns),
             measured_s: measured_ns as f64 / 1e9,
@@ -129,6 +131,10 @@ impl HostPressure {
     pub fn cpu_shortage(&self, from_ns: i64, to_ns: i64) -> Option<CpuShortage> {
         self.between(from_ns, to_ns)?.cpu_shortage(to_ns - from_ns)
     }
+}
+
+fn percent(ns: i64, of_ns: i64) -> f64 {
+    100.0 * ns as f64 / of_ns.max(1) as f64
 }
 
 /// How much of the interval passed while the sample's timer was due and the recorder did not run.
@@ -143,7 +149,6 @@ fn overdue_ns(sample: &PressureSample, from_ns: i64, to_ns: i64) -> i64 {
 impl HostState {
     /// Which shortage of CPU time explains that nothing happened for `len_ns`, the length of the interval.
     pub fn cpu_shortage(&self, len_ns: i64) -> Option<CpuShortage> {
-        let is_most = |percent: Option<f64>| percent.is_some_and(|p| p >= 100.0 * MOST);
         let longest_wait_ns = WAIT_FOR_EACH_NS * self.runnable_per_cpu.unwrap_or(0.0);
         if self.timer_late_percent >= 100.0 * MOST {
             Some(CpuShortage::LateTimer)
@@ -155,6 +160,11 @@ impl HostState {
             None
         }
     }
+}
+
+/// Whether so many percent of the time are enough to be the cause of what happened in it.
+fn is_most(percent: Option<f64>) -> bool {
+    percent.is_some_and(|p| p >= 100.0 * MOST)
 }
 
 #[cfg(test)]

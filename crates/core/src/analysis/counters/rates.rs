@@ -185,28 +185,30 @@ impl Delta {
     /// Rates and means (formulas: A1). An interval without length has no rates; means need only its I/Os.
     pub fn rates(&self) -> DeviceRates {
         let span_s = self.span_ns as f64 / 1e9;
-        let per_s = |v: Option<u64>| v.filter(|_| self.span_ns > 0).map(|v| v as f64 / span_s);
-        let all = [&self.read, &self.write, &self.discard];
-        // Before 4.18 there are no discards to count: what is not printed did not happen.
-        let total = |f: fn(&ClassDelta) -> Option<u64>| match f(&self.discard) {
-            None if self.discard == ClassDelta::default() => sum(f(&self.read), f(&self.write)),
-            _ => all
-                .iter()
-                .try_fold(0u64, |t, c| f(c).map(|v| t.saturating_add(v))),
-        };
-        let ios = total(|c| c.ios);
+        let ios = self.total(|c| c.ios);
         DeviceRates {
             state: self.state,
             span_s,
-            read: self.read.rates(per_s),
-            write: self.write.rates(per_s),
-            discard: self.discard.rates(per_s),
-            flush: self.flush.rates(per_s),
-            await_ms: mean(total(|c| c.ticks_ms), ios),
-            request_kib: mean(total(|c| c.sectors), ios).map(|s| s / 2.0),
-            queue_size: per_s(self.time_in_queue_ms).map(|ms| ms / 1000.0),
-            util_percent: per_s(self.io_ticks_ms).map(|ms| ms / 10.0),
+            read: self.read.rates(self.span_ns),
+            write: self.write.rates(self.span_ns),
+            discard: self.discard.rates(self.span_ns),
+            flush: self.flush.rates(self.span_ns),
+            await_ms: mean(self.total(|c| c.ticks_ms), ios),
+            request_kib: mean(self.total(|c| c.sectors), ios).map(|s| s / 2.0),
+            queue_size: per_s(self.time_in_queue_ms, self.span_ns).map(|ms| ms / 1000.0),
+            util_percent: per_s(self.io_ticks_ms, self.span_ns).map(|ms| ms / 10.0),
             service_ms: mean(self.io_ticks_ms, ios),
+        }
+    }
+
+    /// The sum over reads, writes and discards; `None` if one of them is not known.
+    fn total(&self, of: fn(&ClassDelta) -> Option<u64>) -> Option<u64> {
+        let both = sum(of(&self.read), of(&self.write));
+        // Before 4.18 there are no discards to count: what is not printed did not happen.
+        if self.discard == ClassDelta::default() {
+            both
+        } else {
+            sum(both, of(&self.discard))
         }
     }
 }
@@ -221,12 +223,12 @@ impl ClassDelta {
         }
     }
 
-    fn rates(&self, per_s: impl Fn(Option<u64>) -> Option<f64>) -> ClassRates {
+    fn rates(&self, span_ns: i64) -> ClassRates {
         ClassRates {
             n: self.ios,
-            per_s: per_s(self.ios),
-            kib_per_s: per_s(self.sectors).map(|s| s / 2.0),
-            merges_per_s: per_s(self.merges),
+            per_s: per_s(self.ios, span_ns),
+            kib_per_s: per_s(self.sectors, span_ns).map(|s| s / 2.0),
+            merges_per_s: per_s(self.merges, span_ns),
             merged_percent: mean(self.merges, sum(self.merges, self.ios)).map(|m| m * 100.0),
             await_ms: mean(self.ticks_ms, self.ios),
             request_kib: mean(self.sectors, self.ios).map(|s| s / 2.0),
@@ -263,6 +265,12 @@ fn milliseconds(before: u64, after: u64) -> Option<u64> {
 
 fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     a.zip(b).map(|(a, b)| a.saturating_add(b))
+}
+
+/// `None` over no time.
+fn per_s(n: Option<u64>, span_ns: i64) -> Option<f64> {
+    let span_s = span_ns as f64 / 1e9;
+    n.filter(|_| span_ns > 0).map(|n| n as f64 / span_s)
 }
 
 /// `None` over no I/O.

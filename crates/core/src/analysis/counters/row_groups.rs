@@ -30,7 +30,6 @@ fn group(rows: &[IntervalRates]) -> Option<RowGroup> {
             max: *first,
         });
     }
-    let highest = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a.max(b)).or(a).or(b);
     let max = rows[1..]
         .iter()
         .fold(*first, |max, row| max.zipped(row, highest));
@@ -51,19 +50,26 @@ fn group(rows: &[IntervalRates]) -> Option<RowGroup> {
     })
 }
 
+/// The higher of two values, of which either may be unknown.
+fn highest(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.zip(b).map(|(a, b)| a.max(b)).or(a).or(b)
+}
+
 fn mean_rates(rows: &[IntervalRates], of: impl Fn(&IntervalRates) -> &ClassRates) -> ClassRates {
-    let ios = |r: &IntervalRates| of(r).ios_per_s.map(|n| n * seconds(r));
     // A mean of no I/O is unknown and weighs nothing; without counts each row weighs by its length.
-    let counted = rows.iter().all(|r| ios(r).is_some());
-    let weight = |r: &IntervalRates| ios(r).filter(|_| counted).unwrap_or(seconds(r));
+    let counted = rows.iter().all(|r| of(r).ios_per_s.is_some());
+    let mut means: Vec<(f64, f64)> = Vec::new();
+    for r in rows {
+        if let Some(mean_us) = of(r).mean_us {
+            let ios_per_s = of(r).ios_per_s.filter(|_| counted);
+            means.push((mean_us, ios_per_s.unwrap_or(1.0) * seconds(r)));
+        }
+    }
     ClassRates {
         ios_per_s: over_time(rows, |r| of(r).ios_per_s),
         bytes_per_s: over_time(rows, |r| of(r).bytes_per_s),
         merges_per_s: over_time(rows, |r| of(r).merges_per_s),
-        mean_us: weighted_mean(
-            rows.iter()
-                .filter_map(|r| Some((of(r).mean_us?, weight(r)))),
-        ),
+        mean_us: weighted_mean(means.into_iter()),
     }
 }
 
@@ -87,20 +93,24 @@ pub fn cpu_groups(rows: &[CpuShares], size: usize) -> Vec<CpuShares> {
 fn cpu_group(rows: &[CpuShares]) -> Option<CpuShares> {
     let first = rows.first()?;
     let last = rows.last()?;
-    let mean = |of: fn(&CpuShares) -> Option<f64>| {
-        let length = |row: &CpuShares| (row.to_ns - row.from_ns) as f64;
-        weighted_mean(rows.iter().filter_map(|r| Some((of(r)?, length(r)))))
-    };
     Some(CpuShares {
         from_ns: first.from_ns,
         to_ns: last.to_ns,
-        user: mean(|c| c.user),
-        nice: mean(|c| c.nice),
-        system: mean(|c| c.system),
-        iowait: mean(|c| c.iowait),
-        steal: mean(|c| c.steal),
-        idle: mean(|c| c.idle),
+        user: cpu_mean(rows, |c| c.user),
+        nice: cpu_mean(rows, |c| c.nice),
+        system: cpu_mean(rows, |c| c.system),
+        iowait: cpu_mean(rows, |c| c.iowait),
+        steal: cpu_mean(rows, |c| c.steal),
+        idle: cpu_mean(rows, |c| c.idle),
     })
+}
+
+/// The mean of one share over the rows that know it, by their lengths.
+fn cpu_mean(rows: &[CpuShares], of: fn(&CpuShares) -> Option<f64>) -> Option<f64> {
+    weighted_mean(
+        rows.iter()
+            .filter_map(|r| Some((of(r)?, (r.to_ns - r.from_ns) as f64))),
+    )
 }
 
 #[cfg(test)]

@@ -38,15 +38,6 @@ pub(in crate::analysis) struct IssueCell(u32);
 impl IssueCell {
     /// `own` and `other`: how many of its own class and of others the device already had; `ahead`: their sectors.
     fn new((own, other): (u32, u32), ahead: u64, sectors: u32, is_sequential: bool) -> IssueCell {
-        let narrow = |n: u32| n.min(u32::from(u16::MAX));
-        let octave = |n: u32| u32::BITS - n.leading_zeros();
-        let fine = |n: u32| {
-            if n <= 8 {
-                n
-            } else {
-                (4.0 * f64::from(narrow(n)).log2()) as u32
-            }
-        };
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
         IssueCell(
             ((fine(own) << 7 | fine(other)) << 6 | octave(ahead)) << 7
@@ -61,20 +52,36 @@ impl IssueCell {
     }
 }
 
+fn octave(n: u32) -> u32 {
+    u32::BITS - n.leading_zeros()
+}
+
+/// A number of requests, exactly up to 8, by a fifth beyond.
+fn fine(n: u32) -> u32 {
+    if n <= 8 {
+        n
+    } else {
+        (4.0 * f64::from(n.min(u32::from(u16::MAX))).log2()) as u32
+    }
+}
+
 /// The natural logarithm of each request's device time less the mean of its cell; those of rare cells are left out.
 pub(in crate::analysis) fn against_alike<'a>(requests: &[&'a AtIssue]) -> Vec<(&'a AtIssue, f64)> {
-    let of = |r: &&'a AtIssue| (*r, r.cell, (r.device_ns.max(1) as f64).ln());
-    let rows: Vec<(&AtIssue, IssueCell, f64)> = requests.iter().map(of).collect();
+    let mut logs: Vec<(&AtIssue, f64)> = Vec::with_capacity(requests.len());
     let mut cells: HashMap<IssueCell, (u32, f64)> = HashMap::new();
-    for (_, cell, log) in &rows {
-        let sums = cells.entry(*cell).or_default();
+    for r in requests {
+        let log = (r.device_ns.max(1) as f64).ln();
+        logs.push((*r, log));
+        let sums = cells.entry(r.cell).or_default();
         *sums = (sums.0 + 1, sums.1 + log);
     }
-    let residual = |(r, cell, log): (&'a AtIssue, IssueCell, f64)| {
-        let (n, sum) = cells.get(&cell).filter(|c| c.0 >= MIN_IN_CELL)?;
-        Some((r, log - sum / f64::from(*n)))
-    };
-    rows.into_iter().filter_map(residual).collect()
+    let mut residuals = Vec::new();
+    for (r, log) in logs {
+        if let Some((n, sum)) = cells.get(&r.cell).filter(|c| c.0 >= MIN_IN_CELL) {
+            residuals.push((r, log - sum / f64::from(*n)));
+        }
+    }
+    residuals
 }
 
 /// Accumulates a fair sample of requests of one device; swept in the order of issue.

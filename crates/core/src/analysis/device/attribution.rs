@@ -29,11 +29,14 @@ impl SlotMeasure for Bin {
 impl Bin {
     /// Whether rate or mean latency differ by more than 10 % between the two.
     pub fn differs(&self) -> bool {
-        let apart = |a: f64, b: f64| (a - b).abs() > 0.1 * a.max(b);
         let means = self.completed.mean_us().zip(self.arrived.mean_us());
-        apart(self.completed.ios as f64, self.arrived.ios as f64)
-            || means.is_none_or(|(a, b)| apart(a, b))
+        are_apart(self.completed.ios as f64, self.arrived.ios as f64)
+            || means.is_none_or(|(a, b)| are_apart(a, b))
     }
+}
+
+fn are_apart(a: f64, b: f64) -> bool {
+    (a - b).abs() > 0.1 * a.max(b)
 }
 
 /// What [`Attribution`] says.

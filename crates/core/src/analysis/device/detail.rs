@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::analysis::bursts::Limit;
-use crate::analysis::bursts::cells::{CLASSES, IoActor, Series, Slot};
+use crate::analysis::bursts::cells::{CLASSES, IoActor, Series};
 pub use crate::analysis::bursts::detail::{BurstDetail, MAX_BURSTS};
 use crate::analysis::bursts::detail::{Found, Surroundings, find_bursts, largest};
 use crate::analysis::bursts::envelope::{Unevenness, most_bytes, unevenness_of};
@@ -282,8 +282,13 @@ impl Gathered {
         });
         let requests = &completed.requests;
         let [read_arrivals, write_arrivals] = completed.arrivals;
-        let seen = |from, to| requests.iter().map(|r| r.completed_in(from, to)).sum();
-        let gaps = around.losses.heavy(around.dev, seen);
+        // Where too much is missing, what begins is not seen: no clock is looked for there.
+        let gaps = around.losses.heavy(around.dev, |from_ns, to_ns| {
+            requests
+                .iter()
+                .map(|r| r.completed_in(from_ns, to_ns))
+                .sum()
+        });
         let [by_reads, by_writes] = &bursts;
         let streams = [
             stream(
@@ -331,10 +336,13 @@ impl Gathered {
 /// What A18 needs to know besides the windows.
 fn known_of(around: &DeviceContext, stages: &StagesSummary, series: &[Series; 2]) -> DeviceMeans {
     let seconds = (around.window.len_ns() as f64 / 1e9).max(1e-9);
-    let total =
-        |s: &Series, of: fn(&Slot) -> u64| s.filled().iter().map(of).sum::<u64>() as f64 / seconds;
+    let rates = series.each_ref().map(|s| {
+        let ios: u64 = s.filled().iter().map(|slot| slot.ios).sum();
+        let bytes: u64 = s.filled().iter().map(|slot| slot.bytes).sum();
+        (ios as f64 / seconds, bytes as f64 / seconds)
+    });
     DeviceMeans {
-        rates: [0, 1].map(|c| (total(&series[c], |s| s.ios), total(&series[c], |s| s.bytes))),
+        rates,
         costs: stages.costs,
         queue_us: stages.s2d.mean_us,
         device_us: stages.d2c.mean_us,
@@ -355,20 +363,17 @@ fn peak_hour(around: &DeviceContext, load: &Load) -> Option<PeakHour> {
             *sum += p.ios_per_s / joined as f64;
         }
     }
-    let at_ns = |slot: usize| load.from_ns + slot as i64 * len_ns;
-    let is_seen = |slot: usize| {
-        !around
-            .losses
-            .overlap(around.dev, at_ns(slot), at_ns(slot + 1))
-    };
-    let seen: Vec<Option<f64>> = ios
-        .iter()
-        .enumerate()
-        .map(|(i, x)| is_seen(i).then_some(*x))
-        .collect();
+    let mut seen: Vec<Option<f64>> = Vec::with_capacity(ios.len());
+    let mut begin_ns = load.from_ns;
+    for ios_per_s in ios {
+        let end_ns = begin_ns + len_ns;
+        let is_lossy = around.losses.overlap(around.dev, begin_ns, end_ns);
+        seen.push((!is_lossy).then_some(ios_per_s));
+        begin_ns = end_ns;
+    }
     let found = peak(&seen, (HOUR_NS / len_ns) as usize)?;
-    let from_ns = at_ns(found.first);
-    let to_ns = at_ns(found.first + found.slots);
+    let from_ns = load.from_ns + found.first as i64 * len_ns;
+    let to_ns = from_ns + found.slots as i64 * len_ns;
     Some(PeakHour {
         from_ns,
         to_ns,
@@ -441,18 +446,19 @@ fn stream(
 ) -> StreamDetail {
     let series = &both[class as usize];
     let surroundings = Surroundings::new(series, load, others);
-    let cause =
-        |class, intervals: &[(i64, i64)]| around.cells.main_actor(around.dev, class, intervals);
     let window = (around.window.from_ns, around.window.to_ns);
     let (arrivals, resolution_ns) = arrivals.finish();
     let periodicity = periodicity::find(&arrivals, window, resolution_ns, gaps);
-    let periodic_causes = periodicity.clocks.iter().map(|clock| {
-        let beats = clock
-            .beats_s
-            .iter()
-            .map(|s| around.window.from_ns + (s * 1e9) as i64);
-        usual_actor(beats.filter_map(|at| cause(class, &[(at, at + 100_000_000)])))
-    });
+    // Who is behind a beat is whoever moved most in the tenth of a second after it.
+    let mut periodic_causes = Vec::with_capacity(periodicity.clocks.len());
+    for clock in &periodicity.clocks {
+        let actors = clock.beats_s.iter().filter_map(|beat_s| {
+            let at_ns = around.window.from_ns + (beat_s * 1e9) as i64;
+            let beat = (at_ns, at_ns + 100_000_000);
+            around.cells.main_actor(around.dev, class, &[beat])
+        });
+        periodic_causes.push(usual_actor(actors));
+    }
     StreamDetail {
         class,
         bytes: around.cells.bytes(around.dev, class),
@@ -465,7 +471,7 @@ fn stream(
             .iter()
             .filter_map(|k| unevenness_of(series, *k))
             .collect(),
-        periodic_causes: periodic_causes.collect(),
+        periodic_causes,
         periodicity,
     }
 }
@@ -474,23 +480,30 @@ fn stream(
 /// Its file is the one of more than half of its beats, or none.
 fn usual_actor(actors: impl Iterator<Item = IoActor>) -> Option<IoActor> {
     let actors: Vec<IoActor> = actors.collect();
-    let is_same = |a: &IoActor, b: &IoActor| (a.tgid, a.comm) == (b.tgid, b.comm);
     let mut seen: Vec<(IoActor, usize)> = Vec::new();
     for actor in &actors {
-        match seen.iter_mut().find(|(a, _)| is_same(a, actor)) {
+        match seen.iter_mut().find(|(a, _)| is_same_process(a, actor)) {
             Some((_, n)) => *n += 1,
             None => seen.push((*actor, 1)),
         }
     }
     let (usual, beats) = seen.into_iter().rev().max_by_key(|(_, n)| *n)?;
+    let mut own = actors;
+    own.retain(|a| is_same_process(a, &usual));
     // Majority vote (Boyer and Moore): the only one that can have more than half, counted then.
-    let own = || actors.iter().filter(|a| is_same(a, &usual));
-    let (main, _) = own().fold((usual, 0usize), |(main, lead), a| match lead {
-        0 => (*a, 1),
-        _ if a.file == main.file => (main, lead + 1),
-        _ => (main, lead - 1),
-    });
-    let has_most = 2 * own().filter(|a| a.file == main.file).count() > beats;
+    let mut main = usual;
+    let mut lead = 0usize;
+    for actor in &own {
+        if lead == 0 {
+            main = *actor;
+            lead = 1;
+        } else if actor.file == main.file {
+            lead += 1;
+        } else {
+            lead -= 1;
+        }
+    }
+    let has_most = 2 * own.iter().filter(|a| a.file == main.file).count() > beats;
     Some(if has_most {
         main
     } else {
@@ -499,6 +512,10 @@ fn usual_actor(actors: impl Iterator<Item = IoActor>) -> Option<IoActor> {
             ..usual
         }
     })
+}
+
+fn is_same_process(a: &IoActor, b: &IoActor) -> bool {
+    (a.tgid, a.comm) == (b.tgid, b.comm)
 }
 
 fn envelope_of(series: &Series) -> Vec<(i64, u64)> {

@@ -53,7 +53,6 @@ impl ClassSums {
 
     fn finish(&mut self, runs: &Runs) -> ClassSummary {
         let n = self.total.n();
-        let mean = |sum: i128, n: u64| (n > 0).then(|| sum as f64 / n as f64 / 1e3);
         ClassSummary {
             ios: Some(n),
             bytes: Some(self.bytes),
@@ -71,12 +70,17 @@ impl ClassSums {
             p99_ci_us: self.total.quantile_ci_us(0.99),
             p999_ci_us: self.total.quantile_ci_us(0.999),
             max_us: self.total.max_us(),
-            queue_mean_us: mean(self.queued.1, self.queued.0),
-            device_mean_us: mean(self.device_ns, n),
+            queue_mean_us: mean_us(self.queued.1, self.queued.0),
+            device_mean_us: mean_us(self.device_ns, n),
             sequential_percent: runs.percent(),
             low_n: n < LOW_N,
         }
     }
+}
+
+/// `None` over no I/O.
+fn mean_us(sum_ns: i128, n: u64) -> Option<f64> {
+    (n > 0).then(|| sum_ns as f64 / n as f64 / 1e3)
 }
 
 /// Levels of one device or set of devices, by time of start and end.
@@ -92,13 +96,12 @@ pub(in crate::analysis) struct DeviceSweep {
 
 impl DeviceSweep {
     pub(in crate::analysis) fn new(window: Window) -> DeviceSweep {
-        let levels = || LevelTime::new(window);
         DeviceSweep {
             window,
-            all: levels(),
-            read: levels(),
-            write: levels(),
-            both: levels(),
+            all: LevelTime::new(window),
+            read: LevelTime::new(window),
+            write: LevelTime::new(window),
+            both: LevelTime::new(window),
             runs: Default::default(),
         }
     }

@@ -164,24 +164,19 @@ impl SweptSet {
             busy.iter().partition(|(dev, _)| self.layers.contains(dev));
         let own: Vec<f64> = inside.iter().filter_map(|(_, percent)| *percent).collect();
         let n = own.len();
-        let levels = &self.levels;
         // Counters alone do not show what the devices did together.
-        let known = |v: Option<f64>| v.filter(|_| n > 0);
+        let levels = (n > 0).then_some(&self.levels);
         let set = SetSummary {
             devices: n,
             members: inside.iter().map(|(dev, _)| *dev).collect(),
             left_out: above.iter().map(|(dev, _)| *dev).collect(),
             mean_busy_percent: (n > 0).then(|| own.iter().sum::<f64>() / n as f64),
             max_busy_percent: own.iter().copied().max_by(f64::total_cmp),
-            busy_percent: known(levels.all.busy_percent()),
-            busy_read_percent: known(levels.read.busy_percent()),
-            busy_write_percent: known(levels.write.busy_percent()),
-            busy_both_percent: known(levels.both.busy_percent()),
-            concurrency: if n > 0 {
-                Concurrency::of(&levels.all)
-            } else {
-                Concurrency::default()
-            },
+            busy_percent: levels.and_then(|l| l.all.busy_percent()),
+            busy_read_percent: levels.and_then(|l| l.read.busy_percent()),
+            busy_write_percent: levels.and_then(|l| l.write.busy_percent()),
+            busy_both_percent: levels.and_then(|l| l.both.busy_percent()),
+            concurrency: levels.map(|l| Concurrency::of(&l.all)).unwrap_or_default(),
         };
         (set, self.slots.map(|slots| slots.finish(window)))
     }

@@ -186,13 +186,11 @@ impl Stages {
     /// The answer. `s2c` are the latencies of the same I/Os, start to completion.
     pub fn finish(mut self, mut s2c: Latencies) -> StagesSummary {
         let whole = s2c.sum_ns() as f64;
-        let stage = |l: &mut Latencies| Stage::of(l, whole);
         let seeks = self.distances.n();
-        let percent = |part: u64, of: u64| (of > 0).then(|| 100.0 * part as f64 / of as f64);
         StagesSummary {
-            s2d: stage(&mut self.s2d),
-            d2c: stage(&mut self.d2c),
-            s2c: stage(&mut s2c),
+            s2d: Stage::of(&mut self.s2d, whole),
+            d2c: Stage::of(&mut self.d2c, whole),
+            s2c: Stage::of(&mut s2c, whole),
             depth_at_issue: (self.issues > 0).then(|| self.depths as f64 / self.issues as f64),
             seeks,
             seek_p50_sectors: self.distances.quantile(0.5),
@@ -222,6 +220,11 @@ impl Stages {
             self.end = Some(span.sector + i64::from(span.sectors));
         }
     }
+}
+
+/// `None` of nothing.
+fn percent(part: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| 100.0 * part as f64 / of as f64)
 }
 
 impl Sweep for Stages {

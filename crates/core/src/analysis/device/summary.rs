@@ -126,21 +126,20 @@ impl DevicesSummary {
 
     /// All I/Os, as far as anything says how many there were.
     pub fn known_ios(&self) -> Option<u64> {
-        let said = self.devices.is_empty()
-            || self
-                .devices
-                .iter()
-                .flat_map(|d| &d.classes)
-                .any(|c| c.ios.is_some());
+        let said = self.devices.is_empty() || self.classes().any(|c| c.ios.is_some());
         (said || self.ios > 0).then_some(self.ios)
     }
 
     /// All bytes, as far as anything says how many there were.
     pub fn known_bytes(&self) -> Option<u64> {
-        let classes = || self.devices.iter().flat_map(|d| &d.classes);
-        let silent = classes().any(|c| c.ios > Some(0) && c.bytes.is_none());
-        let said = self.devices.is_empty() || (classes().any(|c| c.bytes.is_some()) && !silent);
+        let silent = self.classes().any(|c| c.ios > Some(0) && c.bytes.is_none());
+        let said =
+            self.devices.is_empty() || (self.classes().any(|c| c.bytes.is_some()) && !silent);
         (said || self.bytes > 0).then_some(self.bytes)
+    }
+
+    fn classes(&self) -> impl Iterator<Item = &ClassSummary> {
+        self.devices.iter().flat_map(|d| &d.classes)
     }
 }
 

@@ -1,8 +1,8 @@
 //! From numbers to findings: which of them a person should know, with which evidence.
 
-use crate::analysis::bursts::cells::IoActor;
 use crate::analysis::bursts::reported::microbursts;
 use crate::analysis::capacity::bandwidth;
+use crate::analysis::capacity::load::LoadPoint;
 use crate::analysis::capacity::queue_full;
 use crate::analysis::capacity::{State, is_beyond};
 use crate::analysis::counters::io_ticks;
@@ -83,23 +83,21 @@ fn periodic(
     window: Window,
     path_of: PathOf,
 ) -> Vec<Finding> {
-    let clocks = stream
-        .periodicity
-        .clocks
-        .iter()
-        .zip(&stream.periodic_causes);
-    let own = clocks.filter(|(clock, _)| !is_echo(stream, clock, &detail.streams));
-    let of = |(clock, cause): (&Clock, &Option<IoActor>)| {
-        let cause = Cause::of(*cause, stream.class, path_of);
-        period_finding(
+    let clocks = &stream.periodicity.clocks;
+    let mut found = Vec::new();
+    for (clock, actor) in clocks.iter().zip(&stream.periodic_causes) {
+        if is_echo(stream, clock, &detail.streams) {
+            continue;
+        }
+        found.extend(period_finding(
             (detail.dev, stream.class),
             (&stream.periodicity, clock),
             stream.bytes,
-            cause,
+            Cause::of(*actor, stream.class, path_of),
             window,
-        )
-    };
-    own.filter_map(of).collect()
+        ));
+    }
+    found
 }
 
 /// One clock of `class` on `dev`, whose stream moves `bytes` in all.
@@ -115,11 +113,12 @@ pub(in crate::analysis) fn period_finding(
     if clock.period_s < FAST_S && per_cycle < MIN_BYTES as f64 / 4.0 {
         return None;
     }
-    let at_ns = |s: f64| window.from_ns + (s * 1e9) as i64;
+    let first_ns = window.from_ns + (clock.first_beat_s * 1e9) as i64;
+    let last_ns = window.from_ns + (clock.last_beat_s * 1e9) as i64;
     Some(Finding {
         dev: Some(dev),
-        from_ns: at_ns(clock.first_beat_s),
-        to_ns: at_ns(clock.last_beat_s).min(window.to_ns),
+        from_ns: first_ns,
+        to_ns: last_ns.min(window.to_ns),
         severity: Severity::Info,
         evidence: Evidence::Periodicity(PeriodicityEvidence {
             class,
@@ -146,31 +145,31 @@ pub(in crate::analysis) fn period_finding(
 /// Whether another stream keeps the same time with more bytes: what waits for a flush, or is let loose after it, only
 /// echoes the flush.
 fn is_echo(stream: &StreamDetail, clock: &Clock, streams: &[StreamDetail]) -> bool {
-    let bytes = |s: &StreamDetail| s.bursts.iter().map(|b| b.burst.bytes).sum::<u64>();
-    streams
-        .iter()
-        .filter(|other| other.class != stream.class)
-        .any(|other| {
-            other
-                .periodicity
-                .clocks
-                .iter()
-                .any(|o| o.is_like(clock.period_s))
-                && bytes(other) > bytes(stream)
-        })
+    for other in streams.iter().filter(|s| s.class != stream.class) {
+        let mut clocks = other.periodicity.clocks.iter();
+        let keeps_time = clocks.any(|o| o.is_like(clock.period_s));
+        if keeps_time && burst_bytes(other) > burst_bytes(stream) {
+            return true;
+        }
+    }
+    false
+}
+
+fn burst_bytes(stream: &StreamDetail) -> u64 {
+    stream.bursts.iter().map(|b| b.burst.bytes).sum()
 }
 
 fn saturated(detail: &DeviceDetail) -> Option<Finding> {
     let c = &detail.capacity;
     let knee = c.knee_in_flight?.max(1.0);
     let saturated_percent = c.saturated_percent.filter(|p| *p >= 5.0)?;
-    let beyond = || detail.load.iter().filter(|p| is_beyond(p, knee));
+    let beyond: Vec<&LoadPoint> = detail.load.iter().filter(|p| is_beyond(p, knee)).collect();
     // A second of it, at least: shorter queues are bursts.
-    if beyond().count() < 10 || matches!(c.state, State::Inconsistent | State::Idle) {
+    if beyond.len() < 10 || matches!(c.state, State::Inconsistent | State::Idle) {
         return None;
     }
-    let first = beyond().next()?;
-    let last = beyond().next_back()?;
+    let first = beyond.first()?;
+    let last = beyond.last()?;
     Some(Finding {
         dev: Some(detail.dev),
         from_ns: first.from_ns,
@@ -191,7 +190,7 @@ fn saturated(detail: &DeviceDetail) -> Option<Finding> {
             mix_load_percent: c.mix_load.map(|part| 100.0 * part),
             fit: c.models.first().copied(),
             mean_in_flight: c.mean_in_flight,
-            max_in_flight: beyond().map(|p| p.in_flight).fold(0.0, f64::max),
+            max_in_flight: beyond.iter().map(|p| p.in_flight).fold(0.0, f64::max),
             headroom_percent: c.headroom.map(|part| 100.0 * part),
             windows: c.windows,
             window_s: c.window_ns as f64 / 1e9,

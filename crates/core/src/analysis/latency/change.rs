@@ -66,6 +66,22 @@ pub struct Side {
     pub p99_us: Option<f64>,
 }
 
+impl Side {
+    fn of<'a>(requests: impl Iterator<Item = &'a AtIssue>) -> Side {
+        let mut us: Vec<f64> = requests.map(|r| r.device_ns as f64 / 1e3).collect();
+        let p99_us = if us.len() >= 100 {
+            nearest_rank(&mut us, 0.99)
+        } else {
+            None
+        };
+        Side {
+            ios: us.len(),
+            p50_us: nearest_rank(&mut us, 0.5),
+            p99_us,
+        }
+    }
+}
+
 /// A change of device time at comparable load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
@@ -123,28 +139,31 @@ fn blocks(
     around: &LatencyContext,
 ) -> Vec<Block> {
     let len_ns = (around.window.len_ns() / BLOCKS as i64).max(1);
-    let begin = |i: usize| around.window.from_ns + i as i64 * len_ns;
     let mut all: Vec<Block> = (0..BLOCKS)
         .map(|i| Block {
-            from_ns: begin(i),
+            from_ns: around.window.from_ns + i as i64 * len_ns,
             ..Block::default()
         })
         .collect();
-    let index = |r: &AtIssue| ((r.issue_ns - around.window.from_ns) / len_ns) as usize;
     for (r, residual) in rows {
-        if let Some(b) = all.get_mut(index(r)) {
-            (b.n, b.sum) = (b.n + 1, b.sum + residual);
+        let block = (r.issue_ns - around.window.from_ns) / len_ns;
+        if let Some(b) = all.get_mut(block as usize) {
+            b.n += 1;
+            b.sum += residual;
         }
     }
+    // The load counts all requests, also those that have no like and thus no residual.
     for (c, sample) in samples.iter().enumerate() {
         for r in sample
             .kept()
             .iter()
             .filter(|r| r.issue_ns >= around.window.from_ns)
         {
-            let (Some(b), one) = (all.get_mut(index(r)), sample.one_in() as f64) else {
+            let block = (r.issue_ns - around.window.from_ns) / len_ns;
+            let Some(b) = all.get_mut(block as usize) else {
                 continue;
             };
+            let one = sample.one_in() as f64;
             if c == class {
                 b.own += one;
                 b.log_sizes += one * f64::from(r.sectors.max(1)).ln();
@@ -154,13 +173,11 @@ fn blocks(
             }
         }
     }
-    let missing = |b: &Block| {
-        around
-            .gaps
-            .iter()
-            .any(|g| g.0 < b.from_ns + len_ns && g.1 > b.from_ns)
-    };
-    all.retain(|b| b.n >= MIN_IN_BLOCK && !missing(b));
+    all.retain(|b| {
+        let mut gaps = around.gaps.iter();
+        let is_missing = gaps.any(|g| g.0 < b.from_ns + len_ns && g.1 > b.from_ns);
+        b.n >= MIN_IN_BLOCK && !is_missing
+    });
     all
 }
 
@@ -182,15 +199,15 @@ pub(in crate::analysis) fn find(
     if around.window.len_ns() < MIN_NS {
         return None;
     }
-    let inside = |r: &&AtIssue| r.issue_ns >= around.window.from_ns;
     let requests: Vec<&AtIssue> = samples[class as usize]
         .kept()
         .iter()
-        .filter(inside)
+        .filter(|r| r.issue_ns >= around.window.from_ns)
         .collect();
     if requests.len() < MIN_BLOCKS * MIN_IN_BLOCK {
         return None;
     }
+    // How much longer each request took than its like goes into means of blocks: a change is one of these.
     let rows = against_alike(&requests);
     let blocks = blocks(&rows, samples, class as usize, around);
     if blocks.len() < MIN_BLOCKS {
@@ -245,29 +262,14 @@ pub(in crate::analysis) fn find(
     if !(sure && matters) {
         return None;
     }
-    let side = |keep: &dyn Fn(i64) -> bool| {
-        let mut us: Vec<f64> = requests
-            .iter()
-            .filter(|r| keep(r.issue_ns))
-            .map(|r| r.device_ns as f64 / 1e3)
-            .collect();
-        let p99_us = if us.len() >= 100 {
-            nearest_rank(&mut us, 0.99)
-        } else {
-            None
-        };
-        Side {
-            ios: us.len(),
-            p50_us: nearest_rank(&mut us, 0.5),
-            p99_us,
-        }
-    };
     let to_ns = around
         .window
         .to_ns
         .min(blocks[n - 1].from_ns + around.window.len_ns() / BLOCKS as i64);
-    let before = side(&|ns| ns < left_ns);
-    let after = side(&|ns| ns >= right_ns);
+    // What is shown of the two sides are plain device times, as a person measures them.
+    let all = requests.iter().copied();
+    let before = Side::of(all.clone().filter(|r| r.issue_ns < left_ns));
+    let after = Side::of(all.filter(|r| r.issue_ns >= right_ns));
     Some(Change {
         class,
         form,
@@ -292,7 +294,7 @@ struct Effect {
     p_family: f64,
 }
 
-/// The best split of a series into two levels.
+/// A split of a series into two levels.
 struct Split {
     first_after: usize,
     difference: f64,
@@ -300,24 +302,30 @@ struct Split {
     squares: f64,
 }
 
+/// The split with the smallest sum of squares, of equals the first.
 fn best_split(means: &[f64]) -> Option<Split> {
     let n = means.len();
     let total = means.iter().sum::<f64>();
     let all: f64 = means.iter().map(|m| m * m).sum();
     let mut sum: f64 = means.iter().take(MIN_SIDE - 1).sum();
-    let of = |k: usize| {
+    let mut best: Option<Split> = None;
+    for k in MIN_SIDE..=n.checked_sub(MIN_SIDE)? {
         sum += means[k - 1];
         let a = sum / k as f64;
         let b = (total - sum) / (n - k) as f64;
-        Split {
+        let split = Split {
             first_after: k,
             difference: b - a,
             squares: all - k as f64 * a * a - (n - k) as f64 * b * b,
+        };
+        if best
+            .as_ref()
+            .is_none_or(|best| split.squares.total_cmp(&best.squares).is_lt())
+        {
+            best = Some(split);
         }
-    };
-    (MIN_SIDE..=n.checked_sub(MIN_SIDE)?)
-        .map(of)
-        .min_by(|a, b| a.squares.total_cmp(&b.squares))
+    }
+    best
 }
 
 /// How many values of a series that remembers say as much as one of an independent series, from what a model leaves of it:
@@ -337,13 +345,13 @@ pub(in crate::analysis) fn inflation(rest: &[f64]) -> f64 {
 /// The step, if it is one.
 fn stepped(step: &Split, means: &[f64], around: &LatencyContext) -> Option<Effect> {
     let (before, after) = means.split_at(step.first_after);
-    let level = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
-    let levels = [level(before), level(after)];
+    let levels = [before, after].map(|side| side.iter().sum::<f64>() / side.len() as f64);
     let rest: Vec<f64> = means
         .iter()
         .enumerate()
         .map(|(i, m)| m - levels[usize::from(i >= step.first_after)])
         .collect();
+    // Blocks that remember the one before say less than so many independent ones, so fewer degrees of freedom are left.
     let df = (means.len() as f64 / inflation(&rest) - 2.0).max(1.0);
     let variance = (step.squares / df).max(1e-12);
     let se = (variance * (1.0 / before.len() as f64 + 1.0 / after.len() as f64)).sqrt();
@@ -351,6 +359,7 @@ fn stepped(step: &Split, means: &[f64], around: &LatencyContext) -> Option<Effec
     let p_family = (t_both_sides(step.difference.abs() / se, df)
         * (splits * around.family.max(1)) as f64)
         .min(1.0);
+    // A step parts the blocks into high and low ones; a few extreme blocks on one side do not.
     let sign = step.difference.signum();
     let apart = before
         .iter()
@@ -361,6 +370,7 @@ fn stepped(step: &Split, means: &[f64], around: &LatencyContext) -> Option<Effec
     if !is_apart || p_family > ALPHA {
         return None;
     }
+    // The shuffles cost most and come last.
     let p_value = p_shuffled(means, step.squares);
     let half = t_critical(0.05, df) * se;
     let ratio_ci = (
@@ -398,10 +408,12 @@ struct Line {
 
 impl Line {
     fn fit(means: &[f64]) -> Line {
-        let pairs = || (0..means.len()).flat_map(|i| (i + 1..means.len()).map(move |j| (i, j)));
-        let mut slopes: Vec<f64> = pairs()
-            .map(|(i, j)| (means[j] - means[i]) / (j - i) as f64)
-            .collect();
+        let mut slopes = Vec::new();
+        for (i, before) in means.iter().enumerate() {
+            for (j, after) in means.iter().enumerate().skip(i + 1) {
+                slopes.push((after - before) / (j - i) as f64);
+            }
+        }
         slopes.sort_by(f64::total_cmp);
         let slope = median(&mut slopes.clone()).unwrap_or(0.0);
         let mut levels: Vec<f64> = means
@@ -429,6 +441,11 @@ impl Line {
     fn squares(&self, means: &[f64]) -> f64 {
         self.rest(means).iter().map(|r| r * r).sum()
     }
+
+    /// The slope at a place in the order of all, or the nearest.
+    fn slope_at(&self, place: f64) -> f64 {
+        self.slopes[(place.max(0.0) as usize).min(self.slopes.len() - 1)]
+    }
 }
 
 /// The trend, if it is one: Mann and Kendall's test with the variance of a series that remembers.
@@ -442,15 +459,15 @@ fn trend(line: &Line, means: &[f64], around: &LatencyContext) -> Option<Effect> 
         return None;
     }
     // Sen's interval: so many slopes from the middle.
-    let at = |x: f64| line.slopes[(x.max(0.0) as usize).min(line.slopes.len() - 1)];
     let pairs = line.slopes.len() as f64;
     let reach = 1.96 * sigma;
-    let low = at((pairs - reach) / 2.0);
-    let high = at((pairs + reach) / 2.0);
-    let over = |slope: f64| (slope * (n - 1.0)).exp();
+    let low = line.slope_at((pairs - reach) / 2.0);
+    let high = line.slope_at((pairs + reach) / 2.0);
+    // Over the whole series, from the first block to the last.
+    let [ratio, low, high] = [line.slope, low, high].map(|slope| (slope * (n - 1.0)).exp());
     Some(Effect {
-        ratio: over(line.slope),
-        ratio_ci: (over(low), over(high)),
+        ratio,
+        ratio_ci: (low, high),
         p_value,
         p_family,
     })
@@ -460,12 +477,11 @@ fn trend(line: &Line, means: &[f64], around: &LatencyContext) -> Option<Effect> 
 fn moment(rows: &[(&AtIssue, f64)], blocks: &[Block], step: &Split) -> i64 {
     let k = step.first_after;
     let n = blocks.len();
-    let middle = |part: &[Block]| part.iter().map(Block::mean).sum::<f64>() / part.len() as f64;
-    let middle = f64::midpoint(middle(&blocks[..k]), middle(&blocks[k..]));
-    let (from_ns, to_ns) = (
-        blocks[k.saturating_sub(2)].from_ns,
-        blocks[(k + 2).min(n - 1)].from_ns,
-    );
+    let [before, after] = [&blocks[..k], &blocks[k..]]
+        .map(|side| side.iter().map(Block::mean).sum::<f64>() / side.len() as f64);
+    let middle = f64::midpoint(before, after);
+    let from_ns = blocks[k.saturating_sub(2)].from_ns;
+    let to_ns = blocks[(k + 2).min(n - 1)].from_ns;
     let mut sum = 0.0;
     let mut least = 0.0;
     let mut at_ns = None;
@@ -504,31 +520,47 @@ fn matched(before: &[&(&AtIssue, f64)], after: &[&(&AtIssue, f64)]) -> Option<f6
 /// The ratio of requests issued per second after and before `split`; `None` where the load changed there, so that it may
 /// be the reason: more requests where they are slower (fewer where they are faster), other sizes, another mixture.
 fn load_only(blocks: &[Block], split: usize, slower: bool) -> Option<f64> {
-    let contrast = |of: &dyn Fn(&Block) -> f64| {
+    let (before, after) = blocks.split_at(split);
+    let load = Contrast::of(before, after, |b| (b.own + b.others).max(1.0).ln());
+    let size = Contrast::of(before, after, |b| b.log_sizes / b.own);
+    let share = Contrast::of(before, after, |b| b.own / (b.own + b.others));
+    let sequential = Contrast::of(before, after, |b| b.sequential / b.own);
+    let is_loaded = load.is_beyond(0.05) && (load.difference > 0.0) == slower;
+    let is_other = size.is_beyond(0.1) || share.is_beyond(0.03) || sequential.is_beyond(0.03);
+    (!is_loaded && !is_other).then(|| load.difference.exp())
+}
+
+/// By how much a quantity of blocks is higher after a split than before it.
+struct Contrast {
+    difference: f64,
+    /// More than blocks differ among themselves.
+    is_beyond_noise: bool,
+}
+
+impl Contrast {
+    fn of(before: &[Block], after: &[Block], quantity: fn(&Block) -> f64) -> Contrast {
         let mut sides = [0.0; 2];
         let mut squares = 0.0;
-        for (side, part) in [&blocks[..split], &blocks[split..]].into_iter().enumerate() {
-            sides[side] = part.iter().map(of).sum::<f64>() / part.len() as f64;
+        for (side, part) in [before, after].into_iter().enumerate() {
+            sides[side] = part.iter().map(quantity).sum::<f64>() / part.len() as f64;
             squares += part
                 .iter()
-                .map(|b| (of(b) - sides[side]).powi(2))
+                .map(|b| (quantity(b) - sides[side]).powi(2))
                 .sum::<f64>();
         }
-        let n = split as f64;
-        let m = (blocks.len() - split) as f64;
+        let n = before.len() as f64;
+        let m = after.len() as f64;
         let se = (squares / (n + m - 2.0) * (1.0 / n + 1.0 / m)).sqrt();
-        (sides[1] - sides[0], (sides[1] - sides[0]).abs() > 3.5 * se)
-    };
-    let changes = |of: &dyn Fn(&Block) -> f64, noticeable: f64| {
-        let (difference, beyond_noise) = contrast(of);
-        difference.abs() > noticeable && beyond_noise
-    };
-    let (more, beyond_noise) = contrast(&|b| (b.own + b.others).max(1.0).ln());
-    let loaded = beyond_noise && more.abs() > 0.05 && (more > 0.0) == slower;
-    let other = changes(&|b| b.log_sizes / b.own, 0.1)
-        || changes(&|b| b.own / (b.own + b.others), 0.03)
-        || changes(&|b| b.sequential / b.own, 0.03);
-    (!loaded && !other).then(|| more.exp())
+        let difference = sides[1] - sides[0];
+        Contrast {
+            difference,
+            is_beyond_noise: difference.abs() > 3.5 * se,
+        }
+    }
+
+    fn is_beyond(&self, noticeable: f64) -> bool {
+        self.difference.abs() > noticeable && self.is_beyond_noise
+    }
 }
 
 /// What the host was like on both sides of a change.
@@ -554,8 +586,9 @@ impl Hosts {
         };
         let p50s_us = c.before.p50_us.zip(c.after.p50_us);
         let longer_ns = p50s_us.map_or(0, |(b, a)| ((a - b).abs() * 1e3) as i64);
-        let shortage_of = |state: Option<HostState>| state?.cpu_shortage(longer_ns);
-        let shortage = shortage_of(slow).filter(|_| shortage_of(fast).is_none());
+        let [when_fast, when_slow] =
+            [fast, slow].map(|state| state.and_then(|s| s.cpu_shortage(longer_ns)));
+        let shortage = when_slow.filter(|_| when_fast.is_none());
         Hosts {
             before,
             after,

@@ -104,31 +104,36 @@ pub(in crate::analysis) fn find(
     class: Class,
     around: &LatencyContext,
 ) -> Option<Mode> {
-    let gaps = around.gaps;
-    let family = around.family;
-    let whole = |r: &&AtIssue| {
-        let after = gaps.partition_point(|g| g.1 < r.issue_ns);
-        gaps.get(after)
-            .is_none_or(|g| g.0 >= r.issue_ns + r.device_ns)
-    };
     let kept: Vec<&AtIssue> = samples[class as usize]
         .kept()
         .iter()
-        .filter(whole)
+        .filter(|r| !meets_gap(r, around.gaps))
         .collect();
     if kept.len() < MIN_REQUESTS {
         return None;
     }
     let rows = against_alike(&kept);
-    let octave = |r: &ModeRow| u32::BITS - r.0.sectors.leading_zeros();
-    let of = |size: u32| {
-        let alike: Vec<ModeRow> = rows.iter().filter(|r| octave(r) == size).copied().collect();
-        let (form, limit) = slow_beyond(&alike, family)?;
-        described(&alike, limit, (class, size, form))
-    };
     (1..=u32::BITS)
-        .filter_map(of)
+        .filter_map(|octave| of_size(&rows, octave, class, around.family))
         .max_by(|a, b| a.slow_time_share.total_cmp(&b.slow_time_share))
+}
+
+/// Whether I/Os are missing while the request was with the device; `gaps` are in order of time.
+fn meets_gap(r: &AtIssue, gaps: &[(i64, i64)]) -> bool {
+    let after = gaps.partition_point(|g| g.1 < r.issue_ns);
+    gaps.get(after)
+        .is_some_and(|g| g.0 < r.issue_ns + r.device_ns)
+}
+
+/// The mode of the requests of one size.
+fn of_size(rows: &[ModeRow], octave: u32, class: Class, family: usize) -> Option<Mode> {
+    let alike: Vec<ModeRow> = rows
+        .iter()
+        .filter(|r| u32::BITS - r.0.sectors.leading_zeros() == octave)
+        .copied()
+        .collect();
+    let (form, limit) = slow_beyond(&alike, family)?;
+    described(&alike, limit, (class, octave, form))
 }
 
 /// Residuals beyond this are slow, if any are.
@@ -155,23 +160,25 @@ fn valley(rows: &[ModeRow], family: usize) -> Option<f64> {
         counts[bin.min(BINS - 1)] += 1.0;
     }
     let smooth: Vec<f64> = counts.windows(3).map(|w| w.iter().sum()).collect();
-    let highest =
-        |range: std::ops::Range<usize>| range.max_by(|a, b| smooth[*a].total_cmp(&smooth[*b]));
-    let main = highest(0..smooth.len())?;
+    let main = (0..smooth.len()).max_by(|a, b| smooth[*a].total_cmp(&smooth[*b]))?;
     let first = main + (FARTHER.ln() / BIN).ceil() as usize;
     let places = (smooth.len() * family.max(1)) as f64;
-    let beyond_valley = |peak: &usize| {
-        let lowest = (main..*peak).min_by(|a, b| smooth[*a].total_cmp(&smooth[*b]))?;
-        let high = smooth[*peak];
-        let low = smooth[lowest];
-        // Of so many, as many beyond one half by chance.
-        let n = high + low;
-        (high >= HIGHER * low && chernoff(n, high / n, 0.5) * places <= ALPHA).then_some(lowest)
-    };
-    let peak = (first..smooth.len()).filter(|p| beyond_valley(p).is_some());
-    let peak = peak.max_by(|a, b| smooth[*a].total_cmp(&smooth[*b]))?;
+    // Each place far enough from the main peak may be the second one: of those beyond a valley it is the highest.
+    let (_, lowest) = (first..smooth.len())
+        .filter_map(|peak| Some((peak, valley_before(peak, main, &smooth, places)?)))
+        .max_by(|(a, _), (b, _)| smooth[*a].total_cmp(&smooth[*b]))?;
     // Bin i of the smooth ones is centred on bin i + 1.
-    Some((beyond_valley(&peak)? as f64 + 1.5) * BIN - BELOW)
+    Some((lowest as f64 + 1.5) * BIN - BELOW)
+}
+
+/// The lowest place between the main peak and `peak`; `None` where the two differ too little, for so many places.
+fn valley_before(peak: usize, main: usize, smooth: &[f64], places: f64) -> Option<usize> {
+    let lowest = (main..peak).min_by(|a, b| smooth[*a].total_cmp(&smooth[*b]))?;
+    let high = smooth[peak];
+    let low = smooth[lowest];
+    // Of so many, as many beyond one half by chance.
+    let n = high + low;
+    (high >= HIGHER * low && chernoff(n, high / n, 0.5) * places <= ALPHA).then_some(lowest)
 }
 
 /// What is known of the slow ones of a class and size; `None` where they are few, many, near, or explained.
@@ -180,32 +187,26 @@ fn described(
     limit: f64,
     (class, octave, form): (Class, u32, Form),
 ) -> Option<Mode> {
-    let is_slow = |r: &ModeRow| r.1 > limit;
-    let (slow, usual): (Vec<ModeRow>, Vec<ModeRow>) = rows.iter().partition(|r| is_slow(r));
+    let (slow, usual): (Vec<ModeRow>, Vec<ModeRow>) = rows.iter().partition(|r| r.1 > limit);
     let share = slow.len() as f64 / rows.len() as f64;
     if slow.len() < MIN_SLOW
         || !(MIN_SHARE..=MAX_SHARE).contains(&share)
-        || is_cache(rows, is_slow, class)
+        || is_cache(rows, limit, class)
     {
         return None;
     }
-    // In the order of issue, as they were sampled.
+    // In the order of issue, as they were sampled: one episode of slowness is one stretch, and no mode.
     let stretches: Vec<usize> = rows
-        .chunk_by(|a, b| is_slow(a) == is_slow(b))
-        .filter(|c| is_slow(&c[0]))
+        .chunk_by(|a, b| (a.1 > limit) == (b.1 > limit))
+        .filter(|stretch| stretch[0].1 > limit)
         .map(<[ModeRow]>::len)
         .collect();
     let longest = stretches.iter().copied().max()? as f64;
     if stretches.len() < MIN_STRETCHES || longest > MAX_LENGTH_SHARE * slow.len() as f64 {
         return None;
     }
-    let us = |rows: &[ModeRow]| {
-        rows.iter()
-            .map(|r| r.0.device_ns as f64 / 1e3)
-            .collect::<Vec<f64>>()
-    };
-    let mut slow_us = us(&slow);
-    let mut usual_us = us(&usual);
+    let mut slow_us = device_us(&slow);
+    let mut usual_us = device_us(&usual);
     let slow_sum = slow_us.iter().sum::<f64>();
     let usual_sum = usual_us.iter().sum::<f64>();
     let slow_p50 = nearest_rank(&mut slow_us, 0.5)?;
@@ -232,8 +233,12 @@ fn described(
     })
 }
 
+fn device_us(rows: &[ModeRow]) -> Vec<f64> {
+    rows.iter().map(|r| r.0.device_ns as f64 / 1e3).collect()
+}
+
 /// Whether reads of what was read before are hardly ever slow: the device's cache serves them, and the medium the others.
-fn is_cache(rows: &[ModeRow], is_slow: impl Fn(&ModeRow) -> bool, class: Class) -> bool {
+fn is_cache(rows: &[ModeRow], limit: f64, class: Class) -> bool {
     let mut seen = HashSet::new();
     // (requests, slow ones) of first and of later reads of a place.
     let mut sides = [(0.0, 0.0); 2];
@@ -242,45 +247,57 @@ fn is_cache(rows: &[ModeRow], is_slow: impl Fn(&ModeRow) -> bool, class: Class) 
         .filter(|r| class == Class::Read && r.0.sector >= 0)
     {
         let side = &mut sides[usize::from(!seen.insert(r.0.sector))];
-        *side = (side.0 + 1.0, side.1 + if is_slow(r) { 1.0 } else { 0.0 });
+        *side = (side.0 + 1.0, side.1 + if r.1 > limit { 1.0 } else { 0.0 });
     }
     let [first, again] = sides;
     first.0 >= 50.0 && again.0 >= 50.0 && again.1 / again.0 < 0.2 * first.1 / first.0
 }
 
+/// Parts of equally many requests, by place, into which a device is cut to see where the slow ones lie.
+const PARTS: usize = 20;
+
 /// Of twentieths of all requests by place the fewest neighbours that hold four fifths of the slow ones, if these are four at most.
 fn sectors_of(rows: &[ModeRow], slow: &[ModeRow]) -> Option<(i64, i64)> {
-    const PARTS: usize = 20;
-    let sorted = |rows: &[ModeRow]| {
-        let mut places: Vec<i64> = rows
-            .iter()
-            .map(|r| r.0.sector)
-            .filter(|s| *s >= 0)
-            .collect();
-        places.sort_unstable();
-        places
-    };
-    let all = sorted(rows);
-    let slow = sorted(slow);
+    let all = places(rows);
+    let slow = places(slow);
     if slow.len() < MIN_SLOW {
         return None;
     }
-    let bound = |i: usize| {
-        if i == PARTS {
-            all[all.len() - 1].saturating_add(1)
-        } else {
-            all[i * all.len() / PARTS]
+    for width in 1..=PARTS / 5 {
+        for from in 0..=PARTS - width {
+            let low = part_begin(&all, from);
+            let high = part_begin(&all, from + width);
+            if count_between(&slow, low, high) * 5 >= slow.len() * 4 {
+                // Many requests at one place are more than their part.
+                return (count_between(&all, low, high) * 4 <= all.len()).then_some((low, high));
+            }
         }
-    };
-    let within = |from: usize, to: usize| {
-        slow.partition_point(|s| *s < bound(to)) - slow.partition_point(|s| *s < bound(from))
-    };
-    let ranges =
-        (1..=PARTS / 5).flat_map(|width| (0..=PARTS - width).map(move |from| (from, from + width)));
-    let (from, to) = { ranges }.find(|(from, to)| within(*from, *to) * 5 >= slow.len() * 4)?;
-    // Many requests at one place are more than their part.
-    let held = all.partition_point(|s| *s < bound(to)) - all.partition_point(|s| *s < bound(from));
-    (held * 4 <= all.len()).then(|| (bound(from), bound(to)))
+    }
+    None
+}
+
+/// The sectors at which requests begin, in order; those that are not known are left out.
+fn places(rows: &[ModeRow]) -> Vec<i64> {
+    let mut places: Vec<i64> = rows
+        .iter()
+        .map(|r| r.0.sector)
+        .filter(|s| *s >= 0)
+        .collect();
+    places.sort_unstable();
+    places
+}
+
+/// Where a part of `places` begins; the one after the last where they end.
+fn part_begin(places: &[i64], part: usize) -> i64 {
+    if part == PARTS {
+        places[places.len() - 1].saturating_add(1)
+    } else {
+        places[part * places.len() / PARTS]
+    }
+}
+
+fn count_between(places: &[i64], low: i64, high: i64) -> usize {
+    places.partition_point(|s| *s < high) - places.partition_point(|s| *s < low)
 }
 
 /// How many of the slow ones a shortage of CPU time explains.
@@ -302,8 +319,10 @@ impl InShortage {
             explained.extend(state.cpu_shortage(to_ns - from_ns));
         }
         let is_known = known > 0 && 2 * known >= spans.len();
-        let count = |s: &CpuShortage| explained.iter().filter(|e| *e == s).count();
-        let shortage = explained.iter().copied().max_by_key(count);
+        let shortage = explained
+            .iter()
+            .max_by_key(|s| explained.iter().filter(|e| e == s).count())
+            .copied();
         InShortage {
             percent: is_known.then(|| 100.0 * explained.len() as f64 / known as f64),
             shortage: shortage.filter(|_| is_known && 2 * explained.len() >= spans.len()),

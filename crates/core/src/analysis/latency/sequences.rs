@@ -89,6 +89,11 @@ impl SequentialRun {
         self.actor.keep_file(io.inode());
     }
 
+    /// Established, and not long over.
+    fn is_lasting(&self, now_ns: i64) -> bool {
+        self.n >= LASTING && now_ns - self.to_ns < LASTING_NS
+    }
+
     /// Neither the same sectors again, nor with holes, nor with pauses.
     fn counts(&self) -> bool {
         let moved = self.n as i64 * (self.bytes / SECTOR_BYTES);
@@ -111,6 +116,20 @@ struct Stream {
     busy_ns: i64,
     from_ns: i64,
     to_ns: i64,
+}
+
+impl Stream {
+    fn has(&self, run: &SequentialRun) -> bool {
+        self.actor.tgid == run.actor.tgid && self.class == run.class && self.bytes == run.bytes
+    }
+
+    /// Whether moving the bytes takes longer than the rest of a request: larger ones gain little there.
+    fn is_efficient(&self, costs: &[Option<Cost>]) -> bool {
+        let Some(cost) = costs.get(self.class as usize).copied().flatten() else {
+            return false;
+        };
+        cost.per_kib_us > 0.0 && cost.per_kib_us * self.bytes as f64 / 1024.0 >= cost.per_io_us
+    }
 }
 
 /// A stream that could do with far fewer requests.
@@ -166,10 +185,12 @@ impl Sequences {
         if self.open.len() < MAX_OPEN {
             return self.open.push(SequentialRun::of(io, sector));
         }
-        let keep =
-            |r: &SequentialRun| (r.n >= LASTING && io.done_ns - r.to_ns < LASTING_NS, r.to_ns);
+        // There is no room for another run: the one that goes is no established one, if possible.
         let oldest = (0..self.open.len())
-            .min_by_key(|i| keep(&self.open[*i]))
+            .min_by_key(|i| {
+                let run = &self.open[*i];
+                (run.is_lasting(io.done_ns), run.to_ns)
+            })
             .unwrap_or(0);
         // Nearly all of them are random I/Os, a run of one: there is nothing to close.
         if self.open[oldest].counts() {
@@ -191,14 +212,14 @@ impl Sequences {
         if !run.counts() {
             return;
         }
-        let same = |s: &&mut Stream| {
-            (s.actor.tgid, s.class, s.bytes) == (run.actor.tgid, run.class, run.bytes)
-        };
-        if let Some(s) = self.streams.iter_mut().find(same) {
+        if let Some(s) = self.streams.iter_mut().find(|s| s.has(run)) {
             s.actor.keep_file(run.actor.file);
-            (s.ios, s.runs, s.longest) = (s.ios + run.n, s.runs + 1, s.longest.max(run.n));
+            s.ios += run.n;
+            s.runs += 1;
+            s.longest = s.longest.max(run.n);
             s.busy_ns += run.busy_ns.min(run.to_ns - run.from_ns);
-            (s.from_ns, s.to_ns) = (s.from_ns.min(run.from_ns), s.to_ns.max(run.to_ns));
+            s.from_ns = s.from_ns.min(run.from_ns);
+            s.to_ns = s.to_ns.max(run.to_ns);
         } else if self.streams.len() < MAX_STREAMS {
             self.streams.push(Stream {
                 actor: run.actor,
@@ -226,28 +247,19 @@ impl Sequences {
         let large_bytes = around
             .max_request_bytes
             .map_or(LARGE_BYTES, |m| m.min(LARGE_BYTES));
-        // Where moving the bytes takes longer than the rest of a request, larger ones gain little.
-        let is_efficient = |s: &Stream| {
-            let cost = costs.get(s.class as usize).copied().flatten();
-            cost.is_some_and(|c| {
-                c.per_kib_us * s.bytes as f64 / 1024.0 >= c.per_io_us && c.per_kib_us > 0.0
-            })
-        };
-        let matters = |s: &Stream| {
-            s.ios >= MIN_IOS
-                && s.ios as f64 >= MIN_SHARE * self.ios as f64
-                && s.busy_ns as f64 >= MIN_TIME_SHARE * around.window.len_ns() as f64
-                && s.bytes as u64 * FAR_BELOW <= large_bytes
-                && !is_efficient(s)
-                && !around.losses.overlap(around.dev, s.from_ns, s.to_ns)
-        };
-        let found = self
-            .streams
-            .iter()
-            .filter(|s| matters(s))
-            .max_by_key(|s| s.ios)?;
+        let mut largest: Option<Stream> = None;
+        for s in self.streams {
+            let has_many = s.ios >= MIN_IOS && s.ios as f64 >= MIN_SHARE * self.ios as f64;
+            let takes_time = s.busy_ns as f64 >= MIN_TIME_SHARE * around.window.len_ns() as f64;
+            let may_be_larger = s.bytes as u64 * FAR_BELOW <= large_bytes && !s.is_efficient(costs);
+            let is_whole = !around.losses.overlap(around.dev, s.from_ns, s.to_ns);
+            let matters = has_many && takes_time && may_be_larger && is_whole;
+            if matters && largest.is_none_or(|l| s.ios >= l.ios) {
+                largest = Some(s);
+            }
+        }
         Some(SmallSequential {
-            stream: *found,
+            stream: largest?,
             of_ios: self.ios,
             large_bytes,
         })

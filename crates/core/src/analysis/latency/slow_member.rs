@@ -7,6 +7,7 @@
 //! classes and arrays of the report together. A member that is given more to do than any peer is not judged.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::analysis::device::at_issue::AtIssue;
 use crate::analysis::findings::evidence::{Evidence, SlowMemberEvidence};
@@ -60,6 +61,13 @@ impl Array {
         arrays
     }
 
+    fn name_of(&self, member: DevId) -> String {
+        self.members
+            .iter()
+            .find(|m| m.0 == member)
+            .map_or_else(|| member.to_string(), |m| m.1.clone())
+    }
+
     fn layers(devices: &[Device]) -> Vec<Array> {
         let below = Below::new(devices);
         let mut layers = Vec::new();
@@ -98,7 +106,34 @@ struct Member<'a> {
     bytes: f64,
 }
 
-impl Member<'_> {
+impl<'a> Member<'a> {
+    /// What `dev` did of `class` in `span`, where nothing of it is missing; what it had to do counts both classes.
+    fn of(
+        (dev, own): (DevId, &'a Samples),
+        class: Class,
+        span: &RangeInclusive<i64>,
+        gaps: &[(i64, i64)],
+    ) -> Member<'a> {
+        let mut ios = 0.0;
+        let mut bytes = 0.0;
+        for sample in own {
+            let one_in = sample.one_in() as f64;
+            for r in sample.kept().iter().filter(|r| span.contains(&r.issue_ns)) {
+                ios += one_in;
+                bytes += one_in * f64::from(r.sectors) * SECTOR_BYTES as f64;
+            }
+        }
+        let inside = own[class as usize]
+            .kept()
+            .iter()
+            .filter(|r| span.contains(&r.issue_ns));
+        Member {
+            dev,
+            requests: inside.filter(|r| !meets_gap(r, gaps)).collect(),
+            ios,
+            bytes,
+        }
+    }
     fn quantile_us(&self, q: f64) -> Option<f64> {
         nearest_rank(
             &mut self
@@ -109,6 +144,12 @@ impl Member<'_> {
             q,
         )
     }
+}
+
+/// Whether I/Os are missing while the request was with the device.
+fn meets_gap(r: &AtIssue, gaps: &[(i64, i64)]) -> bool {
+    gaps.iter()
+        .any(|g| g.0 <= r.issue_ns + r.device_ns && r.issue_ns <= g.1)
 }
 
 /// How much longer one member takes than another.
@@ -127,17 +168,34 @@ pub(in crate::analysis) fn find(
     losses: &Losses,
 ) -> Vec<Finding> {
     let family = 2 * arrays.iter().map(|a| a.members.len().pow(2)).sum::<usize>();
-    let of = |array: &Array| {
-        let found =
+    let mut found = Vec::new();
+    for array in arrays {
+        let of_classes =
             [Class::Read, Class::Write].map(|class| slowest(array, class, samples, losses, family));
         // Once is enough; what takes longer compared with its peers says it best.
-        found
+        let clearest = of_classes
             .into_iter()
             .flatten()
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|f| f.1)
-    };
-    arrays.iter().filter_map(of).collect()
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        found.extend(clearest.map(|(_, finding)| finding));
+    }
+    found
+}
+
+/// From the first issue to the last completion of the array's own requests; all time if it has no device of its own.
+fn active_span(array: &Array, samples: &[(DevId, &Samples)]) -> RangeInclusive<i64> {
+    let mut from_ns = i64::MAX;
+    let mut to_ns = i64::MIN;
+    let own = samples.iter().find(|s| Some(s.0) == array.dev);
+    for r in own.iter().flat_map(|s| s.1).flat_map(|s| s.kept()) {
+        from_ns = from_ns.min(r.issue_ns);
+        to_ns = to_ns.max(r.issue_ns + r.device_ns);
+    }
+    if from_ns < to_ns {
+        from_ns..=to_ns
+    } else {
+        i64::MIN..=i64::MAX
+    }
 }
 
 /// The member that is slower than all others, with how many times.
@@ -149,69 +207,35 @@ fn slowest(
     family: usize,
 ) -> Option<(f64, Finding)> {
     // What its members do before and after is not the array's.
-    let own = samples
-        .iter()
-        .find(|s| Some(s.0) == array.dev)
-        .map(|s| s.1.iter().flat_map(|s| s.kept()));
-    let ends = own
-        .into_iter()
-        .flatten()
-        .fold((i64::MAX, i64::MIN), |e, r| {
-            (e.0.min(r.issue_ns), e.1.max(r.issue_ns + r.device_ns))
-        });
-    let (from_ns, to_ns) = if ends.0 < ends.1 {
-        ends
-    } else {
-        (i64::MIN, i64::MAX)
-    };
-    let of = |(dev, _): &(DevId, String)| {
-        let own = samples.iter().find(|s| s.0 == *dev)?.1;
-        let gaps = losses.of(*dev);
-        let inside = |r: &AtIssue| (from_ns..=to_ns).contains(&r.issue_ns);
-        let is_seen = |r: &AtIssue| {
-            !gaps
-                .iter()
-                .any(|g| g.0 <= r.issue_ns + r.device_ns && r.issue_ns <= g.1)
-        };
-        let all = || {
-            let weighted = |s| {
-                Requests::kept(s)
-                    .iter()
-                    .map(|r| (Requests::one_in(s) as f64, r))
-            };
-            own.iter().flat_map(weighted).filter(|(_, r)| inside(r))
-        };
-        Some(Member {
-            dev: *dev,
-            requests: own[class as usize]
-                .kept()
-                .iter()
-                .filter(|r| inside(r) && is_seen(r))
-                .collect(),
-            ios: all().map(|(one_in, _)| one_in).sum(),
-            bytes: all()
-                .map(|(one_in, r)| one_in * f64::from(r.sectors) * SECTOR_BYTES as f64)
-                .sum(),
-        })
-    };
-    let members: Vec<Member> = array
-        .members
-        .iter()
-        .filter_map(of)
-        .filter(|m| !m.requests.is_empty())
-        .collect();
+    let span = active_span(array, samples);
+    let mut members = Vec::new();
+    for (dev, _) in &array.members {
+        if let Some(own) = samples.iter().find(|s| s.0 == *dev) {
+            let member = Member::of(*own, class, &span, &losses.of(*dev));
+            if !member.requests.is_empty() {
+                members.push(member);
+            }
+        }
+    }
     let edges = edges(&members)?;
     let blocks: Vec<Vec<MemberCells>> = members.iter().map(|m| cells(m, &edges)).collect();
     let mut found = None;
     for (i, member) in members.iter().enumerate() {
-        let peers = || members.iter().enumerate().filter(|(k, _)| *k != i);
-        let most =
-            |of: fn(&Member) -> f64| MAX_LOAD * peers().map(|(_, p)| of(p)).fold(0.0, f64::max);
-        if members.len() < 2 || member.ios > most(|p| p.ios) || member.bytes > most(|p| p.bytes) {
+        let mut peers = members.iter().zip(&blocks).collect::<Vec<_>>();
+        peers.remove(i);
+        // A member that has more to do than any peer may take longer for it.
+        let most_ios = peers.iter().map(|(p, _)| p.ios).fold(0.0, f64::max);
+        let most_bytes = peers.iter().map(|(p, _)| p.bytes).fold(0.0, f64::max);
+        if peers.is_empty()
+            || member.ios > MAX_LOAD * most_ios
+            || member.bytes > MAX_LOAD * most_bytes
+        {
             continue;
         }
-        let all: Option<Vec<(Comparison, &Member)>> = peers()
-            .map(|(k, p)| Some((compare(&blocks[i], &blocks[k], family)?, p)))
+        // It must be slower than every peer: the one it is least surely slower than decides.
+        let all: Option<Vec<(Comparison, &Member)>> = peers
+            .iter()
+            .map(|(peer, cells)| Some((compare(&blocks[i], cells, family)?, *peer)))
             .collect();
         let Some((least, peer)) =
             all.and_then(|a| a.into_iter().min_by(|a, b| a.0.ci.0.total_cmp(&b.0.ci.0)))
@@ -224,7 +248,7 @@ fn slowest(
             && least.is_apart
             && least.p_family <= ALPHA;
         if is_slow && excess_us >= MIN_EXCESS_US {
-            let ios = peers().map(|(_, p)| p.requests.len()).sum();
+            let ios = peers.iter().map(|(p, _)| p.requests.len()).sum();
             found = Some((
                 least.ratio,
                 finding(array, class, (member, peer), &least, ios),
@@ -267,22 +291,28 @@ fn cells(member: &Member, edges: &[i64]) -> Vec<MemberCells> {
     all
 }
 
+/// Mean difference of logarithms over the requests of one block that are alike; `None` where those are too few.
+fn difference(own: &MemberCells, other: &MemberCells) -> Option<f64> {
+    let mut alike = 0;
+    let mut sum = 0.0;
+    for (cell, (n, log)) in own {
+        let Some((m, of_peer)) = other.get(cell) else {
+            continue;
+        };
+        let weight = *n.min(m);
+        alike += weight;
+        sum += weight as f64 * (log / *n as f64 - of_peer / *m as f64);
+    }
+    (alike >= MIN_ALIKE).then(|| sum / alike as f64)
+}
+
 /// `None` where too little of theirs is alike.
 fn compare(member: &[MemberCells], peer: &[MemberCells], family: usize) -> Option<Comparison> {
-    let difference = |(own, other): (&MemberCells, &MemberCells)| {
-        let mut alike = 0;
-        let mut sum = 0.0;
-        for (cell, (n, log)) in own {
-            let Some((m, of_peer)) = other.get(cell) else {
-                continue;
-            };
-            let weight = *n.min(m);
-            alike += weight;
-            sum += weight as f64 * (log / *n as f64 - of_peer / *m as f64);
-        }
-        (alike >= MIN_ALIKE).then(|| sum / alike as f64)
-    };
-    let differences: Vec<f64> = member.iter().zip(peer).filter_map(difference).collect();
+    let differences: Vec<f64> = member
+        .iter()
+        .zip(peer)
+        .filter_map(|(own, other)| difference(own, other))
+        .collect();
     let blocks = differences.len();
     let (mean, sd) = mean_sd(&differences).filter(|_| blocks >= MIN_BLOCKS)?;
     let rest: Vec<f64> = differences.iter().map(|d| d - mean).collect();
@@ -307,26 +337,13 @@ fn finding(
     c: &Comparison,
     peers_ios: usize,
 ) -> Finding {
-    let name = |dev: DevId| {
-        array
-            .members
-            .iter()
-            .find(|m| m.0 == dev)
-            .map_or_else(|| dev.to_string(), |m| m.1.clone())
-    };
-    let of = |q: f64| (member.quantile_us(q), peer.quantile_us(q));
-    let ((p50_us, slowest_peer_p50_us), (p99_us, slowest_peer_p99_us)) = (of(0.5), of(0.99));
-    let ends = |m: &Member| {
-        (
-            m.requests.first().map(|r| r.issue_ns),
-            m.requests.last().map(|r| r.issue_ns + r.device_ns),
-        )
-    };
-    let (from_ns, to_ns) = ends(member);
+    // What was compared lasts from its first request to the end of its last one.
+    let first = member.requests.first();
+    let last = member.requests.last();
     Finding {
         dev: Some(member.dev),
-        from_ns: from_ns.unwrap_or(0),
-        to_ns: to_ns.unwrap_or(0),
+        from_ns: first.map_or(0, |r| r.issue_ns),
+        to_ns: last.map_or(0, |r| r.issue_ns + r.device_ns),
         severity: if c.ratio >= WARNING {
             Severity::Warning
         } else {
@@ -335,17 +352,17 @@ fn finding(
         evidence: Evidence::SlowMember(SlowMemberEvidence {
             array: array.name.clone(),
             members: array.members.len(),
-            member: name(member.dev),
+            member: array.name_of(member.dev),
             class,
             ratio: c.ratio,
             ratio_ci: c.ci,
             p_value: c.p_family,
             blocks: c.blocks,
-            device_p50_us: p50_us,
-            device_p99_us: p99_us,
-            slowest_peer: name(peer.dev),
-            slowest_peer_p50_us,
-            slowest_peer_p99_us,
+            device_p50_us: member.quantile_us(0.5),
+            device_p99_us: member.quantile_us(0.99),
+            slowest_peer: array.name_of(peer.dev),
+            slowest_peer_p50_us: peer.quantile_us(0.5),
+            slowest_peer_p99_us: peer.quantile_us(0.99),
             slowest_peer_ios: peer.requests.len(),
             ios: member.requests.len(),
             peers_ios,

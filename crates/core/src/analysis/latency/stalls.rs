@@ -249,20 +249,26 @@ impl Stacks {
             .is_some_and(|under| under.contains(&lower))
     }
 
+    /// Whether one of two devices lies on the other.
+    fn are_stacked(&self, a: DevId, b: DevId) -> bool {
+        self.lies_on(a, b) || self.lies_on(b, a)
+    }
+
+    /// Those of `all` that `array` lies on: `dev`, and what lies side by side with it.
+    fn members(&self, array: DevId, dev: DevId, all: &[(DevId, &Stalls)]) -> Vec<DevId> {
+        let under = all.iter().map(|(d, _)| *d);
+        under
+            .filter(|d| self.lies_on(array, *d) && (*d == dev || !self.are_stacked(*d, dev)))
+            .collect()
+    }
+
     /// The smallest layer of several devices that has `dev` under it, with those of `all` that it lies on and that lie on none of them.
     fn array_of(&self, dev: DevId, all: &[(DevId, &Stalls)]) -> Option<(DevId, Vec<DevId>)> {
-        let members = |array: DevId| {
-            let apart = |d: DevId| d == dev || !(self.lies_on(d, dev) || self.lies_on(dev, d));
-            all.iter()
-                .map(|(d, _)| *d)
-                .filter(|d| self.lies_on(array, *d) && apart(*d))
-                .collect::<Vec<_>>()
-        };
         let arrays = self
             .under
             .keys()
             .filter(|array| self.lies_on(**array, dev))
-            .map(|array| (*array, members(*array)));
+            .map(|array| (*array, self.members(*array, dev, all)));
         arrays
             .filter(|(_, members)| members.len() > 1)
             .min_by_key(|(array, members)| (members.len(), self.under[array].len()))
@@ -292,11 +298,16 @@ pub(in crate::analysis) fn conclude<'a>(
         let Some(expected_ns) = stalls.expected_ns else {
             continue;
         };
-        let own = |s: &&Stall| {
-            !all.iter()
-                .any(|(d, other)| stacks.lies_on(*dev, *d) && explains(other, s))
-        };
-        let mut longest: Vec<&Stall> = stalls.of_device().filter(own).collect();
+        // A layer that stands still because a device under it does has no stall of its own.
+        let mut longest = Vec::new();
+        for stall in stalls.of_device() {
+            let is_from_below = all
+                .iter()
+                .any(|(d, other)| stacks.lies_on(*dev, *d) && explains(other, stall));
+            if !is_from_below {
+                longest.push(stall);
+            }
+        }
         let n = longest.len();
         longest.sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
         for stall in longest.into_iter().take(REPORTED) {
@@ -321,31 +332,30 @@ fn meets(stalls: &Stalls, stall: &Stall) -> bool {
 
 /// Whether stalls of a device under a layer cover at least half of the layer's.
 fn explains(lower: &Stalls, upper: &Stall) -> bool {
-    let both = |s: &Stall| s.to_ns.min(upper.to_ns) - s.from_ns.max(upper.from_ns);
-    2 * lower
-        .of_device()
-        .map(both)
-        .filter(|ns| *ns > 0)
-        .sum::<i64>()
-        >= upper.to_ns - upper.from_ns
+    let mut both_ns = 0;
+    for stall in lower.of_device() {
+        let overlap_ns = stall.to_ns.min(upper.to_ns) - stall.from_ns.max(upper.from_ns);
+        both_ns += overlap_ns.max(0);
+    }
+    2 * both_ns >= upper.to_ns - upper.from_ns
 }
 
 fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -> Reach {
-    let stacked = |d: DevId| stacks.lies_on(d, dev) || stacks.lies_on(dev, d);
-    let others: Vec<(DevId, bool)> = all
-        .iter()
-        .filter(|(d, _)| *d != dev && !stacked(*d))
-        .map(|(d, s)| (*d, meets(s, stall)))
-        .collect();
-    let stalled =
-        |of: &dyn Fn(DevId) -> bool| others.iter().filter(|(d, met)| *met && of(*d)).count();
-    let above = |(d, s): &&(DevId, &Stalls)| stacks.lies_on(*d, dev) && meets(s, stall);
-    let layers = all
-        .iter()
-        .filter(above)
-        .filter_map(|(d, _)| stacks.names.get(d).cloned())
-        .collect();
-    let others_stalled = (stalled(&|_| true), others.len());
+    // Layers above stall because this device does; others with it have something in common.
+    let mut layers = Vec::new();
+    let mut others = 0;
+    let mut stalled = Vec::new();
+    for (other, stalls) in all {
+        let is_stalled = meets(stalls, stall);
+        if is_stalled && stacks.lies_on(*other, dev) {
+            layers.extend(stacks.names.get(other).cloned());
+        }
+        if *other != dev && !stacks.are_stacked(*other, dev) {
+            others += 1;
+            stalled.extend(is_stalled.then_some(*other));
+        }
+    }
+    let others_stalled = (stalled.len(), others);
     let array = stacks.array_of(dev, all).map(|(array, members)| {
         (
             stacks.names.get(&array).cloned().unwrap_or_default(),
@@ -358,9 +368,10 @@ fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -
         .map(|(d, _)| *d)
         .filter(|d| behind.is_some() && stacks.behind.get(d) == behind)
         .collect();
+    // The nearest that they can have in common is an array, then a controller; without either they are just devices.
     let (scope, group) = if let Some((name, members)) = array {
         let m = members.len();
-        let n = 1 + stalled(&|d| members.contains(&d));
+        let n = 1 + stalled.iter().filter(|d| members.contains(d)).count();
         let scope = match n {
             1 => StallScope::ArrayMember,
             n if n == m => StallScope::Array,
@@ -372,7 +383,7 @@ fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -
         neighbours.len() > 1 && others_stalled.0 < others_stalled.1,
     ) {
         let m = neighbours.len();
-        let n = 1 + stalled(&|d| neighbours.contains(&d));
+        let n = 1 + stalled.iter().filter(|d| neighbours.contains(d)).count();
         let scope = match n {
             1 => StallScope::Device,
             n if n == m && others_stalled.0 == m - 1 => StallScope::Host,

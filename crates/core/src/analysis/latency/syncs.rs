@@ -100,11 +100,8 @@ impl Cycles {
         let quarter = pairs.len() / 4;
         let short = &pairs[..quarter];
         let long = &pairs[quarter..2 * quarter];
-        let middle = |part: &[(i64, i64)], of: fn(&(i64, i64)) -> i64| {
-            median(&mut part.iter().map(|p| of(p) as f64).collect::<Vec<_>>()).unwrap_or(0.0)
-        };
-        let [wait, pause] = [|p: &(i64, i64)| p.0, |p: &(i64, i64)| p.1]
-            .map(|of| middle(long, of) - middle(short, of));
+        let wait = median_of(long, |p| p.0) - median_of(short, |p| p.0);
+        let pause = median_of(long, |p| p.1) - median_of(short, |p| p.1);
         let longer = short
             .iter()
             .map(|s| long.iter().filter(|l| s.1 > l.1).count())
@@ -146,6 +143,12 @@ impl Cycles {
     }
 }
 
+/// The median of waits, or of pauses.
+fn median_of(pairs: &[(i64, i64)], of: fn(&(i64, i64)) -> i64) -> f64 {
+    let mut values: Vec<f64> = pairs.iter().map(|p| of(p) as f64).collect();
+    median(&mut values).unwrap_or(0.0)
+}
+
 /// One submission, or the block layer's own flush.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
@@ -164,6 +167,13 @@ struct Writer {
     bytes: u64,
     /// In the cycle at hand: submissions, and whether one came during its sync.
     open: (u64, bool),
+}
+
+impl Writer {
+    /// It writes for others, who wait: a journal, or a file system's metadata.
+    fn is_helper(&self) -> bool {
+        matches!(self.actor.origin, Origin::Metadata | Origin::Journal)
+    }
 }
 
 /// Accumulates syncs and writes of one device. Costs nothing until the first sync.
@@ -284,15 +294,12 @@ impl SyncScan {
     /// The writer that is bound by the syncs of `dev`, if one is: of several the one with most cycles, journals last.
     pub fn finish(mut self, dev: DevId, window: Window, losses: &Losses) -> Option<Bound> {
         self.settle();
-        let helps = |w: &Writer| matches!(w.actor.origin, Origin::Metadata | Origin::Journal);
-        let of = |w: &Writer| {
-            w.cycles.is_bound(window) && !losses.overlap(dev, w.cycles.from_ns, w.cycles.to_ns)
-        };
         let found = self
             .writers
             .into_iter()
-            .filter(of)
-            .max_by_key(|w| (!helps(w), w.cycles.n))?;
+            .filter(|w| w.cycles.is_bound(window))
+            .filter(|w| !losses.overlap(dev, w.cycles.from_ns, w.cycles.to_ns))
+            .max_by_key(|w| (!w.is_helper(), w.cycles.n))?;
         let writes = Some(found.writes).filter(|n| *n > 0);
         let bytes = Some(found.bytes);
         Some(Bound {
@@ -463,14 +470,14 @@ impl SyncCalls {
 
 /// What calls say of a process needs no inference from its I/Os.
 pub(in crate::analysis) fn without_doubles(found: &mut Vec<Finding>) {
-    let pid = |f: &Finding| match &f.evidence {
-        Evidence::FsyncBound(e) => Some(e.pid),
-        _ => None,
-    };
-    let by_calls: Vec<Option<i32>> = found
-        .iter()
-        .filter(|f| f.dev.is_none())
-        .filter_map(pid)
-        .collect();
-    found.retain(|f| f.dev.is_none() || pid(f).is_none_or(|pid| !by_calls.contains(&pid)));
+    let mut by_calls: Vec<Option<i32>> = Vec::new();
+    for f in found.iter() {
+        if let (None, Evidence::FsyncBound(e)) = (f.dev, &f.evidence) {
+            by_calls.push(e.pid);
+        }
+    }
+    found.retain(|f| match &f.evidence {
+        Evidence::FsyncBound(e) if f.dev.is_some() => !by_calls.contains(&e.pid),
+        _ => true,
+    });
 }

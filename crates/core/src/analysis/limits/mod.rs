@@ -461,16 +461,17 @@ impl LimitedGroup {
         let end_ns = measured.bins.last()?.0.saturating_add(1) * BIN_NS;
         let limit_per_s = self.limit_at(dev, rate, end_ns)?;
         let flat_runs = self.flat_runs(dev, rate, measured, limit_per_s);
-        let in_flat = |bin: i64| flat_runs.iter().any(|w| w.contains(bin * BIN_NS));
+        // The rate is that of the time at the limit; of a group that never was there, of all its time.
         let never_flat = flat_runs.is_empty();
         let mut seconds = 0.0;
         let mut charged = 0.0;
         for (bin, charge) in &measured.bins {
-            if never_flat || in_flat(*bin) {
+            if never_flat || flat_runs.iter().any(|run| run.contains(*bin * BIN_NS)) {
                 seconds += 1.0;
                 charged += *charge as f64;
             }
         }
+        // A rate at the limit may be all that the group wants: it was held if it waited, and for no I/O in flight.
         let pressure = self.pressure_in(&flat_runs, busy);
         let held = match pressure {
             _ if never_flat => Held::No,
@@ -478,12 +479,15 @@ impl LimitedGroup {
             Some(p) if p.waited >= MIN_WAITED_SHARE && p.unseen >= MIN_UNSEEN_SHARE => Held::Yes,
             Some(_) => Held::NotWaiting,
         };
-        let idle_ns = || {
-            let idle = |flat: &Window| (flat.len_ns() - busy_in(busy, *flat)).max(0);
-            flat_runs.iter().map(idle).sum()
+        let held_ns = match pressure {
+            Some(p) => p.unseen_ns,
+            None => flat_runs
+                .iter()
+                .map(|run| (run.len_ns() - busy_in(busy, *run)).max(0))
+                .sum(),
         };
         Some(OwnLimit {
-            held_ns: pressure.map_or_else(idle_ns, |p| p.unseen_ns),
+            held_ns,
             members: self.members.clone(),
             path: self.path.clone(),
             cgroup: self.cgroup,

@@ -78,11 +78,11 @@ impl Distributions {
         for (class, exact) in exact.iter_mut().enumerate() {
             for (stage, exact) in exact.iter_mut().enumerate() {
                 let all = &self.latency[class][stage];
-                let mut quantile = |q| match all.n() == exact.n() {
+                let is_exact = all.n() == exact.n();
+                let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|q| match is_exact {
                     true => exact.quantile_us(q),
                     false => all.quantile(q).map(|ns| ns as f64 / 1e3),
-                };
-                let [p50, p90, p99] = [0.5, 0.9, 0.99].map(&mut quantile);
+                });
                 self.percentiles_us[class][stage] = p50
                     .zip(p90)
                     .zip(p99)

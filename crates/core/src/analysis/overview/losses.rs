@@ -72,14 +72,12 @@ impl Losses {
     fn put(&mut self, l: LossInterval) {
         let gap_ns = self.gap_ns;
         let any_device = gap_ns >= self.window.len_ns();
-        let near = |o: &&mut LossInterval| {
-            o.reason == l.reason
-                && (any_device
-                    || o.dev == l.dev
-                        && l.from_ns <= o.to_ns.saturating_add(gap_ns)
-                        && o.from_ns <= l.to_ns)
-        };
-        match self.list.iter_mut().rev().find(near) {
+        // The latest come last: with those a new one most likely belongs.
+        let neighbour = self.list.iter_mut().rev().find(|o| {
+            let is_near = l.from_ns <= o.to_ns.saturating_add(gap_ns) && o.from_ns <= l.to_ns;
+            o.reason == l.reason && (any_device || (o.dev == l.dev && is_near))
+        });
+        match neighbour {
             Some(o) => {
                 o.from_ns = o.from_ns.min(l.from_ns);
                 o.to_ns = o.to_ns.max(l.to_ns);
@@ -115,9 +113,10 @@ fn can_change(l: &LossInterval, level: &Level) -> bool {
         ios: l.ios,
         ..Lost::somewhere(l.from_ns, l.to_ns, l.reason)
     };
-    let slot_of = |at_ns: i64| ((at_ns - level.from_ns).max(0) / level.step_ns.max(1)) as usize;
-    let last = slot_of(l.to_ns).min(level.counts.len().saturating_sub(1));
-    (slot_of(l.from_ns)..=last).any(|slot| {
+    let [first, end] = [l.from_ns, l.to_ns]
+        .map(|at_ns| ((at_ns - level.from_ns).max(0) / level.step_ns.max(1)) as usize);
+    let last = end.min(level.counts.len().saturating_sub(1));
+    (first..=last).any(|slot| {
         let from_ns = level.from_ns + slot as i64 * level.step_ns;
         let seen = level.counts.get(slot).map_or(0, |c| c.ios.iter().sum());
         Lost::marks(lost.expected_in(from_ns, from_ns + level.step_ns), seen)

@@ -217,6 +217,7 @@ impl Overview {
             }
             times.push(stretches.into_iter());
         }
+        // No I/O comes any more, so it is known where the kept latencies are all there were.
         for (d, exact) in self.distributions.iter_mut().zip(&mut self.exact) {
             d.settle(exact);
         }
@@ -226,12 +227,11 @@ impl Overview {
                 levels.extend(assemble(stretch, completions, &time));
             }
         }
-        let level_of = |dev| {
-            levels
-                .iter()
-                .find(|l: &&Level| l.scope == self.plan.scope_for(dev))
-        };
-        let losses = self.losses.finish_beside(level_of);
+        // A loss is marked by what it can change in the curve of its device, or else in that of all.
+        let losses = self.losses.finish_beside(|dev| {
+            let scope = self.plan.scope_for(dev);
+            levels.iter().find(|level| level.scope == scope)
+        });
         OverviewData {
             levels,
             distributions: self.distributions,

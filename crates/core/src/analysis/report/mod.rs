@@ -20,7 +20,7 @@ use crate::analysis::device::detail::{DeviceDetail, Gathered, burst_slot_ns};
 use crate::analysis::device::set::SetSummary;
 use crate::analysis::device::slots::SlotSummary;
 use crate::analysis::device::stages::Bios;
-use crate::analysis::device::summary::{DeviceSummary, DevicesSummary};
+use crate::analysis::device::summary::DevicesSummary;
 use crate::analysis::findings::conclusions::conclude;
 use crate::analysis::findings::{self, Finding};
 use crate::analysis::latency::slow_member::{self, Array};
@@ -299,10 +299,12 @@ impl ReportBuilder {
         } = self.completions;
         let window = counts.closed_window(end_ns);
         let known = counts.known().to_vec();
+        // The sweeps hold I/Os back until no earlier one can come; now they take the last ones.
         let (sweeps, swept, set, clipped) = self.starts.finish(&known);
         let (issued, by_issue) = self.issues.finish(&known);
         let s2c: Vec<Latencies> = (0..known.len()).map(|i| counts.latencies(i)).collect();
         let mut devices = counts.finish(end_ns, sweeps, issued, clipped);
+        // A recording of counters alone has no I/Os: its devices are those that were counted.
         if devices.ios == 0 && !self.plan.has_ios {
             let counted = self.counted.iter();
             devices.replace(counted.filter_map(|(dev, c)| c.summary(*dev)).collect());
@@ -326,6 +328,7 @@ impl ReportBuilder {
             .zip(by_issue.iter().map(|s| s.samples()))
             .collect();
         found.extend(slow_member::find(&self.plan.arrays, &samples, &self.losses));
+        // What a device's detail needs of others is known now, so devices are finished one after the other.
         let context = ReportContext {
             window,
             plan: &self.plan,
@@ -350,6 +353,7 @@ impl ReportBuilder {
             found.extend(conclude(&detail, window, &self.host, path_of));
             details.push(detail);
         }
+        // How far a stall reached shows only beside the stalls of all devices.
         details.sort_by_key(|d| d.dev);
         found.extend(stalls::conclude(
             details.iter().map(|d| (d.dev, &d.stalls)),
@@ -364,8 +368,13 @@ impl ReportBuilder {
         findings::sort(&mut found);
         let util_io_ticks_percent = context.util_io_ticks_percent();
         let regime = self.plan.kernel.map(|k| k.0);
-        let busy = |d: &DeviceDetail| (d.dev, devices.of(d.dev).and_then(|s| s.busy_percent));
-        let (set, set_slots) = set.finish(window, &details.iter().map(busy).collect::<Vec<_>>());
+        let mut busy = Vec::with_capacity(details.len());
+        for detail in &details {
+            let summary = devices.of(detail.dev);
+            busy.push((detail.dev, summary.and_then(|s| s.busy_percent)));
+        }
+        let (set, set_slots) = set.finish(window, &busy);
+        // A story says who made whom wait: it takes the waits of each victim and the details of all devices.
         let waits = self.waits.finish();
         let scene = Scene {
             window,
@@ -409,8 +418,10 @@ struct ReportContext<'a> {
 impl ReportContext<'_> {
     /// A device in depth; `None` of one without I/Os.
     fn detail(&self, dev: DevId, gathered: Gathered, bios: Option<Bios>) -> Option<DeviceDetail> {
-        let did_ios = |d: &&DeviceSummary| d.classes.iter().any(|c| c.ios > Some(0));
-        let summary = self.devices.of(dev).filter(did_ios)?;
+        let summary = self.devices.of(dev)?;
+        if !summary.classes.iter().any(|c| c.ios > Some(0)) {
+            return None;
+        }
         let mut detail = gathered.finish(&DeviceContext {
             dev,
             window: self.window,
@@ -434,20 +445,23 @@ impl ReportContext<'_> {
 
     fn links(&self) -> Vec<LinkDetail> {
         let slot_ns = burst_slot_ns(self.window.len_ns());
-        let of_link = |(number, link): (usize, &Link)| {
-            links::detail(number, link, self.cells, self.losses, self.window, slot_ns)
-        };
-        self.plan.links.iter().enumerate().map(of_link).collect()
+        let links = self.plan.links.iter().enumerate();
+        links
+            .map(|(number, link)| {
+                links::detail(number, link, self.cells, self.losses, self.window, slot_ns)
+            })
+            .collect()
     }
 
     /// What the kernel counted as busy time.
     fn util_io_ticks_percent(&self) -> BTreeMap<DevId, f64> {
-        let percent =
-            |(busy_ns, covered_ns): (i64, i64)| 100.0 * busy_ns as f64 / covered_ns as f64;
-        let counted = self.counted.iter();
-        counted
-            .filter_map(|(dev, c)| Some((*dev, percent(c.ticks()?))))
-            .collect()
+        let mut percents = BTreeMap::new();
+        for (dev, counted) in self.counted {
+            if let Some((busy_ns, covered_ns)) = counted.ticks() {
+                percents.insert(*dev, 100.0 * busy_ns as f64 / covered_ns as f64);
+            }
+        }
+        percents
     }
 }
 

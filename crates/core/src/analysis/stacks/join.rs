@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::analysis::stacks::offset::Placement;
 use crate::analysis::stream::losses::Losses;
-use crate::model::{Below, Class, DevId, Device, Io, KernelThread, Lost, Origin};
+use crate::model::{Below, Class, Comm, DevId, Device, Io, KernelThread, Lost, Origin};
 
 /// I/Os are held back while those above may still complete; no more than these, and no longer than this beyond their own
 /// completion. After that only a place names a process.
@@ -76,6 +76,16 @@ fn in_use(all: &[Pair], upper: &Io) -> usize {
         .saturating_sub(1)
 }
 
+fn asks_for_flush(io: &Io) -> bool {
+    io.flags
+        .is_none_or(|f| f & (Io::FLAG_PREFLUSH | Io::FLAG_FUA) != 0)
+}
+
+/// The number of a process, or its name where that is not known.
+fn process(io: &Io) -> (Option<i32>, Option<Comm>) {
+    (io.tgid, io.comm.filter(|_| io.tgid.is_none()))
+}
+
 fn is_layer(device: &Device) -> bool {
     let named = ["dm-", "md", "loop"];
     device.raid.is_some() || named.iter().any(|name| device.name.starts_with(name))
@@ -126,16 +136,16 @@ impl StackJoin {
     /// Takes the next I/Os in the order of completion, of which none after them began before `later_start_ns`. Gives
     /// those that are decided, in the same order, and what none after these began before.
     pub fn push(&mut self, ios: Vec<Io>, later_start_ns: i64) -> (Vec<Io>, i64) {
-        let waits = |io: &Io| {
-            is_by_worker(io) && io.origin != Origin::Writeback && self.lowers.contains(&io.dev)
-        };
         self.unseen += ios.len();
-        let ios = ios.into_iter().map(|io| Held {
-            waits: waits(&io),
-            is_sampled: false,
-            io,
-        });
-        self.held.extend(ios.collect::<Vec<_>>());
+        self.held.reserve(ios.len());
+        for io in ios {
+            let is_on_behalf = is_by_worker(&io) && io.origin != Origin::Writeback;
+            self.held.push_back(Held {
+                waits: is_on_behalf && self.lowers.contains(&io.dev),
+                is_sampled: false,
+                io,
+            });
+        }
         // Looking at all of them each time would cost more the longer they are held.
         let is_due = 4 * self.unseen >= self.held.len() || later_start_ns == i64::MAX;
         if is_due && self.held.iter().any(|h| h.waits) {
@@ -156,6 +166,7 @@ impl StackJoin {
                 join.apply(at, join.find(at, above, known));
             });
         }
+        // Order is kept: one that waits holds back all that completed after it.
         let decided = self
             .held
             .iter()
@@ -245,29 +256,25 @@ impl StackJoin {
     /// `is_known`: `above` are all there can be.
     fn find(&self, at: usize, above: &[usize], is_known: bool) -> Match {
         let lower = &self.held[at].io;
-        let upper = |u: &usize| &self.held[*u].io;
-        let placement = |u: &usize| self.pair(upper(u), lower).map(|p| &p.placement);
+        // A flush has no place: what sent it can only be one that asked for a flush.
         if lower.bytes == 0 {
-            let flushes = |u: &&usize| {
-                upper(u)
-                    .flags
-                    .is_none_or(|f| f & (Io::FLAG_PREFLUSH | Io::FLAG_FUA) != 0)
-            };
-            return if is_known {
-                self.one_of(above.iter().filter(flushes))
-            } else {
-                Match::Ambiguous
-            };
+            if !is_known {
+                return Match::Ambiguous;
+            }
+            return self.one_of(above.iter().filter(|u| asks_for_flush(&self.held[**u].io)));
         }
-        let meets = |u: &&usize| placement(u).is_some_and(|p| p.meets(upper(u), lower));
-        let placed = self.one_of(above.iter().filter(meets));
-        if placed != Match::None || !is_known {
-            return if placed == Match::None {
-                Match::Ambiguous
-            } else {
-                placed
-            };
+        let placed = self.one_of(above.iter().filter(|u| {
+            let upper = &self.held[**u].io;
+            self.pair(upper, lower)
+                .is_some_and(|pair| pair.placement.meets(upper, lower))
+        }));
+        if placed != Match::None {
+            return placed;
         }
+        if !is_known {
+            return Match::Ambiguous;
+        }
+        // None lies where it must; the one it belongs to may be missing, or its device's offset may not be known yet.
         let mut own = self.pairs_above(lower.dev);
         let to_ns = lower.done_ns.saturating_add(LATER_NS);
         if own.any(|(upper, _)| self.losses.overlap(upper, lower.issue_ns(), to_ns)) {
@@ -276,12 +283,15 @@ impl StackJoin {
         let loose: Vec<usize> = above
             .iter()
             .copied()
-            .filter(|u| placement(u).is_some_and(|p| !p.is_known()))
+            .filter(|u| {
+                self.pair(&self.held[*u].io, lower)
+                    .is_some_and(|pair| !pair.placement.is_known())
+            })
             .collect();
+        // Without a place, the size must say that it is the same request.
+        let has_its_size = loose.iter().any(|u| self.held[*u].io.bytes == lower.bytes);
         match self.one_of(loose.iter()) {
-            Match::Of(..) if loose.iter().all(|u| upper(u).bytes != lower.bytes) => {
-                Match::Ambiguous
-            }
+            Match::Of(..) if !has_its_size => Match::Ambiguous,
             found => found,
         }
     }
@@ -291,20 +301,13 @@ impl StackJoin {
         let Some(first) = all.next() else {
             return Match::None;
         };
-        let process = |u: &usize| {
-            (
-                self.held[*u].io.tgid,
-                self.held[*u]
-                    .io
-                    .comm
-                    .filter(|_| self.held[*u].io.tgid.is_none()),
-            )
-        };
+        let first_io = &self.held[*first].io;
         let mut is_one = true;
         let mut is_one_file = true;
         for u in all {
-            is_one &= process(u) == process(first);
-            is_one_file &= self.held[*u].io.inode() == self.held[*first].io.inode();
+            let io = &self.held[*u].io;
+            is_one &= process(io) == process(first_io);
+            is_one_file &= io.inode() == first_io.inode();
         }
         if is_one {
             Match::Of(*first, is_one_file)

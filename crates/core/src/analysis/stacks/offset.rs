@@ -63,7 +63,7 @@ impl Placement {
     /// The parts of an extent of the device above, as they lie on a member: first sector in its data, number of sectors.
     fn pieces(&self, (mut sector, mut left): (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
         let stripes = self.stripes;
-        let next = move || {
+        std::iter::from_fn(move || {
             if left <= 0 {
                 return None;
             }
@@ -77,10 +77,11 @@ impl Placement {
                 }
                 None => (sector, left),
             };
-            (sector, left) = (sector + n, left - n);
+            sector += n;
+            left -= n;
             Some((at, n))
-        };
-        std::iter::from_fn(next).take(MAX_PIECES)
+        })
+        .take(MAX_PIECES)
     }
 
     /// `lower`, number `n` of its kind, may come from `upper`.

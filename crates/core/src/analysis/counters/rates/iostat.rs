@@ -78,35 +78,25 @@ pub fn interval_cs(before_cs: u64, after_cs: u64) -> u64 {
 /// reference's digits are wanted).
 pub fn values(before: &DiskCounters, after: &DiskCounters, interval_cs: f64) -> Values {
     let itv = if interval_cs > 0.0 { interval_cs } else { 1.0 };
-    let ([b_rd, b_wr, b_dc], [a_rd, a_wr, a_dc]) = (classes(before), classes(after));
+    let b = classes(before);
+    let a = classes(after);
     let b_fl = before.flush.unwrap_or_default();
     let a_fl = after.flush.unwrap_or_default();
-    let total = |c: [ClassCounters; 3], f: fn(&ClassCounters) -> u64| {
-        c.iter().fold(0u64, |t, c| t.wrapping_add(f(c)))
-    };
-    let b = [b_rd, b_wr, b_dc];
-    let a = [a_rd, a_wr, a_dc];
-    let ios_before = total(b, |c| c.ios);
-    let ios_after = total(a, |c| c.ios);
-    let ticks = ticks32(total(a, |c| c.ticks_ms)).wrapping_sub(ticks32(total(b, |c| c.ticks_ms)));
-    let sectors = total(a, |c| c.sectors).wrapping_sub(total(b, |c| c.sectors));
-    let mean = |sum: f64| {
-        if ios_after > ios_before {
-            sum / (ios_after - ios_before) as f64
-        } else {
-            0.0
-        }
-    };
+    // Classes are added up before the difference is taken, as in the reference: one that fell hides behind others.
+    let ios_before = total(&b, |c| c.ios);
+    let ios_after = total(&a, |c| c.ios);
+    let ticks = ticks32(total(&a, |c| c.ticks_ms)).wrapping_sub(ticks32(total(&b, |c| c.ticks_ms)));
+    let sectors = total(&a, |c| c.sectors).wrapping_sub(total(&b, |c| c.sectors));
     Values {
-        read: class(&b_rd, &a_rd, itv),
-        write: class(&b_wr, &a_wr, itv),
-        discard: class(&b_dc, &a_dc, itv),
+        read: class(&b[0], &a[0], itv),
+        write: class(&b[1], &a[1], itv),
+        discard: class(&b[2], &a[2], itv),
         flushes_per_s: rate(b_fl.ios, a_fl.ios, itv),
         flush_await_ms: flush_await(b_fl, a_fl),
         tps: rate(ios_before, ios_after, itv),
-        merges_per_s: rate(total(b, |c| c.merges), total(a, |c| c.merges), itv),
-        await_ms: mean(f64::from(ticks)),
-        request_kib: mean(sectors as f64) / 2.0,
+        merges_per_s: rate(total(&b, |c| c.merges), total(&a, |c| c.merges), itv),
+        await_ms: per_io(f64::from(ticks), ios_before, ios_after),
+        request_kib: per_io(sectors as f64, ios_before, ios_after) / 2.0,
         queue_size: rate32(before.time_in_queue_ms, after.time_in_queue_ms, itv) / 1000.0,
         util_percent: rate32(before.io_ticks_ms, after.io_ticks_ms, itv) / 10.0,
     }
@@ -116,7 +106,7 @@ fn class(b: &ClassCounters, a: &ClassCounters, itv: f64) -> ClassValues {
     let ios = a.ios.wrapping_sub(b.ios);
     let merges = a.merges.wrapping_sub(b.merges);
     let both = merges.wrapping_add(ios);
-    let mean = |sum: f64| if a.ios > b.ios { sum / ios as f64 } else { 0.0 };
+    let ticks = ticks32(a.ticks_ms).wrapping_sub(ticks32(b.ticks_ms));
     ClassValues {
         per_s: rate(b.ios, a.ios, itv),
         sectors_per_s: rate(b.sectors, a.sectors, itv),
@@ -127,19 +117,28 @@ fn class(b: &ClassCounters, a: &ClassCounters, itv: f64) -> ClassValues {
         } else {
             merges as f64 / both as f64 * 100.0
         },
-        await_ms: mean(f64::from(
-            ticks32(a.ticks_ms).wrapping_sub(ticks32(b.ticks_ms)),
-        )),
-        request_kib: mean(a.sectors.wrapping_sub(b.sectors) as f64) / 2.0,
+        await_ms: per_io(f64::from(ticks), b.ios, a.ios),
+        request_kib: per_io(a.sectors.wrapping_sub(b.sectors) as f64, b.ios, a.ios) / 2.0,
     }
 }
 
 fn flush_await(b: FlushCounters, a: FlushCounters) -> f64 {
-    if a.ios > b.ios {
-        f64::from(ticks32(a.ticks_ms).wrapping_sub(ticks32(b.ticks_ms))) / (a.ios - b.ios) as f64
+    let ticks = ticks32(a.ticks_ms).wrapping_sub(ticks32(b.ticks_ms));
+    per_io(f64::from(ticks), b.ios, a.ios)
+}
+
+/// A sum by I/O; 0 if their number did not grow.
+fn per_io(sum: f64, ios_before: u64, ios_after: u64) -> f64 {
+    if ios_after > ios_before {
+        sum / (ios_after - ios_before) as f64
     } else {
         0.0
     }
+}
+
+/// One counter of all classes together.
+fn total(classes: &[ClassCounters; 3], of: fn(&ClassCounters) -> u64) -> u64 {
+    classes.iter().fold(0, |sum, c| sum.wrapping_add(of(c)))
 }
 
 fn classes(c: &DiskCounters) -> [ClassCounters; 3] {
@@ -176,26 +175,29 @@ fn sectors(before: u64, after: u64) -> u64 {
 /// Whether the device was removed and inserted again between two snapshots: fewer I/Os than before, and fewer sectors in
 /// each class that had any.
 pub fn restarted(before: &DiskCounters, after: &DiskCounters) -> bool {
-    let fell = |(b, a): (&ClassCounters, &ClassCounters)| b.sectors == 0 || a.sectors < b.sectors;
-    operations(after) < operations(before) && classes(before).iter().zip(&classes(after)).all(fell)
+    operations(after) < operations(before)
+        && classes(before)
+            .iter()
+            .zip(&classes(after))
+            .all(|(b, a)| b.sectors == 0 || a.sectors < b.sectors)
 }
 
 /// All operations since boot: reads, writes, discards and flushes. 0: the device was never used.
 pub fn operations(c: &DiskCounters) -> u64 {
-    let flushes = c.flush.unwrap_or_default().ios;
-    classes(c)
-        .iter()
-        .fold(flushes, |t, c| t.wrapping_add(c.ios))
+    flushes(c).wrapping_add(total(&classes(c), |c| c.ios))
+}
+
+fn flushes(c: &DiskCounters) -> u64 {
+    c.flush.unwrap_or_default().ios
 }
 
 /// Whether the device was never used.
 pub fn unused(c: &DiskCounters) -> bool {
-    classes(c).iter().all(|c| c.ios == 0) && c.flush.unwrap_or_default().ios == 0
+    classes(c).iter().all(|c| c.ios == 0) && flushes(c) == 0
 }
 
 /// Whether no operation count moved between two snapshots.
 pub fn idle(before: &DiskCounters, after: &DiskCounters) -> bool {
-    let flushes = |c: &DiskCounters| c.flush.unwrap_or_default().ios;
     classes(before)
         .iter()
         .zip(&classes(after))
@@ -205,49 +207,51 @@ pub fn idle(before: &DiskCounters, after: &DiskCounters) -> bool {
 
 /// Adds a member's counters to its group's.
 pub fn add_to_group(group: &mut DiskCounters, member: &DiskCounters) {
-    let add = |g: &mut ClassCounters, m: &ClassCounters| {
-        g.ios = g.ios.wrapping_add(m.ios);
-        g.merges = g.merges.wrapping_add(m.merges);
-        g.sectors = g.sectors.wrapping_add(m.sectors);
-        g.ticks_ms = g.ticks_ms.wrapping_add(m.ticks_ms);
-    };
-    add(&mut group.read, &member.read);
-    add(&mut group.write, &member.write);
-    add(
+    add_class(&mut group.read, &member.read);
+    add_class(&mut group.write, &member.write);
+    add_class(
         group.discard.get_or_insert_default(),
         &member.discard.unwrap_or_default(),
     );
-    let (flush, m) = (
-        group.flush.get_or_insert_default(),
-        member.flush.unwrap_or_default(),
-    );
-    flush.ios = flush.ios.wrapping_add(m.ios);
-    flush.ticks_ms = flush.ticks_ms.wrapping_add(m.ticks_ms);
+    let flush = group.flush.get_or_insert_default();
+    let member_flush = member.flush.unwrap_or_default();
+    flush.ios = flush.ios.wrapping_add(member_flush.ios);
+    flush.ticks_ms = flush.ticks_ms.wrapping_add(member_flush.ticks_ms);
     group.in_flight = group.in_flight.wrapping_add(member.in_flight);
     group.io_ticks_ms = group.io_ticks_ms.wrapping_add(member.io_ticks_ms);
     group.time_in_queue_ms = group.time_in_queue_ms.wrapping_add(member.time_in_queue_ms);
 }
 
+fn add_class(group: &mut ClassCounters, member: &ClassCounters) {
+    group.ios = group.ios.wrapping_add(member.ios);
+    group.merges = group.merges.wrapping_add(member.merges);
+    group.sectors = group.sectors.wrapping_add(member.sectors);
+    group.ticks_ms = group.ticks_ms.wrapping_add(member.ticks_ms);
+}
+
 /// Processor time between two readings; a column that fell is 0, a total that fell makes all of them about 0.
 pub fn cpu_percent(before: &CpuCounters, after: &CpuCounters) -> CpuPercent {
-    let total = |c: &CpuCounters| {
-        [
-            c.user, c.nice, c.system, c.idle, c.iowait, c.irq, c.steal, c.softirq,
-        ]
-        .iter()
-        .fold(0u64, |t, v| t.wrapping_add(*v))
-    };
-    let itv = total(after).wrapping_sub(total(before)).max(1);
-    let system = |c: &CpuCounters| c.system.wrapping_add(c.softirq).wrapping_add(c.irq);
-    let share = |b: u64, a: u64| rate(b, a, itv as f64);
+    let total = cpu_total(after).wrapping_sub(cpu_total(before)).max(1) as f64;
     CpuPercent {
-        user: share(before.user, after.user),
-        nice: share(before.nice, after.nice),
-        system: share(system(before), system(after)),
-        iowait: share(before.iowait, after.iowait),
-        steal: share(before.steal, after.steal),
-        idle: share(before.idle, after.idle),
+        user: rate(before.user, after.user, total),
+        nice: rate(before.nice, after.nice, total),
+        system: rate(cpu_system(before), cpu_system(after), total),
+        iowait: rate(before.iowait, after.iowait, total),
+        steal: rate(before.steal, after.steal, total),
+        idle: rate(before.idle, after.idle, total),
     }
+}
+
+fn cpu_total(c: &CpuCounters) -> u64 {
+    let columns = [
+        c.user, c.nice, c.system, c.idle, c.iowait, c.irq, c.steal, c.softirq,
+    ];
+    columns.iter().fold(0, |sum, v| sum.wrapping_add(*v))
+}
+
+/// Time of the kernel, with that of interrupts.
+fn cpu_system(c: &CpuCounters) -> u64 {
+    c.system.wrapping_add(c.softirq).wrapping_add(c.irq)
 }
 
 #[cfg(test)]
