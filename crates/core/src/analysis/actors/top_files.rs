@@ -74,8 +74,8 @@ impl TopFiles {
     }
 
     fn place_of(&self, file: &Inode) -> Option<usize> {
-        let is_last = |counter: &&Counter| counter.usage.file == *file;
-        if self.counters.get(self.last).filter(is_last).is_some() {
+        let last = self.counters.get(self.last);
+        if last.is_some_and(|counter| counter.usage.file == *file) {
             return Some(self.last);
         }
         self.counters.iter().position(|c| c.usage.file == *file)

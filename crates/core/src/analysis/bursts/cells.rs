@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::least_rate::LeastRate;
@@ -171,6 +172,10 @@ struct Cell {
 }
 
 impl Cell {
+    /// The slot of `per_slot` cells that it lies in, where the first `skipped` cells belong to none.
+    fn place(&self, skipped: i64, per_slot: i64) -> usize {
+        ((i64::from(self.slot) - skipped) / per_slot) as usize
+    }
     fn vote(&mut self, actor: u16, weight: u32) {
         if self.actor == actor || self.lead == 0 {
             self.actor = actor;
@@ -389,22 +394,14 @@ impl Cells {
         let mut next = 0;
         let mut filled = Vec::new();
         cells[..later].iter().for_each(|c| level.start(c.edge));
-        let place = |c: &Cell| ((i64::from(c.slot) - skipped) / per_slot) as usize;
-        // What is in flight fills slots in which nothing begins or ends.
-        let pass = |level: &mut FlowLevel, next: usize, to: usize, filled: &mut Vec<Slot>| {
-            if !level.is_idle() {
-                filled.extend((next..to).map(|at| {
-                    let bytes = level.next(Edge::default(), dt_ns);
-                    Slot::new(at, bytes, 0, 0.0)
-                }));
-            }
-        };
-        for own in cells[later..]
-            .chunk_by(|a, b| place(a) == place(b))
-            .take_while(|own| place(&own[0]) < slots)
+        for own in
+            cells[later..].chunk_by(|a, b| a.place(skipped, per_slot) == b.place(skipped, per_slot))
         {
-            let at = place(&own[0]);
-            pass(&mut level, next, at, &mut filled);
+            let at = own[0].place(skipped, per_slot);
+            if at >= slots {
+                break;
+            }
+            fill(&mut level, next..at, dt_ns, &mut filled);
             let mut sum = Edge::default();
             let mut ios = 0;
             let mut peak = 0.0f64;
@@ -425,7 +422,7 @@ impl Cells {
             filled.push(Slot::new(at, level.next(sum, dt_ns), ios, peak));
             next = at + 1;
         }
-        pass(&mut level, next, slots, &mut filled);
+        fill(&mut level, next..slots, dt_ns, &mut filled);
         Series::new(window.from_ns, dt_ns, slots, filled.into_iter())
     }
 
@@ -454,8 +451,10 @@ impl Cells {
         let cells = self.cells(of.into(), class);
         let mut votes: HashMap<u16, u64> = HashMap::new();
         for (from_ns, to_ns) in intervals {
-            let slot = |ns: i64| (ns - self.window.from_ns).max(0).div_euclid(self.cell_ns);
-            let first = cells.partition_point(|c| i64::from(c.slot) < slot(*from_ns));
+            let slot = (from_ns - self.window.from_ns)
+                .max(0)
+                .div_euclid(self.cell_ns);
+            let first = cells.partition_point(|c| i64::from(c.slot) < slot);
             for cell in cells[first..]
                 .iter()
                 .take_while(|c| i64::from(c.slot) * self.cell_ns + self.window.from_ns < *to_ns)
@@ -479,6 +478,17 @@ impl Cells {
 struct CellGrid {
     window: Window,
     cell_ns: i64,
+}
+
+/// Fills the slots `places`, in which nothing begins or ends, with what is in flight.
+fn fill(level: &mut FlowLevel, places: Range<usize>, dt_ns: i64, filled: &mut Vec<Slot>) {
+    if level.is_idle() {
+        return;
+    }
+    for at in places {
+        let bytes = level.next(Edge::default(), dt_ns);
+        filled.push(Slot::new(at, bytes, 0, 0.0));
+    }
 }
 
 impl CellGrid {

@@ -73,18 +73,16 @@ pub(in crate::analysis) fn find_bursts(
             bursts: Vec::new(),
         };
     };
-    let lossy = |from_ns, to_ns| around.losses.overlap(around.dev, from_ns, to_ns);
-    let cause = |from_ns, to_ns| {
-        around
-            .cells
-            .main_actor(around.dev, class, &[(from_ns, to_ns)])
-    };
     if judged.source != LimitSource::Learned {
-        return Found {
-            limit,
-            bursts: bursts_of(series, &judged, lossy, cause),
-        };
+        let bursts = bursts_of(
+            series,
+            &judged,
+            |from_ns, to_ns| around.losses.overlap(around.dev, from_ns, to_ns),
+            |from_ns, to_ns| main_actor(around, class, from_ns, to_ns),
+        );
+        return Found { limit, bursts };
     }
+    // From the last to the first: what a burst leads to ends where the next one begins.
     let bins = (around.window.len_ns() / BIN_NS).max(1) as u64;
     let mut next_ns = i64::MAX;
     let mut bursts: Vec<BurstDetail> = Vec::new();
@@ -100,13 +98,16 @@ pub(in crate::analysis) fn find_bursts(
             burst.peak_bytes_per_s.max(asked)
         };
         let second = s.second.hiding(peak);
-        let place = (burst.from_ns, burst.to_ns);
+        let lossy = around
+            .losses
+            .overlap(around.dev, burst.from_ns, burst.to_ns);
+        let cause = main_actor(around, class, burst.from_ns, burst.to_ns);
         bursts.push(detail(
             burst,
             second,
             Significance::of((s.excess, BIN_NS, bins)),
-            lossy(place.0, place.1),
-            cause(place.0, place.1),
+            lossy,
+            cause,
         ));
     }
     bursts.reverse();
@@ -114,16 +115,22 @@ pub(in crate::analysis) fn find_bursts(
     Found { limit, bursts }
 }
 
+/// Who moved most bytes of `class` on the device in an interval.
+fn main_actor(around: &DeviceContext, class: Class, from_ns: i64, to_ns: i64) -> Option<IoActor> {
+    around
+        .cells
+        .main_actor(around.dev, class, &[(from_ns, to_ns)])
+}
+
 /// A burst of submissions with the throughput that it led to, before the next one's.
 fn served(series: &Series, limit: &Limit, s: &Scanned, next_ns: i64) -> Burst {
-    let slot = |ns: i64| ((ns - series.from_ns).max(0) / series.dt_ns) as usize;
     let last = series.slots().saturating_sub(1);
-    let first = slot(s.from_ns).min(last);
+    let first = slot_at(series, s.from_ns).min(last);
     // The device may take as long again, and a tenth of a second more.
     let until_ns = (s.to_ns + (s.to_ns - s.from_ns).max(GAP_NS)).min(next_ns);
-    let end = slot(until_ns - 1).clamp(first, last) + 1;
+    let end = slot_at(series, until_ns - 1).clamp(first, last) + 1;
     Burst {
-        end: slot(s.to_ns - 1).clamp(first, last) + 1,
+        end: slot_at(series, s.to_ns - 1).clamp(first, last) + 1,
         from_ns: s.from_ns,
         to_ns: s.to_ns,
         bytes: s.bytes,
@@ -134,6 +141,11 @@ fn served(series: &Series, limit: &Limit, s: &Scanned, next_ns: i64) -> Burst {
         mean_bytes: s.bytes as f64 / s.ios.max(1) as f64,
         ..bursts::describe(series, limit, &BurstRule::default(), first, end)
     }
+}
+
+/// The slot in which `ns` lies.
+fn slot_at(series: &Series, ns: i64) -> usize {
+    ((ns - series.from_ns).max(0) / series.dt_ns) as usize
 }
 
 /// Bursts of a series of slots: against a limit that is known, else by its own background. `lossy` and `cause` say of an
@@ -279,15 +291,19 @@ impl<'a> Surroundings<'a> {
     }
 
     fn describe(&self, b: &mut BurstDetail) {
-        let len_ns = self.series.slots() as i64 * self.series.dt_ns;
-        let view = |ns: i64| (len_ns >= ns).then(|| sampled_view(self.series, &b.burst, ns));
-        b.quarter_minute = view(15 * SECOND_NS);
-        b.minute = view(60 * SECOND_NS);
+        b.quarter_minute = self.view(&b.burst, 15 * SECOND_NS);
+        b.minute = self.view(&b.burst, 60 * SECOND_NS);
         b.active_second_bytes_per_s = Some(self.active_second_rate(&b.burst));
         b.in_flight = self.in_flight(&b.burst);
         let (max_ns, n) = self.other(&b.burst);
         b.other_max_us = max_ns.map(|ns| ns as f64 / 1e3);
         b.other_n = Some(n * self.others.one_in());
+    }
+
+    /// What samples of `period_ns` show of `burst`; `None` if the series is shorter than one of them.
+    fn view(&self, burst: &Burst, period_ns: i64) -> Option<SampledView> {
+        let len_ns = self.series.slots() as i64 * self.series.dt_ns;
+        (len_ns >= period_ns).then(|| sampled_view(self.series, burst, period_ns))
     }
 
     /// Of the aligned minute of its peak, or of as much of it as was recorded.
@@ -298,18 +314,18 @@ impl<'a> Surroundings<'a> {
         let peak = ((burst.peak_at_ns - self.series.from_ns) / dt).max(0) as usize;
         let from = (peak / per_minute * per_minute).min(slots);
         let to = (from + per_minute).min(slots);
-        let seconds = |slots: u64| slots as f64 * dt as f64 / 1e9;
-        let period_s = seconds((to - from) as u64);
+        let period_s = (to - from) as f64 * dt as f64 / 1e9;
         let active = self
             .series
             .range(from, to)
             .iter()
             .filter(|s| s.bytes > 0)
             .count();
+        let active_s = active as f64 * dt as f64 / 1e9;
         active_second_rate(
             self.series.sum(from, to) as f64,
             period_s,
-            period_s - seconds(active as u64),
+            period_s - active_s,
         )
     }
 

@@ -68,10 +68,9 @@ pub fn unevenness_of(series: &Series, times: usize) -> Option<Unevenness> {
     if all < 2 || counts.is_empty() {
         return None;
     }
-    let squares = |c: f64| (c - mean).powi(2);
-    let empty = (all - counts.len()) as f64 * squares(0.0);
-    let variance =
-        (counts.iter().map(|c| squares(*c as f64)).sum::<f64>() + empty) / (all - 1) as f64;
+    let squares: f64 = counts.iter().map(|c| (*c as f64 - mean).powi(2)).sum();
+    let of_empty = (all - counts.len()) as f64 * mean.powi(2);
+    let variance = (squares + of_empty) / (all - 1) as f64;
     Some(Unevenness {
         dt_ns: series.dt_ns * times as i64,
         slots: all as u64,

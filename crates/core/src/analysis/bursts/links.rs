@@ -56,13 +56,16 @@ pub(in crate::analysis) fn detail(
     let of = CellsOf::Link(number);
     let streams = CLASSES.map(|class| {
         let series = cells.series(of, class, slot_ns, window);
-        let lossy = |from_ns, to_ns| {
-            link.devices
-                .iter()
-                .any(|dev| losses.overlap(*dev, from_ns, to_ns))
-        };
-        let cause = |from_ns, to_ns| cells.main_actor(of, class, &[(from_ns, to_ns)]);
-        let bursts = bursts_of(&series, &link.limit, lossy, cause);
+        // I/Os that are missing on one device are missing from the sum of all.
+        let bursts = bursts_of(
+            &series,
+            &link.limit,
+            |from_ns, to_ns| {
+                let mut devices = link.devices.iter();
+                devices.any(|dev| losses.overlap(*dev, from_ns, to_ns))
+            },
+            |from_ns, to_ns| cells.main_actor(of, class, &[(from_ns, to_ns)]),
+        );
         LinkStream {
             class,
             bytes: cells.bytes(of, class),

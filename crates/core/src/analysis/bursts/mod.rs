@@ -112,34 +112,24 @@ pub struct Burst {
 pub fn find(series: &Series, limit: &Limit, rule: &BurstRule) -> Vec<Burst> {
     let off = rule.off * limit.bytes_per_s;
     let on = rule.on * limit.bytes_per_s;
+    // First slot and end of each stretch; a gap that is too short is part of it.
+    let mut stretches: Vec<(usize, usize)> = Vec::new();
+    for slot in series.filled() {
+        if slot.bytes == 0 || series.rate(slot.bytes) < off {
+            continue;
+        }
+        match stretches.last_mut() {
+            Some((_, end)) if slot.at - *end < rule.gap_slots.max(1) => *end = slot.at + 1,
+            _ => stretches.push((slot.at, slot.at + 1)),
+        }
+    }
     let mut bursts = Vec::new();
-    let mut close = |open: Option<(usize, usize)>| {
-        let Some((first, end)) = open else {
-            return;
-        };
+    for (first, end) in stretches {
         let burst = describe(series, limit, rule, first, end);
         if burst.peak_bytes_per_s >= on {
             bursts.push(burst);
         }
-    };
-    // First slot and end.
-    let mut open: Option<(usize, usize)> = None;
-    for slot in series
-        .filled()
-        .iter()
-        .filter(|s| s.bytes > 0 && series.rate(s.bytes) >= off)
-    {
-        open = match open {
-            Some((first, end)) if slot.at - end < rule.gap_slots.max(1) => {
-                Some((first, slot.at + 1))
-            }
-            done => {
-                close(done);
-                Some((slot.at, slot.at + 1))
-            }
-        };
     }
-    close(open);
     bursts
 }
 
@@ -163,8 +153,9 @@ pub(in crate::analysis) fn describe(
     let peak_bytes_per_s = series
         .highest(first, end + 1)
         .map_or(0.0, |s| s.peak_bytes_per_s);
-    let submitted = || series.range(first, end).iter().map(|s| s.ios);
-    let ios: u64 = submitted().sum();
+    let filled = series.range(first, end);
+    let ios: u64 = filled.iter().map(|s| s.ios).sum();
+    let most_ios = filled.iter().map(|s| s.ios).max().unwrap_or(0);
     let second = bytes as f64 / (slots.len() as f64 * dt_s).max(1.0);
     Burst {
         first,
@@ -177,7 +168,7 @@ pub(in crate::analysis) fn describe(
         core_bytes: core.sum(),
         peak_at_ns: series.at_ns(peak_at),
         peak_bytes_per_s,
-        peak_iops: submitted().max().unwrap_or(0) as f64 / dt_s,
+        peak_iops: most_ios as f64 / dt_s,
         percent_of_limit: 100.0 * peak_bytes_per_s / limit.bytes_per_s,
         exceeds_limit: peak_bytes_per_s >= 0.95 * limit.bytes_per_s,
         mean_bytes: bytes as f64 / ios.max(1) as f64,
@@ -212,7 +203,9 @@ impl SampledView {
     ) -> SampledView {
         let k = (period_ns / dt_ns).max(1);
         let phases = k.min(100);
-        let highest = |p: i64| {
+        // The highest sample that overlaps the slots, for each phase that the clock of the samples may have.
+        let mut views = Vec::new();
+        for p in 0..phases {
             let phase = p * k / phases;
             let mut from = (first - phase).div_euclid(k) * k + phase;
             let mut most = 0;
@@ -220,9 +213,8 @@ impl SampledView {
                 most = most.max(sum(from, from + k));
                 from += k;
             }
-            most as f64 * 1e9 / (k * dt_ns) as f64
-        };
-        let mut views: Vec<f64> = (0..phases).map(highest).collect();
+            views.push(most as f64 * 1e9 / (k * dt_ns) as f64);
+        }
         views.sort_by(f64::total_cmp);
         SampledView {
             period_ns,
@@ -249,10 +241,10 @@ impl SampledView {
 
 /// What samples of `period_ns` show of `burst`.
 pub fn sampled_view(series: &Series, burst: &Burst, period_ns: i64) -> SampledView {
-    let clip = |x: i64| x.clamp(0, series.slots() as i64) as usize;
+    let slots = series.slots() as i64;
     let range = (burst.first as i64, burst.end as i64);
     SampledView::of(range, period_ns, series.dt_ns, |from, to| {
-        series.sum(clip(from), clip(to))
+        series.sum(from.clamp(0, slots) as usize, to.clamp(0, slots) as usize)
     })
     .hiding(burst.peak_bytes_per_s)
 }

@@ -2,7 +2,7 @@
 
 use crate::analysis::bursts::Limit;
 use crate::analysis::bursts::detail::BurstDetail;
-use crate::analysis::bursts::links::{LinkDetail, LinkStream};
+use crate::analysis::bursts::links::LinkDetail;
 use crate::analysis::device::detail::{DeviceDetail, StreamDetail};
 use crate::analysis::findings::evidence::{Cause, Evidence, MicroburstEvidence};
 use crate::analysis::findings::{Finding, Severity};
@@ -35,23 +35,23 @@ pub(in crate::analysis) fn microbursts(
 /// The findings of one link: bursts that one-second samples hide, summed over its devices.
 pub(in crate::analysis) fn conclude_link(detail: &LinkDetail, path_of: PathOf) -> Vec<Finding> {
     let limit = Some(detail.link.limit);
-    let of_stream = |s: &LinkStream| {
+    let mut findings = Vec::new();
+    for stream in &detail.streams {
         let source = Bursting {
             dev: None,
-            class: s.class,
-            slot_ns: s.slot_ns,
+            class: stream.class,
+            slot_ns: stream.slot_ns,
             limit,
         };
-        let of_link = |mut b: Hidden| {
-            b.evidence.link_devices.clone_from(&detail.link.devices);
-            source.finding(b)
-        };
-        hidden_bursts(&source, &s.bursts, path_of)
-            .into_iter()
-            .map(of_link)
-            .collect::<Vec<_>>()
-    };
-    detail.streams.iter().flat_map(of_stream).collect()
+        for mut hidden in hidden_bursts(&source, &stream.bursts, path_of) {
+            hidden
+                .evidence
+                .link_devices
+                .clone_from(&detail.link.devices);
+            findings.push(source.finding(hidden));
+        }
+    }
+    findings
 }
 
 /// The findings of a table of averages: bursts that one-second samples hide. `slowest` is the highest mean latency, in
@@ -70,14 +70,12 @@ pub(in crate::analysis) fn conclude_table(
         slot_ns,
         limit: Some(limit),
     };
-    let of_table = |mut b: Hidden| {
-        b.evidence.other_class_mean_max_us = Some(slowest(b.from_ns, b.to_ns));
-        source.finding(b)
-    };
-    hidden_bursts(&source, bursts, &|_| None)
-        .into_iter()
-        .map(of_table)
-        .collect()
+    let mut findings = Vec::new();
+    for mut hidden in hidden_bursts(&source, bursts, &|_| None) {
+        hidden.evidence.other_class_mean_max_us = Some(slowest(hidden.from_ns, hidden.to_ns));
+        findings.push(source.finding(hidden));
+    }
+    findings
 }
 
 /// Whose bursts are reported.

@@ -163,33 +163,36 @@ impl Law {
             return if x <= mu { 1.0 } else { 0.0 };
         }
         let arrivals = mu / self.mean;
-        let moments = |theta: f64| {
-            let mut k = [-1.0, 0.0, 0.0];
-            for (share, size) in &self.sizes {
-                let e = share * (theta * size).exp();
-                k[0] += e;
-                k[1] += e * size;
-                k[2] += e * size * size;
-            }
-            k.map(|v| v * arrivals)
-        };
+        // The saddle point is where the tilted sum has the mean `x`; it lies between these.
         let mut low = 0.0;
         let mut high = 1.0;
-        while moments(high)[1] < x && high < 64.0 {
+        while self.cumulants(arrivals, high)[1] < x && high < 64.0 {
             (low, high) = (high, 2.0 * high);
         }
         for _ in 0..40 {
             let middle = f64::midpoint(low, high);
-            if moments(middle)[1] < x {
+            if self.cumulants(arrivals, middle)[1] < x {
                 low = middle
             } else {
                 high = middle
             }
         }
-        let [k, _, variance] = moments(high);
+        let [k, _, variance] = self.cumulants(arrivals, high);
         let exponent = high * x - k;
         (-exponent.max(0.0)).exp()
             * (1.0 / (high * (std::f64::consts::TAU * variance).sqrt())).min(1.0)
+    }
+
+    /// The cumulant function at `theta` of the sum of so many `arrivals`, and its first two derivatives.
+    fn cumulants(&self, arrivals: f64, theta: f64) -> [f64; 3] {
+        let mut k = [-1.0, 0.0, 0.0];
+        for (share, size) in &self.sizes {
+            let e = share * (theta * size).exp();
+            k[0] += e;
+            k[1] += e * size;
+            k[2] += e * size * size;
+        }
+        k.map(|v| v * arrivals)
     }
 
     /// The same if the rate varies log-normally around `mu` with this variance of its logarithm.
@@ -199,11 +202,14 @@ impl Law {
         }
         const STEP: f64 = 0.25;
         let sigma = variance.sqrt();
-        let nodes = (-8..=40).map(|i| f64::from(i) * STEP);
-        let weight = |z: f64| STEP * (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
-        nodes
-            .map(|z| weight(z) * self.tail(x, mu * (sigma * z).exp()))
-            .sum()
+        // The integral over the normal deviation `z` of the logarithm; far below the mean nothing reaches `x`.
+        let mut chance = 0.0;
+        for i in -8..=40 {
+            let z = f64::from(i) * STEP;
+            let weight = STEP * (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
+            chance += weight * self.tail(x, mu * (sigma * z).exp());
+        }
+        chance
     }
 }
 
@@ -244,8 +250,10 @@ impl Background {
             }
         }
         let mean = values.iter().map(|v| v.1).sum::<f64>() / len as f64;
-        let most = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
-        let (rate, upper_rate) = rates.into_iter().reduce(most).unwrap_or((mean, mean));
+        let (rate, upper_rate) = rates
+            .into_iter()
+            .reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)))
+            .unwrap_or((mean, mean));
         let mut variance = vec![0.0; scales as usize + 1];
         if let [(first, v), rest @ ..] = &measured[..] {
             let next = rest.first().map_or(*v, |m| m.1);
@@ -321,11 +329,11 @@ pub(in crate::analysis) fn excess(
     sizes: &Sizes,
 ) -> Option<Excess> {
     let law = sizes.law(Measure::Bytes)?;
-    let sum = |of: &[BurstBin]| of.iter().map(|b| b.bytes).sum::<u64>() as f64 / law.unit;
     let [from, to] = [range.0, range.1].map(|at| bins.partition_point(|b| b.at < at));
-    let rate = sum(bins) / slots.max(1) as f64;
+    let rate = sum_bytes(bins) as f64 / law.unit / slots.max(1) as f64;
+    let own = sum_bytes(&bins[from..to]) as f64 / law.unit;
     let length = (range.1 - range.0) as f64;
-    let per_bin = law.tail(sum(&bins[from..to]), rate * length) * CHOICES / length;
+    let per_bin = law.tail(own, rate * length) * CHOICES / length;
     let baseline = rate * law.unit;
     let found = Excess {
         first: range.0,
@@ -335,6 +343,10 @@ pub(in crate::analysis) fn excess(
         per_bin,
     };
     found.is_rare(slots).then_some(found)
+}
+
+fn sum_bytes(bins: &[BurstBin]) -> u64 {
+    bins.iter().map(|b| b.bytes).sum()
 }
 
 /// One measure of a segment.
@@ -417,14 +429,8 @@ impl Stream<'_> {
 impl Stream<'_> {
     /// Whether it reaches nearly the rate of `e` in so many stretches that `e` is one of them.
     fn is_texture(&self, e: &Excess) -> bool {
-        let own = self
-            .values
-            .iter()
-            .filter(|v| e.first <= v.0 && v.0 < e.end)
-            .map(|v| v.1)
-            .sum::<f64>();
         let length = e.end - e.first;
-        let rate = own / length as f64;
+        let rate = self.sum_within(e) / length as f64;
         let wide = ((ALIKE_WINDOW / rate).ceil() as u64).clamp(1, length);
         let least = (ALIKE * rate + (1.0 - ALIKE) * self.background.upper_rate) * wide as f64;
         let mut stretches = 0;
@@ -438,35 +444,42 @@ impl Stream<'_> {
         }
         stretches > MAX_IN_SEGMENT
     }
+
+    /// What the stream moved in `e`, in units.
+    fn sum_within(&self, e: &Excess) -> f64 {
+        self.values
+            .iter()
+            .filter(|v| e.first <= v.0 && v.0 < e.end)
+            .map(|v| v.1)
+            .sum()
+    }
+
+    /// The excursions that the background would hardly show: those up to `longest` bins, and those that last longer.
+    fn judged(&self, longest: u64) -> (Vec<Excess>, Vec<Excess>) {
+        let all = self
+            .excursions()
+            .into_iter()
+            .filter_map(|(first, last)| self.judge(first, last));
+        all.partition(|e| e.end - e.first <= longest)
+    }
 }
 
 /// The bursts of one measure. What it sustains for long becomes its background.
 fn bursts_of(stream: &mut Stream) -> Vec<Excess> {
     let longest = (MAX_NS / stream.dt_ns).max(1) as u64;
-    let judged = |stream: &Stream| -> (Vec<Excess>, Vec<Excess>) {
-        let all = stream
-            .excursions()
-            .into_iter()
-            .filter_map(|(first, last)| stream.judge(first, last));
-        all.partition(|e| e.end - e.first <= longest)
-    };
-    let (short, long) = judged(stream);
-    let time = |of: &[Excess]| of.iter().map(|e| e.end - e.first).sum::<u64>();
-    if 3 * time(&long) < time(&short).max(1) {
+    let (short, long) = stream.judged(longest);
+    if 3 * total_bins(&long) < total_bins(&short).max(1) {
         return short;
     }
     // What the stream sustains for long at other times is no burst when it is short.
-    let held = |e: &Excess| {
-        stream
-            .values
-            .iter()
-            .filter(|v| e.first <= v.0 && v.0 < e.end)
-            .map(|v| v.1)
-            .sum::<f64>()
-    };
-    let sustained = long.iter().map(held).sum::<f64>() / time(&long) as f64;
+    let moved: f64 = long.iter().map(|e| stream.sum_within(e)).sum();
+    let sustained = moved / total_bins(&long) as f64;
     stream.background.raise((sustained, sustained));
-    judged(stream).0
+    stream.judged(longest).0
+}
+
+fn total_bins(of: &[Excess]) -> u64 {
+    of.iter().map(|e| e.end - e.first).sum()
 }
 
 /// The bursts among `bins` of a segment, by bytes and by I/Os; of those that overlap the least likely one.
@@ -483,18 +496,17 @@ pub(in crate::analysis) fn segment(
         let Some(law) = sizes.law(measure) else {
             continue;
         };
-        let weigh = |b: &BurstBin| {
-            (
-                b.at,
-                if measure == Measure::Bytes {
-                    b.bytes
-                } else {
-                    b.ios
-                } as f64
-                    / law.unit,
-            )
-        };
-        let values: Vec<(u64, f64)> = bins.iter().map(weigh).filter(|v| v.1 > 0.0).collect();
+        let mut values: Vec<(u64, f64)> = Vec::new();
+        for bin in bins {
+            let amount = match measure {
+                Measure::Bytes => bin.bytes,
+                Measure::Ios => bin.ios,
+            };
+            let units = amount as f64 / law.unit;
+            if units > 0.0 {
+                values.push((bin.at, units));
+            }
+        }
         let mut background = Background::of(&values, range, scales);
         // I/Os are many: they show best at which rate they come and how much it varies.
         if let Some(known) = &by_number {

@@ -97,26 +97,34 @@ impl BurstScan {
 
     /// The bursts of `window`, this one closed, of a report of so many devices.
     pub fn finish(mut self, window: Window, devices: u64) -> Vec<Scanned> {
-        let bins = |ns: i64| (ns.max(1) as u64).div_ceil(BIN_NS as u64);
-        let end = bins(window.to_ns.saturating_sub(self.window.from_ns));
+        let end = bins_in(window.to_ns.saturating_sub(self.window.from_ns));
         if end > self.judged {
             self.judge(end, end);
         }
         // What is rare in a minute is not in a day, nor among the members of an array.
         self.found
-            .retain(|b| b.excess.is_rare(bins(window.len_ns()) * devices.max(1)));
+            .retain(|b| b.excess.is_rare(bins_in(window.len_ns()) * devices.max(1)));
         self.found
     }
 }
 
+/// How many bins it takes to cover `ns`, at least one.
+fn bins_in(ns: i64) -> u64 {
+    (ns.max(1) as u64).div_ceil(BIN_NS as u64)
+}
+
+/// Those of `bins`, in order, whose numbers are in `from..to`.
+fn between(bins: &[BurstBin], from: u64, to: u64) -> &[BurstBin] {
+    let first = bins.partition_point(|b| b.at < from);
+    let end = bins.partition_point(|b| b.at < to);
+    &bins[first..end]
+}
+
 fn describe(bins: &[BurstBin], excess: Excess, origin_ns: i64) -> Scanned {
-    let between = |from: u64, to: u64| {
-        let first = bins.partition_point(|b| b.at < from);
-        bins[first..].iter().take_while(move |b| b.at < to)
-    };
-    let own = || between(excess.first, excess.end);
+    let own = between(bins, excess.first, excess.end);
+    // (number, I/Os, bytes) of each slot of 10 ms, counted from the burst's start: in these its peak is sought.
     let mut slots: Vec<(u64, u64, u64)> = Vec::new();
-    for bin in own() {
+    for bin in own {
         let slot = (bin.at - excess.first) / PEAK;
         match slots.last_mut() {
             Some((at, ios, bytes)) if *at == slot => {
@@ -127,12 +135,11 @@ fn describe(bins: &[BurstBin], excess: Excess, origin_ns: i64) -> Scanned {
     }
     let most = slots.iter().map(|s| s.2).max().unwrap_or(0);
     let core = slots.iter().filter(|s| 2 * s.2 >= most);
-    let bin_ns = |at: u64| origin_ns + at as i64 * BIN_NS;
     Scanned {
-        from_ns: bin_ns(excess.first),
-        to_ns: bin_ns(excess.end),
-        bytes: own().map(|b| b.bytes).sum(),
-        ios: own().map(|b| b.ios).sum(),
+        from_ns: origin_ns + excess.first as i64 * BIN_NS,
+        to_ns: origin_ns + excess.end as i64 * BIN_NS,
+        bytes: own.iter().map(|b| b.bytes).sum(),
+        ios: own.iter().map(|b| b.ios).sum(),
         core_ns: core.clone().count() as i64 * (PEAK as i64 * BIN_NS),
         core_bytes: core.map(|s| s.2).sum(),
         peak_iops: slots.iter().map(|s| s.1).max().unwrap_or(0) as f64 * 1e9
@@ -142,7 +149,8 @@ fn describe(bins: &[BurstBin], excess: Excess, origin_ns: i64) -> Scanned {
             1_000_000_000,
             BIN_NS,
             |from, to| {
-                between(from.max(0) as u64, to.max(0) as u64)
+                between(bins, from.max(0) as u64, to.max(0) as u64)
+                    .iter()
                     .map(|b| b.bytes)
                     .sum()
             },

@@ -83,35 +83,46 @@ struct Joined {
     lossy: bool,
 }
 
+impl Joined {
+    /// Whether the device was busy all the time at this rate, give or take half the width of a plateau.
+    fn is_at(&self, limit: f64) -> bool {
+        !self.lossy
+            && self.busy_percent >= FULL_PERCENT
+            && (self.bytes_per_s / limit - 1.0).abs() <= WIDTH
+    }
+}
+
 /// The joined windows with anything in them, and the length of each.
 fn joined(load: &Load, dev: DevId, losses: &Losses) -> (Vec<Joined>, i64) {
     let each = JOINED_NS.div_euclid(load.len_ns.max(1)).max(1) as usize;
     let window_ns = load.len_ns * each as i64;
-    let of = |part: &[LoadPoint]| {
-        let mean =
-            |value: &dyn Fn(&LoadPoint) -> f64| part.iter().map(value).sum::<f64>() / each as f64;
-        let from_ns = load.from_ns + (load.index(&part[0]) / each) as i64 * window_ns;
-        Joined {
-            from_ns,
-            ios_per_s: mean(&|p| p.ios_per_s),
-            bytes_per_s: mean(&|p| p.bytes_per_s),
-            in_flight: mean(&|p| p.in_flight),
-            busy_percent: mean(&|p| p.busy_percent),
-            us_per_s: mean(&|p| p.ios_per_s * p.mean_us.unwrap_or(0.0)),
-            lossy: losses.overlap(dev, from_ns, from_ns + window_ns),
-        }
-    };
     let whole = load.windows / each;
     let parts = load
         .points
         .chunk_by(|a, b| load.index(a) / each == load.index(b) / each);
-    (
-        parts
-            .take_while(|part| load.index(&part[0]) / each < whole)
-            .map(of)
-            .collect(),
-        window_ns,
-    )
+    let mut windows = Vec::new();
+    for part in parts {
+        let number = load.index(&part[0]) / each;
+        if number >= whole {
+            break;
+        }
+        let from_ns = load.from_ns + number as i64 * window_ns;
+        windows.push(Joined {
+            from_ns,
+            ios_per_s: mean(part, each, |p| p.ios_per_s),
+            bytes_per_s: mean(part, each, |p| p.bytes_per_s),
+            in_flight: mean(part, each, |p| p.in_flight),
+            busy_percent: mean(part, each, |p| p.busy_percent),
+            us_per_s: mean(part, each, |p| p.ios_per_s * p.mean_us.unwrap_or(0.0)),
+            lossy: losses.overlap(dev, from_ns, from_ns + window_ns),
+        });
+    }
+    (windows, window_ns)
+}
+
+/// The mean over `windows` of which `points` are those with anything in them.
+fn mean(points: &[LoadPoint], windows: usize, value: fn(&LoadPoint) -> f64) -> f64 {
+    points.iter().map(value).sum::<f64>() / windows as f64
 }
 
 /// The limit that the windows of a device show; `None` if they show none.
@@ -122,15 +133,13 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
         .filter(|w| w.busy_percent >= FULL_PERCENT && !w.lossy)
         .collect();
     let limit = densest(&full)?;
-    let is_on = |w: &Joined| {
-        !w.lossy && w.busy_percent >= FULL_PERCENT && (w.bytes_per_s / limit - 1.0).abs() <= WIDTH
-    };
-    let goes_on =
-        |a: &Joined, b: &Joined| is_on(a) == is_on(b) && b.from_ns - a.from_ns == window_ns;
-    let runs = all
-        .chunk_by(goes_on)
-        .filter(|run| is_on(&run[0]) && run.len() >= MIN_RUN);
-    let on: Vec<&Joined> = runs.flatten().collect();
+    // A single window at that rate can be chance: only runs of them count.
+    let runs =
+        all.chunk_by(|a, b| a.is_at(limit) == b.is_at(limit) && b.from_ns - a.from_ns == window_ns);
+    let on: Vec<&Joined> = runs
+        .filter(|run| run[0].is_at(limit) && run.len() >= MIN_RUN)
+        .flatten()
+        .collect();
     let active = all.iter().filter(|w| w.ios_per_s > 0.0).count();
     let faster = all
         .iter()
@@ -148,16 +157,14 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
         .iter()
         .filter(|w| w.ios_per_s > 0.0 && !w.lossy && w.bytes_per_s < LIGHT * limit)
         .collect();
-    let sum = |of: &[&Joined], value: fn(&Joined) -> f64| of.iter().map(|w| value(w)).sum::<f64>();
-    let latency = |of: &[&Joined]| sum(of, |w| w.us_per_s) / sum(of, |w| w.ios_per_s);
-    let request = |of: &[&Joined]| sum(of, |w| w.bytes_per_s) / sum(of, |w| w.ios_per_s);
     let ios_per_s = sum(&on, |w| w.ios_per_s) / on.len() as f64;
     // The middle one: a window in which an overload begins is no light one.
     let mut light_means: Vec<f64> = light.iter().map(|w| w.us_per_s / w.ios_per_s).collect();
     let light_us = median(&mut light_means)?;
-    let request_bytes = request(&on);
+    let request_bytes = mean_request(&on);
     // Requests of other sizes say nothing of what these need.
-    let alike = (0.5..2.0).contains(&(request(&light) / request_bytes));
+    let alike = (0.5..2.0).contains(&(mean_request(&light) / request_bytes));
+    // Little's law: so many were in flight if I/Os came at that rate to the unloaded device.
     let needed = ios_per_s * light_us / 1e6;
     let long = on
         .iter()
@@ -187,10 +194,19 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
         in_flight: sum(&on, |w| w.in_flight) / on.len() as f64,
         most_in_flight: on.iter().map(|w| w.in_flight).fold(0.0, f64::max),
         needed_in_flight: needed,
-        latency_us: latency(&on),
+        latency_us: sum(&on, |w| w.us_per_s) / sum(&on, |w| w.ios_per_s),
         light_us,
         request_bytes,
     })
+}
+
+fn sum(windows: &[&Joined], value: fn(&Joined) -> f64) -> f64 {
+    windows.iter().map(|w| value(w)).sum()
+}
+
+/// Bytes of a request, on average.
+fn mean_request(windows: &[&Joined]) -> f64 {
+    sum(windows, |w| w.bytes_per_s) / sum(windows, |w| w.ios_per_s)
 }
 
 /// The middle of the interval of rates, 5 % either way, that holds most windows; of equals the fastest.
@@ -201,23 +217,26 @@ fn densest(full: &[&Joined]) -> Option<f64> {
         .filter(|r| *r > 0.0)
         .collect();
     rates.sort_by(f64::total_cmp);
-    let held =
-        |from: usize| rates.partition_point(|r| *r <= rates[from] * (1.0 + 2.0 * WIDTH)) - from;
-    let from = (0..rates.len()).max_by_key(|from| held(*from))?;
-    nearest_rank(&mut rates[from..from + held(from)].to_vec(), 0.5)
+    let from = (0..rates.len()).max_by_key(|from| held_from(&rates, *from))?;
+    let end = from + held_from(&rates, from);
+    nearest_rank(&mut rates[from..end].to_vec(), 0.5)
+}
+
+/// How many of the sorted `rates` lie in the interval that begins at the one numbered `from`.
+fn held_from(rates: &[f64], from: usize) -> usize {
+    rates.partition_point(|r| *r <= rates[from] * (1.0 + 2.0 * WIDTH)) - from
 }
 
 /// Whether bytes per second vary less than I/Os per second do, or sizes hardly vary: a limit of bytes, not of requests.
 fn by_bytes(on: &[&Joined]) -> bool {
-    let spread = |value: fn(&Joined) -> f64| {
-        let mean = on.iter().map(|w| value(w)).sum::<f64>() / on.len() as f64;
-        (on.iter()
-            .map(|w| (value(w) / mean - 1.0).powi(2))
-            .sum::<f64>()
-            / on.len() as f64)
-            .sqrt()
-    };
-    spread(|w| w.bytes_per_s) <= spread(|w| w.ios_per_s).max(0.02)
+    spread(on, |w| w.bytes_per_s) <= spread(on, |w| w.ios_per_s).max(0.02)
+}
+
+/// The standard deviation of a value over the windows, as a share of its mean.
+fn spread(on: &[&Joined], value: fn(&Joined) -> f64) -> f64 {
+    let mean = sum(on, value) / on.len() as f64;
+    let squares: f64 = on.iter().map(|w| (value(w) / mean - 1.0).powi(2)).sum();
+    (squares / on.len() as f64).sqrt()
 }
 
 /// The finding.

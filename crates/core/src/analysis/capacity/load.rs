@@ -131,21 +131,18 @@ impl LoadWindows {
         let windows = (window.len_ns() / len_ns) as usize;
         let from_ns = window.from_ns;
         let s = len_ns as f64 / 1e9;
-        let point = |(i, w): (u32, LoadSums)| LoadPoint {
-            from_ns: from_ns + i64::from(i) * len_ns,
-            len_ns,
-            ios_per_s: f64::from(w.ios) / s,
-            bytes_per_s: w.bytes as f64 / s,
-            mean_us: (w.ios > 0).then(|| w.total_ns / f64::from(w.ios) / 1e3),
-            in_flight: w.area_ns / len_ns as f64,
-            busy_percent: 100.0 * w.busy_ns as f64 / len_ns as f64,
-        };
-        let points = self
-            .sums
-            .before(windows as u32)
-            .into_iter()
-            .map(point)
-            .collect();
+        let mut points = Vec::new();
+        for (number, w) in self.sums.before(windows as u32) {
+            points.push(LoadPoint {
+                from_ns: from_ns + i64::from(number) * len_ns,
+                len_ns,
+                ios_per_s: f64::from(w.ios) / s,
+                bytes_per_s: w.bytes as f64 / s,
+                mean_us: (w.ios > 0).then(|| w.total_ns / f64::from(w.ios) / 1e3),
+                in_flight: w.area_ns / len_ns as f64,
+                busy_percent: 100.0 * w.busy_ns as f64 / len_ns as f64,
+            });
+        }
         Load {
             from_ns,
             len_ns,

@@ -143,6 +143,7 @@ pub fn capacity(load: &Load, known: &DeviceMeans) -> Capacity {
     let sample = BootstrapBlocks::of(load);
     let little_residual = little(&busy);
     let consistent = little_residual.is_none_or(|r| r <= LITTLE);
+    // A plateau is the device's only if the numbers agree with each other and it was never idle there.
     let mut whole = sample.estimate(&vec![1.0; sample.blocks], None);
     if !consistent || !whole.reached_capacity() {
         (whole.plateau, whole.plateau_from) = (None, None);
@@ -152,9 +153,13 @@ pub fn capacity(load: &Load, known: &DeviceMeans) -> Capacity {
     let spread = sample.bootstrap(&whole, room.is_some());
     let n = busy.len().max(1) as f64;
     let mean_x = busy.iter().map(|p| p.ios_per_s).sum::<f64>() / n;
-    let beyond = |k: f64| busy.iter().filter(|p| is_beyond(p, k)).count() as f64;
+    let saturated_percent = whole.knee().map(|knee| {
+        let beyond = busy.iter().filter(|p| is_beyond(p, knee)).count();
+        100.0 * beyond as f64 / n
+    });
     let full = busy.iter().filter(|p| p.busy_percent >= FULL_PERCENT);
     let full_percent = 100.0 * full.count() as f64 / n;
+    // Models are fitted to numbers that agree, whether or not the load came near what the device takes.
     let models = if consistent {
         fits(&whole.bins)
     } else {
@@ -176,7 +181,7 @@ pub fn capacity(load: &Load, known: &DeviceMeans) -> Capacity {
         knee_in_flight: whole.knee(),
         knee_in_flight_ci: whole.knee().and_then(|_| interval(&spread, Estimate::knee)),
         mean_in_flight: busy.iter().map(|p| p.in_flight).sum::<f64>() / n,
-        saturated_percent: whole.knee().map(|k| 100.0 * beyond(k) / n),
+        saturated_percent,
         full_percent,
         headroom: whole.plateau.map(|x| (1.0 - mean_x / x).max(0.0)),
         served_more: unlimited.then(|| served_more(load)).flatten(),
@@ -206,23 +211,17 @@ const MIN_TIMES: f64 = 1.2;
 /// The ten windows in a row that served the largest multiple of the mean load. Counted in I/Os and in bytes: small requests
 /// in large numbers, or a few large ones, would not be more of the same load.
 fn served_more(load: &Load) -> Option<ServedMore> {
-    let busy = || load.points.iter().filter(|p| p.in_flight > 0.0);
-    let n = busy().count().max(1) as f64;
-    let mean_ios = busy().map(|p| p.ios_per_s).sum::<f64>() / n;
-    let mean_bytes = busy().map(|p| p.bytes_per_s).sum::<f64>() / n;
-    let multiple = |rate: f64, mean: f64| {
-        if mean > 0.0 {
-            rate / mean
-        } else {
-            f64::INFINITY
-        }
-    };
+    let busy: Vec<&LoadPoint> = load.points.iter().filter(|p| p.in_flight > 0.0).collect();
+    let n = busy.len().max(1) as f64;
+    let mean_ios = busy.iter().map(|p| p.ios_per_s).sum::<f64>() / n;
+    let mean_bytes = busy.iter().map(|p| p.bytes_per_s).sum::<f64>() / n;
     let mut most: Option<ServedMore> = None;
     for ten in load
         .points
         .chunk_by(|a, b| load.index(a) / 10 == load.index(b) / 10)
     {
         let first = load.index(&ten[0]) / 10 * 10;
+        // At the end there may be fewer than ten.
         if first + 10 > load.windows {
             continue;
         }
@@ -242,6 +241,15 @@ fn served_more(load: &Load) -> Option<ServedMore> {
         }
     }
     most.filter(|m| m.times >= MIN_TIMES)
+}
+
+/// How many times `mean` a rate is; infinite without a mean.
+fn multiple(rate: f64, mean: f64) -> f64 {
+    if mean > 0.0 {
+        rate / mean
+    } else {
+        f64::INFINITY
+    }
 }
 
 /// Whether `point` has at least twice the knee in flight (`L >= 2 N*`) and the device never idles. Ordinary queueing has as many
@@ -342,18 +350,17 @@ impl Estimate {
             return None;
         }
         let ios: f64 = self.bins.iter().map(|b| b.weight * b.ios_per_s).sum();
-        let latency_us = |b: &Bin| 1e6 * b.in_flight / b.ios_per_s;
         let served = self
             .bins
             .iter()
-            .filter(|b| b.ios_per_s > 0.0 && latency_us(b) <= SLOWER * min_us);
+            .filter(|b| b.ios_per_s > 0.0 && b.latency_us() <= SLOWER * min_us);
         let most = served.max_by(|a, b| a.ios_per_s.total_cmp(&b.ios_per_s))?;
         let left = most.ios_per_s - ios / windows;
         (left > 0.0).then(|| Room {
             ios_per_s: left,
             interval: None,
             in_flight: most.in_flight,
-            mean_us: latency_us(most),
+            mean_us: most.latency_us(),
         })
     }
 
@@ -372,6 +379,18 @@ struct BinSums {
     /// Throughput and number of those in which the device was never idle.
     full_ios_per_s: f64,
     full_windows: f64,
+}
+
+impl BinSums {
+    /// Adds `other`, counted `times` times.
+    fn add(&mut self, times: f64, other: &BinSums) {
+        self.in_flight += times * other.in_flight;
+        self.ios_per_s += times * other.ios_per_s;
+        self.busy += times * other.busy;
+        self.windows += times * other.windows;
+        self.full_ios_per_s += times * other.full_ios_per_s;
+        self.full_windows += times * other.full_windows;
+    }
 }
 
 /// Ten windows: which block they are in, mean L, sums of X and of X R.
@@ -437,42 +456,36 @@ impl BootstrapBlocks {
         let mut sums: BTreeMap<i64, BinSums> = BTreeMap::new();
         for (block, weight) in self.bins.iter().zip(times).filter(|(_, t)| **t > 0.0) {
             for (bin, s) in block {
-                let sum = sums.entry(*bin).or_default();
-                sum.in_flight += weight * s.in_flight;
-                sum.ios_per_s += weight * s.ios_per_s;
-                sum.busy += weight * s.busy;
-                sum.windows += weight * s.windows;
-                sum.full_ios_per_s += weight * s.full_ios_per_s;
-                sum.full_windows += weight * s.full_windows;
+                sums.entry(*bin).or_default().add(*weight, s);
             }
         }
-        let mean = |s: BinSums| Bin {
-            in_flight: s.in_flight / s.windows,
-            ios_per_s: s.ios_per_s / s.windows,
-            weight: s.windows,
-        };
+
         // Bins of fewer than three windows say nothing.
         let solid: Vec<(i64, BinSums)> =
             sums.into_iter().filter(|(_, s)| s.windows >= 3.0).collect();
-        let bins: Vec<Bin> = solid.iter().map(|b| mean(b.1)).collect();
+        let bins: Vec<Bin> = solid
+            .iter()
+            .map(|(_, s)| Bin {
+                in_flight: s.in_flight / s.windows,
+                ios_per_s: s.ios_per_s / s.windows,
+                weight: s.windows,
+            })
+            .collect();
         let from = plateau_from.or_else(|| Some(solid[plateau_of(&isotonic(&bins))?].0));
-        let on_plateau = || {
-            solid
-                .iter()
-                .filter(|(key, _)| from.is_some_and(|from| *key >= from))
-                .map(|(_, s)| s)
-        };
-        let sum = |of: fn(&BinSums) -> f64| on_plateau().map(of).sum::<f64>();
-        let busy = sum(|s| s.busy);
-        let windows = sum(|s| s.windows);
-        let full = sum(|s| s.full_windows);
+        let mut on_plateau = BinSums::default();
+        for (bin, s) in &solid {
+            if from.is_some_and(|from| *bin >= from) {
+                on_plateau.add(1.0, s);
+            }
+        }
         // What a device takes shows only while it has no time to idle: a random load of less idles on any plateau.
-        let plateau = (full >= MIN_FULL).then(|| sum(|s| s.full_ios_per_s) / full);
+        let full = on_plateau.full_windows;
+        let plateau = (full >= MIN_FULL).then(|| on_plateau.full_ios_per_s / full);
         let (min_us, min_in_flight) = self.unloaded(times);
         Estimate {
             plateau,
             plateau_from: from,
-            plateau_busy: busy / windows.max(1.0),
+            plateau_busy: on_plateau.busy / on_plateau.windows.max(1.0),
             min_us,
             min_in_flight,
             bins,
@@ -518,24 +531,28 @@ impl BootstrapBlocks {
             return Vec::new();
         }
         let mut lot = Shuffler::new(0x5eed_0a18);
-        let mut draw = || {
+        let mut draws = Vec::with_capacity(Self::DRAWS);
+        for _ in 0..Self::DRAWS {
             let mut times = vec![0.0; self.blocks];
-            (0..self.blocks).for_each(|_| times[lot.below(self.blocks as u64) as usize] += 1.0);
+            for _ in 0..self.blocks {
+                times[lot.below(self.blocks as u64) as usize] += 1.0;
+            }
             if whole.plateau.is_some() || has_room {
-                return self.estimate(&times, whole.plateau_from);
+                draws.push(self.estimate(&times, whole.plateau_from));
+                continue;
             }
             // Without either nothing but the unloaded latency is asked for.
             let (min_us, min_in_flight) = self.unloaded(&times);
-            Estimate {
+            draws.push(Estimate {
                 plateau: None,
                 plateau_from: None,
                 plateau_busy: 0.0,
                 min_us,
                 min_in_flight,
                 bins: Vec::new(),
-            }
-        };
-        (0..Self::DRAWS).map(|_| draw()).collect()
+            });
+        }
+        draws
     }
 }
 
@@ -572,12 +589,17 @@ fn binned(windows: &[LoadPoint]) -> BTreeMap<i64, BinSums> {
 
 /// `ten` are those of `windows` in which anything happened.
 fn stretch(block: usize, ten: &[LoadPoint], windows: usize) -> Option<WindowBlock> {
-    let of = |f: fn(&LoadPoint) -> f64| ten.iter().map(f).sum::<f64>();
-    let ios = of(|p| p.ios_per_s);
-    let us = of(|p| p.ios_per_s * p.mean_us.unwrap_or(0.0));
+    let mut in_flight = 0.0;
+    let mut ios = 0.0;
+    let mut us = 0.0;
+    for p in ten {
+        in_flight += p.in_flight;
+        ios += p.ios_per_s;
+        us += p.ios_per_s * p.mean_us.unwrap_or(0.0);
+    }
     (ios > 0.0).then(|| WindowBlock {
         block,
-        in_flight: of(|p| p.in_flight) / windows as f64,
+        in_flight: in_flight / windows as f64,
         ios,
         us,
     })

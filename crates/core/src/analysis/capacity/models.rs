@@ -17,6 +17,13 @@ pub struct Bin {
     pub weight: f64,
 }
 
+impl Bin {
+    /// Mean latency in microseconds, by Little's law.
+    pub(super) fn latency_us(&self) -> f64 {
+        1e6 * self.in_flight / self.ios_per_s
+    }
+}
+
 /// A model with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -75,7 +82,6 @@ impl Model {
     /// The load of highest power, throughput over latency `X / R = X² / L` (Kleinrock): (L, I/Os per second). M/M/1 has
     /// it at half of its capacity, M/D/1 at 2 - √2 of it.
     pub fn best_power(&self) -> (f64, f64) {
-        let power = |ln_l: f64| self.ios_per_s(ln_l.exp()).powi(2) / ln_l.exp();
         // Power has one maximum: golden sections on the logarithm of L.
         let mut a = 1e-3f64.ln();
         let mut b = 1e5f64.ln();
@@ -83,7 +89,7 @@ impl Model {
         for _ in 0..80 {
             let c = b - golden * (b - a);
             let d = a + golden * (b - a);
-            if power(c) >= power(d) {
+            if self.power(c.exp()) >= self.power(d.exp()) {
                 b = d;
             } else {
                 a = c;
@@ -93,17 +99,26 @@ impl Model {
         (l, self.ios_per_s(l))
     }
 
+    /// Throughput over latency with `l` in flight, up to a factor.
+    fn power(&self, l: f64) -> f64 {
+        self.ios_per_s(l).powi(2) / l
+    }
+
+    /// Mean latency with `l` in flight, in microseconds.
+    fn latency_us(&self, l: f64) -> f64 {
+        1e6 * l / self.ios_per_s(l)
+    }
+
     /// Throughput at which the mean latency `R = L / X` reaches `limit_us`; `None` if it is longer from the start.
     pub fn ios_at_latency(&self, limit_us: f64) -> Option<f64> {
-        let latency_us = |l: f64| 1e6 * l / self.ios_per_s(l);
-        if latency_us(1e-6) > limit_us {
+        if self.latency_us(1e-6) > limit_us {
             return None;
         }
         let mut low = 1e-6f64;
         let mut high = 1e6f64;
         for _ in 0..100 {
             let middle = (low * high).sqrt();
-            if latency_us(middle) <= limit_us {
+            if self.latency_us(middle) <= limit_us {
                 low = middle
             } else {
                 high = middle
@@ -127,8 +142,11 @@ impl Model {
             return None;
         }
         let weight: f64 = bins.iter().map(|b| b.weight).sum();
-        let square = |b: &Bin| b.weight * (self.ios_per_s(b.in_flight) / b.ios_per_s).ln().powi(2);
-        let mean_square = bins.iter().map(square).sum::<f64>() / weight;
+        let squares: f64 = bins
+            .iter()
+            .map(|b| b.weight * (self.ios_per_s(b.in_flight) / b.ios_per_s).ln().powi(2))
+            .sum();
+        let mean_square = squares / weight;
         // Noiseless data would give minus infinity to every model that contains the truth.
         let aicc = n * mean_square.max(1e-18).ln() + 2.0 * k + 2.0 * k * (k + 1.0) / (n - k - 1.0);
         aicc.is_finite().then(|| Fit {
@@ -147,23 +165,18 @@ pub fn fits(bins: &[Bin]) -> Vec<Fit> {
         .copied()
         .filter(|b| b.in_flight > 0.0 && b.ios_per_s > 0.0)
         .collect();
-    let one = |shape: fn(f64) -> f64| scale(&bins, bins.iter().map(|b| shape(b.in_flight)));
-    let mut all: Vec<Fit> = [
-        one(mm1_utilisation).map(|service_us| Model::Mm1 { service_us }),
-        one(md1_utilisation).map(|service_us| Model::Md1 { service_us }),
+    let points: Vec<(f64, f64)> = bins.iter().map(|b| (b.in_flight, b.ios_per_s)).collect();
+    let fitted = [
+        one_server(&bins, mm1_utilisation).map(|service_us| Model::Mm1 { service_us }),
+        one_server(&bins, md1_utilisation).map(|service_us| Model::Md1 { service_us }),
         mmc(&bins),
-        Usl::fit(
-            &bins
-                .iter()
-                .map(|b| (b.in_flight, b.ios_per_s))
-                .collect::<Vec<_>>(),
-        )
-        .map(Model::Usl),
-    ]
-    .into_iter()
-    .flatten()
-    .filter_map(|m| m.scored(&bins))
-    .collect();
+        Usl::fit(&points).map(Model::Usl),
+    ];
+    let mut all: Vec<Fit> = fitted
+        .into_iter()
+        .flatten()
+        .filter_map(|m| m.scored(&bins))
+        .collect();
     all.sort_by(|a, b| a.aicc.total_cmp(&b.aicc));
     let supported = all.partition_point(|f| f.aicc < all[0].aicc + INDIFFERENT);
     all[..supported].sort_by(|a, b| a.model.parameters().total_cmp(&b.model.parameters()));
@@ -187,32 +200,38 @@ fn scale(bins: &[Bin], shapes: impl Iterator<Item = f64>) -> Option<f64> {
         .filter(|us| us.is_finite() && *us > 0.0)
 }
 
+/// The service time in microseconds of one server whose utilisation by the number in flight is `shape`.
+fn one_server(bins: &[Bin], shape: fn(f64) -> f64) -> Option<f64> {
+    scale(bins, bins.iter().map(|b| shape(b.in_flight)))
+}
+
 /// M/M/c with two servers or more: every number up to 16, then steps of a twelfth.
 fn mmc(bins: &[Bin]) -> Option<Model> {
-    let most = bins.last()?.in_flight * 2.0 + 2.0;
-    let grow = |c: &u32| Some(if *c < 16 { c + 1 } else { c + c / 12 });
-    std::iter::successors(Some(2u32), grow)
-        .take_while(|c| f64::from(*c) <= most.min(4096.0))
-        .filter_map(|servers| {
-            let busy: Vec<f64> = bins
-                .iter()
-                .map(|b| mmc_busy_servers(servers, b.in_flight))
-                .collect();
-            let service_us = scale(bins, busy.iter().copied())?;
-            let off = bins
+    let most = (bins.last()?.in_flight * 2.0 + 2.0).min(4096.0);
+    let mut best: Option<(f64, Model)> = None;
+    let mut servers = 2u32;
+    while f64::from(servers) <= most {
+        let busy: Vec<f64> = bins
+            .iter()
+            .map(|b| mmc_busy_servers(servers, b.in_flight))
+            .collect();
+        if let Some(service_us) = scale(bins, busy.iter().copied()) {
+            let off: f64 = bins
                 .iter()
                 .zip(&busy)
-                .map(|(b, s)| b.weight * (1e6 * s / service_us / b.ios_per_s).ln().powi(2));
-            Some((
-                off.sum::<f64>(),
-                Model::Mmc {
+                .map(|(b, s)| b.weight * (1e6 * s / service_us / b.ios_per_s).ln().powi(2))
+                .sum();
+            if best.is_none_or(|(least, _)| off.total_cmp(&least).is_lt()) {
+                let model = Model::Mmc {
                     servers,
                     service_us,
-                },
-            ))
-        })
-        .min_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, model)| model)
+                };
+                best = Some((off, model));
+            }
+        }
+        servers += (servers / 12).max(1);
+    }
+    best.map(|(_, model)| model)
 }
 
 /// Utilisation of M/M/1 with `l` in the system.

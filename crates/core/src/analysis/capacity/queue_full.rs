@@ -48,6 +48,19 @@ struct FullStretch {
     free_ns: i64,
 }
 
+impl FullStretch {
+    fn len_ns(&self) -> i64 {
+        self.to_ns - self.from_ns
+    }
+
+    /// Whether it is long, fills the last place often enough and hardly ever leaves one free.
+    fn is_full(&self) -> bool {
+        self.len_ns() >= MIN_NS
+            && self.last_places * INTO_LAST >= self.ios
+            && self.free_ns as f64 <= MAX_FREE * self.len_ns() as f64
+    }
+}
+
 /// A queue that was full.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QueueFull {
@@ -101,16 +114,10 @@ impl FullSweep {
     }
 
     fn close(&mut self) {
-        let is_full = |s: &FullStretch| {
-            let len_ns = s.to_ns - s.from_ns;
-            len_ns >= MIN_NS
-                && s.last_places * INTO_LAST >= s.ios
-                && s.free_ns as f64 <= MAX_FREE * len_ns as f64
-        };
-        self.found.extend(self.open.take().filter(is_full));
+        self.found
+            .extend(self.open.take().filter(FullStretch::is_full));
         if self.found.len() >= 2 * MAX_STRETCHES {
-            self.found
-                .sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
+            self.found.sort_by_key(|s| std::cmp::Reverse(s.len_ns()));
             self.found.truncate(MAX_STRETCHES);
         }
     }
@@ -120,18 +127,18 @@ impl FullSweep {
         self.close();
         let mut found = self.found;
         found.retain(|s| !losses.overlap(dev, s.from_ns, s.to_ns));
-        let length = |s: &FullStretch| s.to_ns - s.from_ns;
-        let full_ns = found.iter().map(length).sum::<i64>();
-        let longest_ns = found.iter().map(length).max()?;
+        let full_ns = found.iter().map(FullStretch::len_ns).sum::<i64>();
+        let longest_ns = found.iter().map(FullStretch::len_ns).max()?;
         let share = full_ns as f64 / window.len_ns().max(1) as f64;
         let is_long = found
             .iter()
-            .any(|s| length(s) >= MIN_LONGEST_NS && s.ios >= MIN_IOS);
+            .any(|s| s.len_ns() >= MIN_LONGEST_NS && s.ios >= MIN_IOS);
         if full_ns < MIN_TOTAL_NS || !is_long || share < MIN_SHARE {
             return None;
         }
         let ios: u64 = found.iter().map(|s| s.ios).sum();
-        let per_io = |sum: f64| sum / ios.max(1) as f64;
+        let waited_us: f64 = found.iter().map(|s| s.waited_us as f64).sum();
+        let device_us: f64 = found.iter().map(|s| s.device_ns as f64 / 1e3).sum();
         Some(QueueFull {
             level: self.most,
             from_ns: found.iter().map(|s| s.from_ns).min()?,
@@ -141,9 +148,9 @@ impl FullSweep {
             longest_ns,
             share,
             ios,
-            wait_us: per_io(found.iter().map(|s| s.waited_us as f64).sum()),
+            wait_us: waited_us / ios.max(1) as f64,
             longest_wait_us: found.iter().map(|s| s.longest_wait_us).max()?,
-            device_us: per_io(found.iter().map(|s| s.device_ns as f64 / 1e3).sum()),
+            device_us: device_us / ios.max(1) as f64,
         })
     }
 }

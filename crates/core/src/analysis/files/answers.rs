@@ -98,7 +98,6 @@ pub struct SlowIo {
 
 impl From<&DataIo> for SlowIo {
     fn from(io: &DataIo) -> SlowIo {
-        let us = |ns: i64| ns as f64 / 1e3;
         SlowIo {
             after_us: us(io.after_ns),
             us: us(io.duration_ns),
@@ -223,7 +222,6 @@ pub(super) fn call_ns(r: &Request) -> Option<i64> {
 
 /// What is shown of one of the slowest.
 pub(super) fn slow(r: &Request) -> SlowRequest {
-    let us = |ns: i64| ns as f64 / 1e3;
     SlowRequest {
         start_s: r.start_ns as f64 / 1e9,
         class: r.class().name(),
@@ -242,4 +240,9 @@ pub(super) fn slow(r: &Request) -> SlowRequest {
         end_us: us(r.end_ns - r.start_ns),
         flags: r.flags.names().collect(),
     }
+}
+
+/// Microseconds.
+fn us(ns: i64) -> f64 {
+    ns as f64 / 1e3
 }

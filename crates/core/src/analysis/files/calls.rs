@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::analysis::stream::latencies::Latencies;
-use crate::model::{CallHistogram, DataIo, How, Request};
+use crate::model::{CallHistogram, How, Request};
 
 /// Calls of one kind on one file. Percentiles are `null` unless all calls are known one by one or by a histogram. Of reads beside
 /// writes of one descriptor mean and longest are those of their histogram.
@@ -182,22 +182,27 @@ impl Calls {
                 slowest_ns,
             });
         }
+        // Reads and writes of one descriptor are summed apart, though the request gives some of their times together.
         self.ns += i128::from(r.active_ns);
         let slowest = r.slowest.filter(|s| !r.first.contains(s));
         for (sums, n, others, writes) in [
             (&mut self.read, r.ios_in, r.ios_out, false),
             (&mut self.write, r.ios_out, r.ios_in, true),
         ] {
-            let mine = |io: &&DataIo| io.how.has(How::WRITE) == writes;
             let known = r
                 .first
                 .iter()
                 .chain(&slowest)
-                .filter(mine)
+                .filter(|io| io.how.has(How::WRITE) == writes)
                 .map(|io| io.duration_ns);
             // Of a few calls, all are known, and the slowest among them once.
             let known: Vec<i64> = known.take(n.max(0) as usize).collect();
-            let slowest = r.slowest.as_ref().filter(mine).map(|io| io.duration_ns);
+            let slowest = r
+                .slowest
+                .as_ref()
+                .filter(|io| io.how.has(How::WRITE) == writes)
+                .map(|io| io.duration_ns);
+            // Where the slowest was not recorded by itself, it is one of the known ones, unless it may be of the other kind.
             let slowest_ns =
                 slowest.or_else(|| known.iter().copied().max().filter(|_| others == 0));
             let histogram = if writes {
@@ -224,19 +229,21 @@ pub fn most_time(files: HashMap<Arc<str>, Calls>, most: usize) -> Vec<FileCalls>
     let mut files: Vec<(Arc<str>, Calls)> = files.into_iter().filter(|(_, c)| c.ns > 0).collect();
     files.sort_by(|(a, x), (b, y)| y.ns.cmp(&x.ns).then_with(|| a.cmp(b)));
     files.truncate(most);
-    let finish = |(key, c): (Arc<str>, Calls)| FileCalls {
-        name: key.to_string(),
-        read: c.read.finish(),
-        write: c.write.finish(),
-        sync: c.sync.finish(),
-    };
-    files.into_iter().map(finish).collect()
+    files
+        .into_iter()
+        .map(|(name, calls)| FileCalls {
+            name: name.to_string(),
+            read: calls.read.finish(),
+            write: calls.write.finish(),
+            sync: calls.sync.finish(),
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::SyncKind;
+    use crate::model::{DataIo, SyncKind};
 
     fn io(at: i64, us: i64, how: How) -> DataIo {
         DataIo {

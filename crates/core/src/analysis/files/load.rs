@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::size::at_rank;
 use crate::analysis::math::stats::{Shuffler, median, nearest_rank};
 
 /// One I/O and the load under which it ran.
@@ -96,9 +97,8 @@ fn theil_sen(points: &[LoadedIo]) -> Option<(f64, f64, f64)> {
     let n = points.len() as f64;
     let pairs = slopes.len() as f64;
     let reach = 1.96 * (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
-    let at = |rank: f64| slopes[(rank.round().max(0.0) as usize).min(slopes.len() - 1)];
-    let low = at((pairs - reach) / 2.0 - 1.0);
-    let high = at((pairs + reach) / 2.0);
+    let low = at_rank(&slopes, (pairs - reach) / 2.0 - 1.0);
+    let high = at_rank(&slopes, (pairs + reach) / 2.0);
     Some((median(&mut slopes.clone())?, low, high))
 }
 
@@ -106,10 +106,14 @@ fn spearman(points: &[LoadedIo]) -> Option<f64> {
     let x = ranks(points.iter().map(|p| p.per_s).collect());
     let y = ranks(points.iter().map(|p| p.us).collect());
     let mean = (points.len() as f64 + 1.0) / 2.0;
-    let sum = |f: &dyn Fn(usize) -> f64| (0..points.len()).map(f).sum::<f64>();
-    let xy = sum(&|i| (x[i] - mean) * (y[i] - mean));
-    let xx = sum(&|i| (x[i] - mean).powi(2));
-    let yy = sum(&|i| (y[i] - mean).powi(2));
+    let mut xy = 0.0;
+    let mut xx = 0.0;
+    let mut yy = 0.0;
+    for (x, y) in x.iter().zip(&y) {
+        xy += (x - mean) * (y - mean);
+        xx += (x - mean).powi(2);
+        yy += (y - mean).powi(2);
+    }
     (xx > 0.0 && yy > 0.0).then(|| xy / (xx * yy).sqrt())
 }
 

@@ -31,15 +31,8 @@ pub struct Classical {
 
 /// The classical decomposition for I/Os of `block` bytes; `None` without requests of one block, or of two.
 pub fn classical(points: &[SizePoint], block: i64) -> Option<Classical> {
-    let totals = |over: i64, to: i64| -> Vec<f64> {
-        points
-            .iter()
-            .filter(|p| over < p.bytes && p.bytes <= to)
-            .map(|p| p.total_ns as f64 / 1e3)
-            .collect()
-    };
-    let mut one = totals(0, block);
-    let mut two = totals(block, 2 * block);
+    let mut one = totals_us(points, 0, block);
+    let mut two = totals_us(points, block, 2 * block);
     let of_two = points
         .iter()
         .filter(|p| block < p.bytes && p.bytes <= 2 * block);
@@ -59,6 +52,15 @@ pub fn classical(points: &[SizePoint], block: i64) -> Option<Classical> {
         overhead_us: one_block_us - io_us,
         io2_us: median(&mut later)?,
     })
+}
+
+/// Response times in microseconds of the requests of more than `over` bytes and at most `to`.
+fn totals_us(points: &[SizePoint], over: i64, to: i64) -> Vec<f64> {
+    points
+        .iter()
+        .filter(|p| over < p.bytes && p.bytes <= to)
+        .map(|p| p.total_ns as f64 / 1e3)
+        .collect()
 }
 
 /// What was measured of one request.
@@ -137,7 +139,6 @@ pub struct Direct {
 
 /// The direct decomposition of `points`.
 pub fn direct(points: &[DirectPoint]) -> Direct {
-    let percent = |hits: i64, all: i64| (all > 0).then(|| 100.0 * hits as f64 / all as f64);
     let seconds: Vec<bool> = points.iter().filter_map(|p| p.second_hit).collect();
     let second_hits = seconds.iter().filter(|h| **h).count();
     Direct {
@@ -154,6 +155,11 @@ pub fn direct(points: &[DirectPoint]) -> Direct {
         ),
         second_hit_percent: percent(second_hits as i64, seconds.len() as i64),
     }
+}
+
+/// `None` of none.
+fn percent(hits: i64, all: i64) -> Option<f64> {
+    (all > 0).then(|| 100.0 * hits as f64 / all as f64)
 }
 
 /// Whether the classical numbers can be believed.
@@ -193,22 +199,26 @@ pub fn verdict(
     second_us: Option<f64>,
     second_hit_percent: Option<f64>,
 ) -> OverheadVerdict {
-    let no = |why: String| OverheadVerdict { valid: false, why };
     let Some(second) = second_us else {
-        return no("no second I/O was measured to compare with".to_owned());
+        return OverheadVerdict {
+            valid: false,
+            why: "no second I/O was measured to compare with".to_owned(),
+        };
     };
     let off = 100.0 * (io_us - second).abs() / second.abs().max(f64::MIN_POSITIVE);
     let hits = second_hit_percent.unwrap_or(0.0);
+    // An I/O from memory costs next to nothing: with many of them the mean of all says nothing of those from the device.
     if hits > 10.0 {
         let why = format!(
             "{hits:.0} % of second I/Os found their data in memory (readahead or cache), so that I/Os do not cost the same"
         );
-        return no(why);
+        return OverheadVerdict { valid: false, why };
     }
     if off > 20.0 {
-        return no(format!(
+        let why = format!(
             "an I/O of {io_us:.1} us is {off:.0} % off the {second:.1} us that second I/Os took"
-        ));
+        );
+        return OverheadVerdict { valid: false, why };
     }
     OverheadVerdict {
         valid: true,

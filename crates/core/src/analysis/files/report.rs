@@ -41,6 +41,18 @@ struct GroupSums {
     syncs: Syncs,
 }
 
+impl GroupSums {
+    /// Adds one request and the block I/O within it.
+    fn add(&mut self, r: &Request, device: Option<(i64, i64)>) {
+        self.gap.add(r, device);
+        if r.sync.is_some() {
+            self.syncs.add(r);
+        } else if let Some(total) = r.total_ns() {
+            self.totals.add(total);
+        }
+    }
+}
+
 /// Takes block I/Os first, then requests in order of their ends.
 #[derive(Debug)]
 pub struct FilesReportBuilder {
@@ -161,18 +173,12 @@ impl FilesReportBuilder {
     }
 
     fn group(&mut self, r: &Request, device: Option<(i64, i64)>) {
-        let add = |sums: &mut GroupSums| {
-            sums.gap.add(r, device);
-            if r.sync.is_some() {
-                sums.syncs.add(r);
-            } else if let Some(total) = r.total_ns() {
-                sums.totals.add(total);
-            }
-        };
-        add(self.groups.entry(key_of(self.by, r)).or_default());
+        let group = self.groups.entry(key_of(self.by, r)).or_default();
+        group.add(r, device);
         if let Some(path) = &r.path {
             self.calls.entry(Arc::clone(path)).or_default().add(r);
-            add(self.files.entry(Arc::clone(path)).or_default());
+            let file = self.files.entry(Arc::clone(path)).or_default();
+            file.add(r, device);
         }
     }
 
@@ -304,16 +310,7 @@ impl FilesReportBuilder {
         let points: Vec<SizePoint> = of_class.iter().filter_map(|k| k.size).collect();
         let steps = steps(&points);
         let block = steps.map_or(8192, |s| s.block_bytes);
-        let in_peak = |p: PeakWindow| {
-            let from = (p.start_s * 1e9) as i64;
-            let to = ((p.start_s + p.duration_s) * 1e9) as i64;
-            let kept: Vec<&Kept> = of_class
-                .iter()
-                .filter(|k| from <= k.end_ns && k.end_ns < to)
-                .copied()
-                .collect();
-            self.table(&kept, block, p.duration_s)
-        };
+        // Only of requests of two blocks is the duration of the second I/O the total less that of the first.
         let two_blocks = of_class.iter().filter(|k| {
             k.size
                 .is_some_and(|s| block < s.bytes && s.bytes <= 2 * block)
@@ -331,11 +328,23 @@ impl FilesReportBuilder {
         Some(ClassReport {
             class: class.name(),
             all: self.table(&of_class, block, self.window.len_s()),
-            peak: peak.map(in_peak),
+            peak: peak.map(|p| self.peak_table(&of_class, block, p)),
             by_size: bins(&points),
             steps,
             by_load: duration_by_load(&loaded),
         })
+    }
+
+    /// The table of those of `kept` that ended in the busiest window.
+    fn peak_table(&self, kept: &[&Kept], block: i64, peak: PeakWindow) -> ClassTable {
+        let from = (peak.start_s * 1e9) as i64;
+        let to = ((peak.start_s + peak.duration_s) * 1e9) as i64;
+        let in_peak: Vec<&Kept> = kept
+            .iter()
+            .filter(|k| from <= k.end_ns && k.end_ns < to)
+            .copied()
+            .collect();
+        self.table(&in_peak, block, peak.duration_s)
     }
 
     fn table(&self, kept: &[&Kept], block: i64, seconds: f64) -> ClassTable {
@@ -350,17 +359,22 @@ impl FilesReportBuilder {
         let direct = direct(&directs);
         let classical = classical(&points, block);
         let verdict = classical.as_ref().map(|c| judge(c, &direct));
-        let atomic: Vec<(bool, i64)> = kept
-            .iter()
-            .filter_map(|k| Some((k.atomic?, k.size?.total_ns)))
-            .collect();
-        let ns = |only: bool| {
-            atomic
-                .iter()
-                .filter(|a| a.0 || !only)
-                .map(|a| i128::from(a.1))
-                .sum()
-        };
+        // Requests of which it is not known whether they are atomic count on neither side.
+        let mut with_data = 0;
+        let mut with_data_ns = 0;
+        let mut atomic = 0;
+        let mut atomic_ns = 0;
+        for k in kept {
+            let (Some(is_atomic), Some(size)) = (k.atomic, k.size) else {
+                continue;
+            };
+            with_data += 1;
+            with_data_ns += i128::from(size.total_ns);
+            if is_atomic {
+                atomic += 1;
+                atomic_ns += i128::from(size.total_ns);
+            }
+        }
         let requests = kept.len() as u64 * self.one_in;
         ClassTable {
             requests,
@@ -375,18 +389,12 @@ impl FilesReportBuilder {
             classical: classical.filter(|_| verdict.as_ref().is_some_and(|v| v.valid)),
             classical_verdict: verdict,
             direct,
-            atomic: atomic_share(
-                atomic.iter().filter(|a| a.0).count() as u64,
-                atomic.len() as u64,
-                ns(true),
-                ns(false),
-            ),
+            atomic: atomic_share(atomic, with_data, atomic_ns, with_data_ns),
         }
     }
 }
 
 fn key_of(by: By, r: &Request) -> String {
-    let unknown = || "?".to_owned();
     match by {
         By::Class => r.class().name().to_owned(),
         By::Process => match (r.comm, r.tgid) {
@@ -397,6 +405,10 @@ fn key_of(by: By, r: &Request) -> String {
         By::Path => r.path.as_deref().map_or_else(unknown, str::to_owned),
         By::Cgroup => r.cgroup.map_or_else(unknown, |c| c.to_string()),
     }
+}
+
+fn unknown() -> String {
+    "?".to_owned()
 }
 
 fn direct_point(r: &Request, device: Option<(i64, i64)>) -> DirectPoint {

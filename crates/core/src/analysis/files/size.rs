@@ -77,17 +77,21 @@ fn bin(points: &[SizePoint], over_bytes: i64, to_bytes: i64) -> SizeBin {
     total.sort_by(f64::total_cmp);
     // Ranks np ± 1.96 sqrt(np(1-p)) with p = 1/2.
     let reach = 0.98 * (n as f64).sqrt();
-    let at = |rank: f64| total[(rank.round() as isize).clamp(0, n as isize - 1) as usize];
     SizeBin {
         over_bytes,
         to_bytes,
         n,
         low_n: n < MIN_ENTRIES,
-        total_low_us: at(n as f64 / 2.0 - reach - 1.0),
-        total_high_us: at(n as f64 / 2.0 + reach),
+        total_low_us: at_rank(&total, n as f64 / 2.0 - reach - 1.0),
+        total_high_us: at_rank(&total, n as f64 / 2.0 + reach),
         total_p50_us: median(&mut total).unwrap_or(0.0),
         first_p50_us: median(&mut first).unwrap_or(0.0),
     }
+}
+
+/// Of `sorted` values, which must not be empty, the one whose rank (from 0) is nearest to `rank`.
+pub(super) fn at_rank(sorted: &[f64], rank: f64) -> f64 {
+    sorted[(rank.round() as isize).clamp(0, sorted.len() as isize - 1) as usize]
 }
 
 /// Response time as a step function of size: `overhead + ceil(size / block) * io`.

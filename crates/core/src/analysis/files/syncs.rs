@@ -42,21 +42,24 @@ pub struct SyncGroup {
 
 /// The `most` groups that waited longest in all.
 pub fn worst(groups: HashMap<String, Syncs>, most: usize) -> Vec<SyncGroup> {
-    let finish = |(key, mut s): (String, Syncs)| {
-        Some(SyncGroup {
-            sync: s.finish()?,
-            name: key,
-        })
-    };
-    let mut out: Vec<SyncGroup> = groups.into_iter().filter_map(finish).collect();
-    let waited = |g: &SyncGroup| g.sync.mean_us * g.sync.n as f64;
+    let mut out: Vec<SyncGroup> = Vec::new();
+    for (name, mut syncs) in groups {
+        if let Some(sync) = syncs.finish() {
+            out.push(SyncGroup { name, sync });
+        }
+    }
     out.sort_by(|a, b| {
-        waited(b)
-            .total_cmp(&waited(a))
+        waited_us(b)
+            .total_cmp(&waited_us(a))
             .then_with(|| a.name.cmp(&b.name))
     });
     out.truncate(most);
     out
+}
+
+/// What the syncs of a group took in all, in microseconds.
+fn waited_us(group: &SyncGroup) -> f64 {
+    group.sync.mean_us * group.sync.n as f64
 }
 
 /// Durations of syncs.
@@ -131,10 +134,11 @@ pub type SyncSpan = (i64, i64, Option<i32>);
 
 /// The whole disk of a device or partition.
 fn disk_of(fs_dev: i32, devices: &[Device]) -> Option<DevId> {
-    let holds = |d: &&Device| {
-        d.id == DevId(fs_dev) || d.partitions.iter().any(|(_, id)| *id == DevId(fs_dev))
-    };
-    devices.iter().find(holds).map(|d| d.id)
+    let dev = DevId(fs_dev);
+    let disk = devices
+        .iter()
+        .find(|d| d.id == dev || d.partitions.iter().any(|(_, id)| *id == dev));
+    disk.map(|d| d.id)
 }
 
 /// Adds up `ios` (in order of completion) over the union of the intervals of `syncs`, for each device under the synced
@@ -147,17 +151,21 @@ pub fn meanwhile(syncs: &[SyncSpan], ios: &[Brief], devices: &[Device]) -> Vec<M
             spans.entry(disk).or_default().push((*from, *to));
         }
     }
-    let name = |dev: DevId| {
-        let known = find_device(devices, dev).map(|d| d.name.clone());
-        known.unwrap_or_else(|| format!("{}:{}", dev.major(), dev.minor()))
-    };
     spans
         .into_iter()
         .map(|(dev, spans)| Meanwhile {
-            device: name(dev),
+            device: name_of(dev, devices),
             ..on_device(dev, spans, ios)
         })
         .collect()
+}
+
+/// The device's name, or its number if it is not among `devices`.
+fn name_of(dev: DevId, devices: &[Device]) -> String {
+    match find_device(devices, dev) {
+        Some(device) => device.name.clone(),
+        None => format!("{}:{}", dev.major(), dev.minor()),
+    }
 }
 
 fn on_device(dev: DevId, mut spans: Vec<(i64, i64)>, ios: &[Brief]) -> Meanwhile {

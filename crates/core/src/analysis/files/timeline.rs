@@ -152,7 +152,6 @@ impl FilesTimeline {
             .filter_map(|c| self.class(c))
             .collect();
         self.spans.sort_unstable_by_key(|s| s.0);
-        let set = |name, only: Option<RequestClass>| self.under_way(name, only);
         let sets = [
             ("all", None),
             ("in", Some(RequestClass::In)),
@@ -160,7 +159,7 @@ impl FilesTimeline {
         ];
         let under_way = (!self.too_many).then(|| {
             sets.into_iter()
-                .map(|(name, only)| set(name, only))
+                .map(|(name, only)| self.under_way(name, only))
                 .collect()
         });
         FilesOverTime {
@@ -203,22 +202,19 @@ impl FilesTimeline {
         })
     }
 
+    /// Start and end of the requests of one class, or of all.
+    fn spans_of(&self, only: Option<RequestClass>) -> impl Iterator<Item = (i64, i64)> {
+        self.spans
+            .iter()
+            .filter(move |s| only.is_none_or(|c| s.2 == c))
+            .map(|s| (s.0, s.1))
+    }
+
     /// `spans` must be in the order of their starts.
     fn under_way(&self, set: &'static str, only: Option<RequestClass>) -> UnderWay {
-        let mine = || {
-            self.spans
-                .iter()
-                .filter(|s| only.is_none_or(|c| s.2 == c))
-                .map(|s| (s.0, s.1))
-        };
-        let slots = self.slots(mine());
-        let busy = self.busy(mine());
-        // A window shorter than a slot has no slot to ask.
-        let of = |f: &dyn Fn(&SlotGroup) -> f64| -> Vec<f64> {
-            (0..self.groups())
-                .map(|g| slots.get(g).map_or(0.0, f))
-                .collect()
-        };
+        let slots = self.slots(self.spans_of(only));
+        let busy = self.busy(self.spans_of(only));
+        let groups = self.groups();
         let touched: f64 = slots
             .iter()
             .map(|s| s.touched_percent * s.slots as f64)
@@ -226,9 +222,9 @@ impl FilesTimeline {
         let all: f64 = slots.iter().map(|s| s.slots as f64).sum();
         UnderWay {
             set,
-            p50: of(&|s| s.touched.p50),
-            p75: of(&|s| s.touched.p75),
-            touched_percent: of(&|s| s.touched_percent),
+            p50: by_group(&slots, groups, |s| s.touched.p50),
+            p75: by_group(&slots, groups, |s| s.touched.p75),
+            touched_percent: by_group(&slots, groups, |s| s.touched_percent),
             under_way_percent: busy
                 .iter()
                 .enumerate()
@@ -279,6 +275,13 @@ impl FilesTimeline {
         }
         busy
     }
+}
+
+/// A value of each group; a window shorter than a slot has no slot to ask.
+fn by_group(slots: &[SlotGroup], groups: usize, value: fn(&SlotGroup) -> f64) -> Vec<f64> {
+    (0..groups)
+        .map(|g| slots.get(g).map_or(0.0, value))
+        .collect()
 }
 
 #[cfg(test)]

@@ -42,26 +42,30 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
 }
 
 fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
-    const TINY: f64 = 1e-300;
-    let keep = |v: f64| if v.abs() < TINY { TINY } else { v };
     let mut c = 1.0;
-    let mut d = 1.0 / keep(1.0 - (a + b) * x / (a + 1.0));
+    let mut d = 1.0 / not_zero(1.0 - (a + b) * x / (a + 1.0));
     let mut h = d;
     for m in 1..=500 {
         let m = f64::from(m);
         let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
-        d = 1.0 / keep(1.0 + even * d);
-        c = keep(1.0 + even / c);
+        d = 1.0 / not_zero(1.0 + even * d);
+        c = not_zero(1.0 + even / c);
         h *= d * c;
         let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
-        d = 1.0 / keep(1.0 + odd * d);
-        c = keep(1.0 + odd / c);
+        d = 1.0 / not_zero(1.0 + odd * d);
+        c = not_zero(1.0 + odd / c);
         h *= d * c;
         if (d * c - 1.0).abs() < 1e-16 {
             break;
         }
     }
     h
+}
+
+/// A number that can be divided by, where `v` is one or nearly 0.
+fn not_zero(v: f64) -> f64 {
+    const TINY: f64 = 1e-300;
+    if v.abs() < TINY { TINY } else { v }
 }
 
 /// P(F ≥ f) of Fisher's distribution with `d1` and `d2` degrees of freedom.
@@ -87,14 +91,18 @@ pub fn t_critical(alpha: f64, df: f64) -> f64 {
 /// Chernoff's bound: at most the probability that of `n` trials that succeed with probability `expected` (0 < `expected` < 1) a
 /// share as far from it as `share`, or farther on that side, does.
 pub fn chernoff(n: f64, share: f64, expected: f64) -> f64 {
-    let part = |seen: f64, expected: f64| {
-        if seen > 0.0 {
-            seen * (seen / expected).ln()
-        } else {
-            0.0
-        }
-    };
-    (-n * (part(share, expected) + part(1.0 - share, 1.0 - expected))).exp()
+    let divergence =
+        divergence_part(share, expected) + divergence_part(1.0 - share, 1.0 - expected);
+    (-n * divergence).exp()
+}
+
+/// What an outcome adds to the Kullback-Leibler divergence of the seen shares from the expected ones.
+fn divergence_part(seen: f64, expected: f64) -> f64 {
+    if seen > 0.0 {
+        seen * (seen / expected).ln()
+    } else {
+        0.0
+    }
 }
 
 /// Root of a falling function between `low` and `high`.
@@ -163,12 +171,10 @@ fn integrate(from: f64, to: f64, panels: u32, f: impl Fn(f64) -> f64) -> f64 {
 
 /// P(range of `k` standard normals ≥ w).
 fn range_above(w: f64, k: f64) -> f64 {
-    let density = |z: f64| (-0.5 * z * z).exp() / (2.0 * PI).sqrt();
     let below = k * integrate(-8.5, 8.5, 8, |z| {
-        density(z)
-            * (normal_below(z) - normal_below(z - w))
-                .max(0.0)
-                .powf(k - 1.0)
+        let density = (-0.5 * z * z).exp() / (2.0 * PI).sqrt();
+        let inside = (normal_below(z) - normal_below(z - w)).max(0.0);
+        density * inside.powf(k - 1.0)
     });
     1.0 - below
 }
@@ -186,13 +192,15 @@ pub fn studentized_range_above(q: f64, groups: usize, df: f64) -> f64 {
     }
     // s = sqrt(chi^2 / df) lies around 1 with deviation 1 / sqrt(2 df); 12 / sqrt(df) covers it to 1e-16 for df = 1 too.
     let ln_front = df / 2.0 * df.ln() - ln_gamma(df / 2.0) - (df / 2.0 - 1.0) * 2f64.ln();
-    let density = |s: f64| (ln_front + (df - 1.0) * s.ln() - df * s * s / 2.0).exp();
     let reach = 12.0 / df.sqrt();
     let low = (1.0 - reach).max(0.0);
     let high = 1.0 + reach;
     // Beyond a range of 14 deviations nothing is left; with few degrees of freedom all happens at small s.
     let high = high.min(14.0 / q).max(low);
-    let above = integrate(low, high, 8, |s| density(s) * range_above(q * s, k));
+    let above = integrate(low, high, 8, |s| {
+        let density = (ln_front + (df - 1.0) * s.ln() - df * s * s / 2.0).exp();
+        density * range_above(q * s, k)
+    });
     above.clamp(0.0, 1.0)
 }
 

@@ -55,18 +55,7 @@ impl<'a> Chains<'a> {
         let n = onsets.len();
         let mean_rate = n as f64 / (onsets[n - 1] - onsets[0]).max(1.0);
         let wide = [1.0f64, 2.0, 3.0].map(|k| half * k.sqrt());
-        // A beat in each window.
-        let gains = |recent: usize| {
-            let rate = mean_rate.max(recent as f64 / (5.0 * period));
-            let mut missed = 0.0;
-            wide.map(|wide| {
-                // Chance leaves a window empty with exp(-expected), a clock with 1 - KEPT.
-                let expected = 2.0 * wide * rate;
-                let gain = (KEPT / (1.0 - (-expected).exp())).ln() + missed;
-                missed += ((1.0 - KEPT).ln() + expected).min(0.0);
-                gain
-            })
-        };
+
         // Up to this many the mean rate counts, and all gain the same.
         let usual = (5.0 * period * mean_rate) as usize;
         evidence.clear();
@@ -88,7 +77,12 @@ impl<'a> Chains<'a> {
             if known.len() <= crowd {
                 known.resize(crowd + 1, None);
             }
-            let gain = *known[crowd].get_or_insert_with(|| gains(j - recent));
+            // What a beat adds depends only on how crowded the onset is, so it is worked out once for each crowd.
+            let gain = *known[crowd].get_or_insert_with(|| {
+                let rate = mean_rate.max((j - recent) as f64 / (5.0 * period));
+                gains_at(rate, wide)
+            });
+            // Without an onset one, two or three periods earlier the chain begins here and has no evidence yet.
             let mut best = 0.0;
             let mut step = ChainStep {
                 from: j as u32,
@@ -98,6 +92,7 @@ impl<'a> Chains<'a> {
             for (k, from) in from.iter_mut().enumerate() {
                 let earliest = t - windows[k].0;
                 let latest = t - windows[k].1;
+                // Windows only move forwards, so the first onset inside is at or after that of the onset before.
                 *from += onsets[*from..j]
                     .iter()
                     .take_while(|at| **at < earliest)
@@ -124,8 +119,13 @@ impl<'a> Chains<'a> {
 
     /// Most evidence, and the onset that its chain ends at.
     pub fn best(&self) -> (f64, usize) {
-        let better = |a: (f64, usize), (i, e): (usize, &f64)| if *e > a.0 { (*e, i) } else { a };
-        self.evidence.iter().enumerate().fold((0.0, 0), better)
+        let mut best = (0.0, 0);
+        for (end, evidence) in self.evidence.iter().enumerate() {
+            if *evidence > best.0 {
+                best = (*evidence, end);
+            }
+        }
+        best
     }
 
     /// Nanoseconds from the first to the last onset of the chain that ends at `end`.
@@ -148,6 +148,19 @@ impl<'a> Chains<'a> {
     }
 }
 
+/// What a beat adds in the window of one, two and three periods, where onsets come at `rate` by chance; a window that was
+/// left empty before counts against the clock.
+fn gains_at(rate: f64, half_widths: [f64; 3]) -> [f64; 3] {
+    let mut missed = 0.0;
+    half_widths.map(|half| {
+        // Chance leaves a window empty with exp(-expected), a clock with 1 - KEPT.
+        let expected = 2.0 * half * rate;
+        let gain = (KEPT / (1.0 - (-expected).exp())).ln() + missed;
+        missed += ((1.0 - KEPT).ln() + expected).min(0.0);
+        gain
+    })
+}
+
 /// An onset that keeps step: its cycle, its time, and the stretch without a slip to which it belongs.
 #[derive(Clone, Copy)]
 pub(in crate::analysis::periodicity) struct Beat {
@@ -163,8 +176,10 @@ pub(in crate::analysis::periodicity) fn unbroken(
     chain: &[(f64, f64)],
     resolution: f64,
 ) -> Vec<Beat> {
-    let step = |w: &[(f64, f64)]| (w[1].1 - w[0].1) / (w[1].0 - w[0].0);
-    let steps: Vec<f64> = chain.windows(2).map(step).collect();
+    let steps: Vec<f64> = chain
+        .windows(2)
+        .map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0))
+        .collect();
     let usual = median(&mut steps.clone()).unwrap_or(0.0);
     // Equal steps have no spread at all.
     let most = (6.0 * 1.4826 * mad(&steps, usual))

@@ -28,16 +28,20 @@ pub fn high_demand(requests: &[Request], window: (i64, i64)) -> Vec<(i64, i64)> 
         .filter(|r| window.0 <= r.start_ns && r.start_ns < window.1)
         .collect();
     arrivals.sort_unstable_by_key(|r| r.start_ns);
-    let size = |r: &Request| f64::from(r.bytes) / f64::from(r.ios.max(1));
-    let largest = arrivals.iter().map(|r| size(r)).fold(0.0, f64::max);
+    let largest = arrivals.iter().map(|r| mean_size(r)).fold(0.0, f64::max);
     let by_number = high_levels(&arrivals, window, |r| f64::from(r.ios));
-    let alike = arrivals.iter().all(|r| size(r) > 0.8 * largest);
+    let alike = arrivals.iter().all(|r| mean_size(r) > 0.8 * largest);
     if alike || largest == 0.0 {
         return by_number;
     }
     // Jumps of at most the largest size: in its units the Poisson bound holds for any mixture of sizes.
     let by_bytes = high_levels(&arrivals, window, |r| f64::from(r.bytes) / largest);
     joined(by_number.into_iter().chain(by_bytes))
+}
+
+/// Bytes of each I/O of `r`, on average.
+fn mean_size(r: &Request) -> f64 {
+    f64::from(r.bytes) / f64::from(r.ios.max(1))
 }
 
 /// A stretch with the weight of what was submitted in it, and how many submissions.
@@ -67,6 +71,13 @@ impl Segment {
         }
     }
 
+    /// Whether it is an episode of demand, where the lowest rate that counts as high is `least`.
+    fn is_high(&self, least: f64) -> bool {
+        self.rate() >= least
+            && self.requests >= MIN_HIGH_REQUESTS
+            && self.to_ns - self.from_ns >= MIN_HIGH_NS
+    }
+
     /// The logarithm of its likelihood at its own rate, up to what it has in common with that of its parts.
     fn fit(&self) -> f64 {
         if self.weight > 0.0 {
@@ -89,11 +100,8 @@ fn high_levels(
     let calm_rate = quantile(&segments, 0.2, Segment::seconds);
     let top_rate = quantile(&segments, 0.95, |s| s.weight);
     let least = (2.0 * calm_rate).max(0.25 * top_rate);
-    let is_high = |s: &&Segment| {
-        s.rate() >= least && s.requests >= MIN_HIGH_REQUESTS && s.to_ns - s.from_ns >= MIN_HIGH_NS
-    };
-    let span = |s: &Segment| (s.from_ns, s.to_ns);
-    joined(segments.iter().filter(is_high).map(span))
+    let high = segments.iter().filter(|s| s.is_high(least));
+    joined(high.map(|s| (s.from_ns, s.to_ns)))
 }
 
 /// Beside the term that grows with the number of cells.
@@ -158,25 +166,21 @@ fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
     let mut version = vec![0u32; n];
     // Each segment's is needed for every step to a neighbour.
     let mut fits: Vec<f64> = cells.iter().map(Segment::fit).collect();
-    // Twice the logarithm of how much likelier two rates are than one; of positive numbers the bits have their order.
-    let step = |cells: &[Segment], fits: &[f64], i: usize, j: usize| {
-        (2.0 * (fits[i] + fits[j] - cells[i].and(&cells[j]).fit()))
-            .max(0.0)
-            .to_bits()
-    };
-    let first =
-        (0..n.saturating_sub(1)).map(|i| Reverse((step(&cells, &fits, i, i + 1), i as u32, 0)));
+    let first = (0..n.saturating_sub(1))
+        .map(|i| Reverse((step_bits(&cells, &fits, i, i + 1), i as u32, 0)));
     // As narrow as can be: most of the time goes into moving these.
     let mut heap: BinaryHeap<Reverse<(u64, u32, u32)>> = first.collect::<Vec<_>>().into();
     while let Some(Reverse((bits, at, made))) = heap.pop() {
         let i = at as usize;
         let gone = next[i] as usize;
+        // One of the two was merged since this step was measured: a newer entry holds the step as it is now.
         if made != version[i] || gone >= n {
             continue;
         }
         if f64::from_bits(bits) >= least {
             break;
         }
+        // The right one of the two goes, and its neighbour becomes that of the left one.
         cells[i] = cells[i].and(&cells[gone]);
         fits[i] = cells[i].fit();
         next[i] = next[gone];
@@ -184,6 +188,7 @@ fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
         if let Some(previous) = previous.get_mut(next[i] as usize) {
             *previous = at;
         }
+        // Only the two steps at the ends of the merged segment changed.
         for left in [previous[i], at] {
             let Some(version) = version.get_mut(left as usize) else {
                 continue;
@@ -192,7 +197,8 @@ fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
             let own = left as usize;
             let right = next[left as usize] as usize;
             if right < n {
-                heap.push(Reverse((step(&cells, &fits, own, right), left, *version)));
+                let bits = step_bits(&cells, &fits, own, right);
+                heap.push(Reverse((bits, left, *version)));
             }
         }
     }
@@ -202,6 +208,14 @@ fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
         .filter(|(_, v)| *v != u32::MAX)
         .map(|(c, _)| c)
         .collect()
+}
+
+/// Twice the logarithm of how much likelier two rates are than one for the segments `i` and `j`, as bits: those of positive
+/// numbers have the order of the numbers.
+fn step_bits(cells: &[Segment], fits: &[f64], i: usize, j: usize) -> u64 {
+    (2.0 * (fits[i] + fits[j] - cells[i].and(&cells[j]).fit()))
+        .max(0.0)
+        .to_bits()
 }
 
 /// The rate up to which a share `q` of `by` (time, weight) lies.

@@ -40,9 +40,13 @@ static LOGARITHMS: LazyLock<[f32; 4096]> =
 
 /// `cos(2 pi lag / period)` by steps between them, from [`Differences::BELOW`] steps below on; and their squares.
 static COSINES: LazyLock<[Vec<f64>; 2]> = LazyLock::new(|| {
-    let at = |i: usize| ((i as f64 - Differences::BELOW as f64) * Differences::STEP).exp();
-    let cosines = || (0..Differences::BELOW + Differences::ABOVE).map(|i| (TAU * at(i)).cos());
-    [cosines().collect(), cosines().map(|c| c * c).collect()]
+    let mut cosines = Vec::new();
+    for i in 0..Differences::BELOW + Differences::ABOVE {
+        let periods = ((i as f64 - Differences::BELOW as f64) * Differences::STEP).exp();
+        cosines.push((TAU * periods).cos());
+    }
+    let squares = cosines.iter().map(|c| c * c).collect();
+    [cosines, squares]
 });
 
 /// The natural logarithm of `x` > 0 to 0.00013: there are many pairs, and steps of 1 % must be alike.
@@ -111,6 +115,11 @@ impl Differences {
         shortest * ((i + 0.5 - AROUND as f64) * Self::STEP).exp()
     }
 
+    /// The step in which pairs are that lie `period` apart.
+    fn step_of(&self, period: f64) -> usize {
+        ((period / self.shortest).ln() / Self::STEP) as usize + AROUND
+    }
+
     fn steps(&self) -> usize {
         self.expected.len()
     }
@@ -132,54 +141,66 @@ impl Differences {
     pub fn candidates(&self, jitter: f64, needed: &Needed) -> Vec<f64> {
         let wide = ((jitter / Self::STEP).round() as usize).max(1);
         let steps = self.steps();
-        let around = |i: usize| (i.saturating_sub(wide), (i + wide + 1).min(steps));
-        // Silence before each onset, and load that changes, make short differences more frequent than chance alone.
-        let by_chance = |i: usize| {
-            let local = if 2 * wide + 1 < AROUND / 2 {
-                self.surroundings(i, 2 * wide)
-            } else {
-                0.0
-            };
-            local.max(self.expected[i])
-        };
-        let excess = |i: usize| {
-            let (from, to) = around(i);
-            let expected = by_chance(i) * (to - from) as f64;
-            (self.sums[to] - self.sums[from] - expected) / expected.max(0.25).sqrt()
-        };
-        // Where in the window the differences lie that are too many: those of an exact clock at any place of it.
-        let middle = |i: usize| {
-            let (from, to) = around(i);
-            let more = |b: usize| (self.sums[b + 1] - self.sums[b] - self.expected[b]).max(0.0);
-            let sum: f64 = (from..to).map(more).sum();
-            if sum > 0.0 {
-                (from..to).map(|b| b as f64 * more(b)).sum::<f64>() / sum
-            } else {
-                i as f64
+        let z: Vec<f64> = (0..steps).map(|i| self.excess(i, wide)).collect();
+        let mut tops = Vec::new();
+        for i in AROUND..steps.saturating_sub(AROUND) {
+            if z[i] < self.least_excess || z[i] < z[i - 1] || z[i] <= z[i + 1] {
+                continue;
             }
-        };
-        let z: Vec<f64> = (0..steps).map(excess).collect();
-        let is_enough = |i: usize| {
-            let pairs = by_chance(i) * (2 * wide + 1) as f64;
-            needed(Self::apart(self.shortest, i as f64))
-                .is_some_and(|beats| z[i] >= PAIRED * beats / pairs.max(0.25).sqrt())
-        };
-        let is_top = |i: &usize| {
-            z[*i] >= self.least_excess && z[*i] >= z[i - 1] && z[*i] > z[i + 1] && is_enough(*i)
-        };
-        let tops: Vec<usize> = (AROUND..steps.saturating_sub(AROUND))
-            .filter(is_top)
-            .collect();
+            let Some(beats) = needed(Self::apart(self.shortest, i as f64)) else {
+                continue;
+            };
+            // A clock with as many beats as it needs would add at least so many pairs to those of chance.
+            let pairs = self.by_chance(i, wide) * (2 * wide + 1) as f64;
+            if z[i] >= PAIRED * beats / pairs.max(0.25).sqrt() {
+                tops.push(i);
+            }
+        }
         let chosen = foremost(tops, &z, MAX_CANDIDATES, wide.max(2));
         chosen
             .into_iter()
-            .map(|i| Self::apart(self.shortest, middle(i)))
+            .map(|i| Self::apart(self.shortest, self.middle(i, wide)))
             .collect()
+    }
+
+    /// The steps from `wide` before `i` to `wide` after it, as far as there are any: first and end.
+    fn around(&self, i: usize, wide: usize) -> (usize, usize) {
+        (i.saturating_sub(wide), (i + wide + 1).min(self.steps()))
+    }
+
+    /// Pairs that step `i` has without a clock. Silence before each onset, and load that changes, make short differences more
+    /// frequent than chance alone.
+    fn by_chance(&self, i: usize, wide: usize) -> f64 {
+        let local = if 2 * wide + 1 < AROUND / 2 {
+            self.surroundings(i, 2 * wide)
+        } else {
+            0.0
+        };
+        local.max(self.expected[i])
+    }
+
+    /// By how many standard deviations the steps around `i` have more pairs than without a clock.
+    fn excess(&self, i: usize, wide: usize) -> f64 {
+        let (from, to) = self.around(i, wide);
+        let expected = self.by_chance(i, wide) * (to - from) as f64;
+        (self.sums[to] - self.sums[from] - expected) / expected.max(0.25).sqrt()
+    }
+
+    /// Where around step `i` the differences lie that are too many: those of an exact clock at any place of it.
+    fn middle(&self, i: usize, wide: usize) -> f64 {
+        let (from, to) = self.around(i, wide);
+        let mut sum = 0.0;
+        let mut weighted = 0.0;
+        for step in from..to {
+            let more = (self.sums[step + 1] - self.sums[step] - self.expected[step]).max(0.0);
+            sum += more;
+            weighted += step as f64 * more;
+        }
+        if sum > 0.0 { weighted / sum } else { i as f64 }
     }
 
     /// Periods of `from..to` that the pairs keep at all multiples alike, however wide they are spread around each.
     pub fn lines(&self, (from, to): (f64, f64), onsets: usize, mean_gap: f64) -> Vec<f64> {
-        let step = |period: f64| ((period / self.shortest).ln() / Self::STEP) as usize + AROUND;
         let steps = self.steps();
         let usual: Vec<f64> = (0..steps)
             .map(|i| self.surroundings(i, 0).max(0.01))
@@ -187,30 +208,39 @@ impl Differences {
         let excess: Vec<f64> = (0..steps)
             .map(|i| self.sums[i + 1] - self.sums[i] - usual[i])
             .collect();
-        let [cosines, squares] = &*COSINES;
-        let line = |at: usize| {
-            let first = at.saturating_sub(Self::BELOW);
-            let from = first + Self::BELOW - at;
-            dot(&excess[first..], &cosines[from..])
-                / dot(&usual[first..], &squares[from..]).max(1.0).sqrt()
-        };
+        // A line is wide: every second step shows it.
         const EVERY: usize = 2;
-        let places: Vec<usize> = (step(from).max(AROUND)..step(to).min(steps))
-            .step_by(EVERY)
+        let first = self.step_of(from).max(AROUND);
+        let end = self.step_of(to).min(steps);
+        let places: Vec<usize> = (first..end).step_by(EVERY).collect();
+        let z: Vec<f64> = places
+            .iter()
+            .map(|at| line_at(*at, &excess, &usual))
             .collect();
-        let z: Vec<f64> = places.iter().map(|i| line(*i)).collect();
-        let least = |i: usize| {
+        let mut tops = Vec::new();
+        for i in 1..z.len().saturating_sub(1) {
+            // The longer the period, the fewer of the onsets are beats of its grid, and the weaker its line may be.
             let gaps = Self::apart(self.shortest, places[i] as f64) / mean_gap;
-            (LASTING_LINE * (onsets as f64).sqrt() / gaps.powi(2)).max(LINE)
-        };
-        let is_top = |i: &usize| z[*i] >= z[i - 1] && z[*i] > z[i + 1] && z[*i] >= least(*i);
-        let tops: Vec<usize> = (1..z.len().saturating_sub(1)).filter(is_top).collect();
+            let least = (LASTING_LINE * (onsets as f64).sqrt() / gaps.powi(2)).max(LINE);
+            if z[i] >= z[i - 1] && z[i] > z[i + 1] && z[i] >= least {
+                tops.push(i);
+            }
+        }
         let chosen = foremost(tops, &z, MAX_LINES, 3);
         chosen
             .into_iter()
             .map(|i| Self::apart(self.shortest, places[i] as f64))
             .collect()
     }
+}
+
+/// How strongly pairs keep to multiples of the period of step `at`, in standard deviations: the spectral line of `excess`
+/// pairs among the noise of the `usual` ones.
+fn line_at(at: usize, excess: &[f64], usual: &[f64]) -> f64 {
+    let [cosines, squares] = &*COSINES;
+    let first = at.saturating_sub(Differences::BELOW);
+    let from = first + Differences::BELOW - at;
+    dot(&excess[first..], &cosines[from..]) / dot(&usual[first..], &squares[from..]).max(1.0).sqrt()
 }
 
 /// Up to `most` of `tops` with the highest `z`, further than `apart` from each other.

@@ -35,12 +35,12 @@ pub(in crate::analysis::periodicity) fn trials(onsets: usize, mean_gap: f64, sho
 /// The grid with most evidence at a period near `period`.
 pub(in crate::analysis::periodicity) fn best(onsets: &[f64], period: f64) -> Grid {
     let (period, phase) = strongest(onsets, period);
-    let of = |wide: f64| on_grid(onsets, period, phase, wide);
-    WIDTHS
-        .map(of)
-        .into_iter()
-        .reduce(|a, b| if b.evidence > a.evidence { b } else { a })
-        .expect("two")
+    let [narrow, wide] = WIDTHS.map(|half| on_grid(onsets, period, phase, half));
+    if wide.evidence > narrow.evidence {
+        wide
+    } else {
+        narrow
+    }
 }
 
 /// Period and phase in nanoseconds at which Rayleigh's statistic is largest near `period`.
@@ -50,14 +50,9 @@ fn strongest(onsets: &[f64], period: f64) -> (f64, f64) {
     let lowest = 1.0 / (period * (1.0 + NEAR));
     let step = 0.4 / span;
     let steps = ((2.0 * NEAR / period / step) as usize).max(1);
-    let angle = |frequency: f64| {
-        onsets
-            .iter()
-            .map(move |t| (TAU * (t - first) * frequency).sin_cos())
-    };
     // Each onset's angle turns by the same amount from one frequency to the next.
-    let mut at: Vec<(f64, f64)> = angle(lowest).collect();
-    let turn: Vec<(f64, f64)> = angle(step).collect();
+    let mut at: Vec<(f64, f64)> = angles(onsets, lowest);
+    let turn: Vec<(f64, f64)> = angles(onsets, step);
     let mut best = (0.0, lowest, 0.0);
     for i in 0..=steps {
         let (sin, cos) = at.iter().fold((0.0, 0.0), |s, a| (s.0 + a.0, s.1 + a.1));
@@ -70,6 +65,15 @@ fn strongest(onsets: &[f64], period: f64) -> (f64, f64) {
         }
     }
     (1.0 / best.1, first + best.2 / TAU / best.1)
+}
+
+/// Sine and cosine of each onset's angle on a circle that turns `frequency` times in a nanosecond, from the first onset on.
+fn angles(onsets: &[f64], frequency: f64) -> Vec<(f64, f64)> {
+    let first = onsets[0];
+    onsets
+        .iter()
+        .map(|t| (TAU * (t - first) * frequency).sin_cos())
+        .collect()
 }
 
 /// The stretch of cycles with most evidence.

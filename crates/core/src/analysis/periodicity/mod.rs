@@ -143,17 +143,11 @@ impl Clock {
             .collect();
         let period_ns = self.period_s * 1e9;
         let half_ns = self.half_width_ns(resolution_ns).min(0.05 * period_ns);
-        let is_in_time = |t: i64| {
-            let neighbours = [-2.0, -1.0, 1.0, 2.0];
-            let met = neighbours
-                .iter()
-                .filter(|k| nearest_within(list, t as f64 + *k * period_ns, half_ns).is_some());
-            met.count() >= 2
-        };
+
         let kept: Vec<i64> = list
             .iter()
             .copied()
-            .filter(|t| !is_near(&beats, *t, near_ns) && !is_in_time(*t))
+            .filter(|t| !is_near(&beats, *t, near_ns) && !is_in_time(list, *t, period_ns, half_ns))
             .collect();
         *list = kept;
     }
@@ -180,28 +174,12 @@ impl Clock {
         };
         let period_ns = self.period_s * 1e9;
         let half_ns = self.half_width_ns(resolution_ns);
-        let at_ns = |s: f64| origin_ns as f64 + s * 1e9;
-        let walk = |list: &[i64], from_s: f64, step_ns: f64| {
-            let mut at = at_ns(from_s);
-            let mut beats = Vec::new();
-            let next = |at: f64| {
-                (1..=MAX_STEPS)
-                    .find_map(|k| nearest_within(list, at + f64::from(k) * step_ns, half_ns))
-            };
-            while let Some(beat) = next(at) {
-                at = beat as f64;
-                beats.push((at - origin_ns as f64) / 1e9);
-            }
-            beats
-        };
-        // Of several rules for onsets the one that follows it farthest.
-        let farthest = |from_s: f64, step_ns: f64| {
-            let walks = lists.iter().map(|list| walk(list, from_s, step_ns));
-            walks.max_by_key(Vec::len).unwrap_or_default()
-        };
-        let after = farthest(last_s, period_ns);
-        let before = farthest(first_s, -period_ns);
-        self.beats_s.extend(before.into_iter().chain(after));
+        let origin_ns = origin_ns as f64;
+        let after = farthest_walk(lists, origin_ns + last_s * 1e9, period_ns, half_ns);
+        let before = farthest_walk(lists, origin_ns + first_s * 1e9, -period_ns, half_ns);
+        for beat_ns in before.into_iter().chain(after) {
+            self.beats_s.push((beat_ns - origin_ns) / 1e9);
+        }
         self.refit(resolution_ns);
     }
 
@@ -268,6 +246,7 @@ pub fn find(
         resolution_ns,
         window,
     };
+    // Each look finds the surest clock among the onsets that are left, and takes its beats out for the next one.
     let mut found: Vec<Clock> = Vec::new();
     for _ in 0..MAX_LOOKS {
         let Some(mut clock) = search.best(&lists) else {
@@ -292,11 +271,10 @@ pub fn find(
         }
     }
     let least_s = MIN_SPAN * (window.1 - window.0) as f64 / 1e9;
-    let is_schedule = |clock: &Clock| {
-        let is_pacing = || pacing::is_pacing(clock, &arrivals, window.0, resolution_ns);
-        clock.cycles * clock.period_s >= least_s && !is_pacing()
-    };
-    found.retain(is_schedule);
+    found.retain(|clock| {
+        let is_long = clock.cycles * clock.period_s >= least_s;
+        is_long && !pacing::is_pacing(clock, &arrivals, window.0, resolution_ns)
+    });
     found.truncate(MAX_CLOCKS);
     result.clocks = found;
     if let Some(first) = result.clocks.first() {
@@ -347,57 +325,95 @@ fn onset_lists(
     resolution_ns: i64,
     gaps: &[(i64, i64)],
 ) -> Vec<Vec<i64>> {
-    let lossy = |t: i64| {
-        let after = gaps.partition_point(|g| g.1 < t);
-        gaps.get(after).is_some_and(|g| g.0 <= t)
-    };
     let mut lists: Vec<Vec<i64>> = Vec::new();
-    let mut add = |list: Vec<i64>| {
-        // Onsets closer than the shortest period would only show its multiples.
-        let gaps = list.windows(2).map(|w| (w[1] - w[0]) as f64);
-        let is_dense =
-            median(&mut gaps.collect::<Vec<f64>>()).is_some_and(|gap| gap < MIN_NS as f64);
-        if is_dense {
-            return;
-        }
-        let is_new = lists
-            .iter()
-            .all(|l| l.len().abs_diff(list.len()) * 50 > l.len());
-        if list.len() >= MIN_ONSETS && is_new {
-            lists.push(list);
-        }
-    };
     let begins = high.iter().map(|h| h.0);
-    add(begins.filter(|t| !lossy(*t)).collect());
+    add_list(
+        &mut lists,
+        begins.filter(|t| !is_in_gap(gaps, *t)).collect(),
+    );
     let lengths = (0..).map(|i| [2, 5, 10][i % 3] * 10i64.pow(i as u32 / 3) * 1_000_000);
-    let wanted = |g: &i64| *g > 2 * resolution_ns || resolution_ns == 0;
-    for quiet_ns in lengths
-        .take_while(|g| *g <= (window.1 - window.0) / 10)
-        .filter(wanted)
-    {
+    for quiet_ns in lengths.take_while(|g| *g <= (window.1 - window.0) / 10) {
+        // A silence of two steps of the clock or less may be none at all.
+        if resolution_ns != 0 && quiet_ns <= 2 * resolution_ns {
+            continue;
+        }
         let mut last = i64::MIN / 2;
         let mut list = Vec::new();
         for r in arrivals {
-            if r.start_ns - last >= quiet_ns && !lossy(r.start_ns) {
+            if r.start_ns - last >= quiet_ns && !is_in_gap(gaps, r.start_ns) {
                 list.push(r.start_ns);
             }
             last = r.start_ns;
         }
-        add(list);
+        add_list(&mut lists, list);
     }
     lists
+}
+
+/// Whether I/Os are missing at `t`; `gaps` are in order.
+fn is_in_gap(gaps: &[(i64, i64)], t: i64) -> bool {
+    let after = gaps.partition_point(|g| g.1 < t);
+    gaps.get(after).is_some_and(|g| g.0 <= t)
+}
+
+/// Adds a list of onsets, unless a clock cannot be found in it or nearly the same list is there already.
+fn add_list(lists: &mut Vec<Vec<i64>>, list: Vec<i64>) {
+    // Onsets closer than the shortest period would only show its multiples.
+    let mut gaps: Vec<f64> = list.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
+    if median(&mut gaps).is_some_and(|gap| gap < MIN_NS as f64) {
+        return;
+    }
+    let is_new = lists
+        .iter()
+        .all(|l| l.len().abs_diff(list.len()) * 50 > l.len());
+    if list.len() >= MIN_ONSETS && is_new {
+        lists.push(list);
+    }
+}
+
+/// Whether at least two onsets of `list` lie one or two periods before or after `t`.
+fn is_in_time(list: &[i64], t: i64, period_ns: f64, half_ns: f64) -> bool {
+    let mut met = 0;
+    for periods in [-2.0, -1.0, 1.0, 2.0] {
+        let at = t as f64 + periods * period_ns;
+        met += usize::from(nearest_within(list, at, half_ns).is_some());
+    }
+    met >= 2
+}
+
+/// The longest of the walks through `lists`: of several rules for onsets the one that follows the clock farthest.
+fn farthest_walk(lists: &[Vec<i64>], from_ns: f64, step_ns: f64, half_ns: f64) -> Vec<f64> {
+    let walks = lists
+        .iter()
+        .map(|list| walk(list, from_ns, step_ns, half_ns));
+    walks.max_by_key(Vec::len).unwrap_or_default()
+}
+
+/// Times of the onsets met by steps of `step_ns` from `from_ns` on, until [`MAX_STEPS`] in a row meet none.
+fn walk(list: &[i64], from_ns: f64, step_ns: f64, half_ns: f64) -> Vec<f64> {
+    let mut at = from_ns;
+    let mut beats = Vec::new();
+    while let Some(beat) =
+        (1..=MAX_STEPS).find_map(|k| nearest_within(list, at + f64::from(k) * step_ns, half_ns))
+    {
+        at = beat as f64;
+        beats.push(at);
+    }
+    beats
 }
 
 /// Of `sorted` times the one nearest to `at`, if it is no farther than `half_ns`.
 fn nearest_within(sorted: &[i64], at: f64, half_ns: f64) -> Option<i64> {
     let after = sorted.partition_point(|t| (*t as f64) < at);
     let around = &sorted[after.saturating_sub(1)..sorted.len().min(after + 1)];
-    let off_ns = |t: i64| (t as f64 - at).abs();
-    let nearest = around
-        .iter()
-        .copied()
-        .min_by(|a, b| off_ns(*a).total_cmp(&off_ns(*b)));
-    nearest.filter(|t| off_ns(*t) <= half_ns)
+    let mut nearest: Option<(i64, f64)> = None;
+    for t in around {
+        let off_ns = (*t as f64 - at).abs();
+        if off_ns <= half_ns && nearest.is_none_or(|(_, least_ns)| off_ns < least_ns) {
+            nearest = Some((*t, off_ns));
+        }
+    }
+    nearest.map(|(t, _)| t)
 }
 
 fn is_near(sorted: &[i64], t: i64, near: i64) -> bool {

@@ -44,6 +44,23 @@ struct Best {
     beats: Vec<(f64, f64)>,
 }
 
+/// A chain or grid before its onsets are listed; `length` is the time from the first to the last of them.
+struct Offer {
+    evidence: f64,
+    period: f64,
+    length: f64,
+}
+
+impl Offer {
+    fn with(self, beats: Vec<(f64, f64)>) -> Best {
+        Best {
+            evidence: self.evidence,
+            period: self.period,
+            beats,
+        }
+    }
+}
+
 /// Onsets that are looked at together, and the periods that may be among them.
 struct Piece<'a> {
     onsets: &'a [i64],
@@ -82,24 +99,31 @@ impl Piece<'_> {
 }
 
 impl Search {
-    fn pieces<'a>(&'a self, list: &'a [i64]) -> impl Iterator<Item = Piece<'a>> {
+    /// The parts of `list` that are looked at, as far as they are long enough to hold a clock.
+    fn pieces<'a>(&self, list: &'a [i64]) -> Vec<Piece<'a>> {
         let every = list.len().div_ceil(PIECE).div_ceil(MAX_PIECES).max(1);
-        let piece = |onsets: &'a [i64]| {
-            let span = (onsets[onsets.len() - 1] - onsets[0]) as f64;
-            let mean_gap = span / (onsets.len() - 1) as f64;
-            let shortest = (0.25 * mean_gap).max(self.shortest_ns as f64);
-            Piece {
-                onsets,
-                span,
-                shortest,
-                longest: (10.0 * mean_gap).min(span / 3.0),
+        let mut pieces = Vec::new();
+        for onsets in list.chunks(PIECE).step_by(every) {
+            if onsets.len() < MIN_ONSETS {
+                continue;
             }
-        };
-        list.chunks(PIECE)
-            .step_by(every)
-            .filter(|p| p.len() >= MIN_ONSETS)
-            .map(piece)
-            .filter(|p| p.shortest < p.longest)
+            let piece = self.piece(onsets);
+            if piece.shortest < piece.longest {
+                pieces.push(piece);
+            }
+        }
+        pieces
+    }
+
+    fn piece<'a>(&self, onsets: &'a [i64]) -> Piece<'a> {
+        let span = (onsets[onsets.len() - 1] - onsets[0]) as f64;
+        let mean_gap = span / (onsets.len() - 1) as f64;
+        Piece {
+            onsets,
+            span,
+            shortest: (0.25 * mean_gap).max(self.shortest_ns as f64),
+            longest: (10.0 * mean_gap).min(span / 3.0),
+        }
     }
 
     /// The surest clock among the onsets in any of `lists`, each in order.
@@ -117,28 +141,24 @@ impl Search {
     /// Looks for a better one than `found`.
     fn best_of(&self, piece: &Piece, times: &[f64], needed: f64, found: &mut Option<Best>) {
         let differences = Differences::collect(piece.onsets, piece.shortest, piece.longest);
-        let mut offer =
-            |evidence: f64, period: f64, length: f64, beats: &dyn Fn() -> Vec<(f64, f64)>| {
-                let is_long =
-                    length >= self.least_span(piece, period) && evidence >= BEAT * length / period;
-                if is_long && evidence > found.as_ref().map_or(0.0, |b| b.evidence) {
-                    *found = Some(Best {
-                        evidence,
-                        period,
-                        beats: beats(),
-                    });
-                }
-            };
         let mut chains = Chains::find(times);
         for jitter in piece.jitters() {
-            let half = |period: f64| (jitter * period).max(0.6 * self.resolution_ns as f64);
-            let beats = |period: f64| self.beats_needed(piece, period, half(period), needed);
-            for middle in differences.candidates(jitter, &beats) {
+            let candidates = differences.candidates(jitter, &|period| {
+                self.beats_needed(piece, period, self.half_width(jitter, period), needed)
+            });
+            for middle in candidates {
                 let around = [0.0, -0.4, 0.4].map(|off| middle * (1.0 + off * jitter));
                 for period in around {
-                    chains.follow(period, half(period));
+                    chains.follow(period, self.half_width(jitter, period));
                     let (evidence, end) = chains.best();
-                    offer(evidence, period, chains.span(end), &|| chains.chain(end));
+                    let offer = Offer {
+                        evidence,
+                        period,
+                        length: chains.span(end),
+                    };
+                    if self.is_better(&offer, piece, found.as_ref()) {
+                        *found = Some(offer.with(chains.chain(end)));
+                    }
                     // Of a clock the first of the three has most of the evidence already, unless its window is no wider
                     // than a step between periods.
                     if evidence < PROMISING * needed && jitter > JITTERS[0] {
@@ -147,18 +167,34 @@ impl Search {
                 }
             }
         }
-        for period in differences
-            .lines(piece.grids(), times.len(), piece.mean_gap())
-            .into_iter()
-        {
+        // Beats that come too early or too late for any chain may still keep to a grid.
+        for period in differences.lines(piece.grids(), times.len(), piece.mean_gap()) {
             let grid = grid::best(times, period);
-            let length = grid
-                .beats
-                .last()
-                .zip(grid.beats.first())
-                .map_or(0.0, |(l, f)| l.1 - f.1);
-            offer(grid.evidence, grid.period, length, &|| grid.beats.clone());
+            let length = match &grid.beats[..] {
+                [] => 0.0,
+                [first, ..] => grid.beats[grid.beats.len() - 1].1 - first.1,
+            };
+            let offer = Offer {
+                evidence: grid.evidence,
+                period: grid.period,
+                length,
+            };
+            if self.is_better(&offer, piece, found.as_ref()) {
+                *found = Some(offer.with(grid.beats));
+            }
         }
+    }
+
+    /// Whether `offer` is long enough for a schedule and has more evidence than the best so far.
+    fn is_better(&self, offer: &Offer, piece: &Piece, found: Option<&Best>) -> bool {
+        offer.length >= self.least_span(piece, offer.period)
+            && offer.evidence >= BEAT * offer.length / offer.period
+            && offer.evidence > found.map_or(0.0, |best| best.evidence)
+    }
+
+    /// Half the width of the window in which a beat is awaited: no narrower than what times are rounded to.
+    fn half_width(&self, jitter: f64, period: f64) -> f64 {
+        (jitter * period).max(0.6 * self.resolution_ns as f64)
     }
 
     fn least_span(&self, piece: &Piece, period: f64) -> f64 {
@@ -179,7 +215,6 @@ impl Search {
         let first = *beats.first()?;
         let last = *beats.last()?;
         let fit = fit(&beats, best.period, self.resolution_ns as f64);
-        let seconds = |ns: f64| (ns - self.window.0 as f64) / 1e9;
         Some(Clock {
             period_s: fit.period_ns / 1e9,
             period_ci_s: fit.interval_ns.map(|(low, high)| (low / 1e9, high / 1e9)),
@@ -187,10 +222,15 @@ impl Search {
             cycles: fit.cycles,
             onsets_in_step: beats.len(),
             jitter: fit.jitter,
-            first_beat_s: seconds(first),
-            last_beat_s: seconds(last),
-            beats_s: beats.into_iter().map(seconds).collect(),
+            first_beat_s: self.seconds(first),
+            last_beat_s: self.seconds(last),
+            beats_s: beats.into_iter().map(|ns| self.seconds(ns)).collect(),
         })
+    }
+
+    /// Seconds from the start of the window to `ns`.
+    fn seconds(&self, ns: f64) -> f64 {
+        (ns - self.window.0 as f64) / 1e9
     }
 }
 

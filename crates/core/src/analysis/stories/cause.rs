@@ -9,7 +9,7 @@ use super::{Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
 use crate::analysis::device::detail::DeviceDetail;
 use crate::analysis::waits::effects::{Effect, LatencyCounts, Pair};
 use crate::analysis::waits::stretches::Stretches;
-use crate::analysis::waits::{Cap, DeviceFelt, DeviceVictims, Program, WorstWait};
+use crate::analysis::waits::{DeviceFelt, DeviceVictims, EffectSums, Program, WorstWait};
 use crate::model::{Class, DevId, KernelThread, Origin};
 
 /// A victim must lose so much, or this share of the time in view if that is less.
@@ -99,6 +99,19 @@ struct Explained<'a> {
     worst: WorstWait,
 }
 
+impl Explained<'_> {
+    /// The device itself took `ns` of what was lost.
+    fn of_device(kind: StoryKind, ns: i64, sums: &EffectSums) -> Self {
+        Explained {
+            kind,
+            pairs: Vec::new(),
+            ns,
+            delayed_ios: sums.delayed_ios,
+            worst: sums.worst,
+        }
+    }
+}
+
 impl<'a> Place<'a> {
     pub fn of(device: &'a DeviceVictims, scene: &'a Scene<'a>) -> Place<'a> {
         let of_view_ns = (MIN_LOST_OF_VIEW * scene.window.len_ns() as f64) as i64;
@@ -137,16 +150,16 @@ impl<'a> Place<'a> {
 
     /// `effect` with what was waited behind the journal's thread counted for the program for which it commits.
     fn with_committer<'e>(&self, effect: &'e Effect) -> Cow<'e, Effect> {
-        let of_journal = |pair: &Pair| is_journal_thread(&pair.culprit);
         let Some(committer) = self.committer.filter(|c| *c != effect.victim) else {
             return Cow::Borrowed(effect);
         };
-        if !effect.pairs.iter().any(of_journal) {
+        let mut culprits = effect.pairs.iter().map(|pair| &pair.culprit);
+        if !culprits.any(is_journal_thread) {
             return Cow::Borrowed(effect);
         }
         let mut named = effect.clone();
         for pair in &mut named.pairs {
-            if of_journal(pair) {
+            if is_journal_thread(&pair.culprit) {
                 pair.culprit = committer;
             }
         }
@@ -187,15 +200,18 @@ impl<'a> Place<'a> {
     /// program that syncs.
     fn pairs_of_others<'e>(&self, effect: &'e Effect) -> Vec<&'e Pair> {
         let syncs = self.syncs_of(&effect.victim) > 0;
-        let is_other = |pair: &&Pair| {
+        let mut others = Vec::new();
+        for pair in &effect.pairs {
             // Of all for whom there was no place none can be blamed, and the victim may be among them; nor can a program of which
             // neither name nor number is known.
             let culprit = &pair.culprit;
             let is_nameless = culprit.comm.is_none() && culprit.tgid.is_none();
             let is_known = *culprit != Program::OTHERS && !is_nameless;
-            is_known && !(syncs && is_journal_thread(&pair.culprit))
-        };
-        effect.pairs.iter().filter(is_other).collect()
+            if is_known && !(syncs && is_journal_thread(culprit)) {
+                others.push(pair);
+            }
+        }
+        others
     }
 
     /// Syncs that a program asked for, as far as its I/O shows them.
@@ -222,20 +238,18 @@ impl<'a> Place<'a> {
     fn by_programs<'e>(&self, effect: &Effect, pairs: &[&'e Pair]) -> Option<Explained<'e>> {
         let excess_ns = effect.sums.time.excess_ns();
         let first = *pairs.first()?;
-        let explains = |chosen: &[&Pair]| {
-            let ns: i64 = chosen.iter().map(|p| p.ns).sum();
-            let own_ns: i64 = chosen.iter().map(|p| p.own_ns).sum();
-            let rest_ns = (excess_ns - own_ns).max(ns);
-            ns as f64 >= MIN_EXPLAINED * rest_ns as f64
-                && ns as f64 >= MIN_EXPLAINED / 2.0 * excess_ns as f64
-        };
-        let is_part = |p: &Pair| p.ns as f64 >= MIN_OF_TWO * excess_ns as f64;
-        let second = pairs.get(1).filter(|p| is_part(first) && is_part(p));
-        let is_rival = |p: &&&Pair| p.ns as f64 >= NEARLY_AS_MUCH * first.ns as f64;
-        let is_alone = explains(&[first]) && second.filter(is_rival).is_none();
+        let least_of_two = MIN_OF_TWO * excess_ns as f64;
+        let second = pairs
+            .get(1)
+            .filter(|p| first.ns as f64 >= least_of_two && p.ns as f64 >= least_of_two);
+        let has_rival = second.is_some_and(|p| p.ns as f64 >= NEARLY_AS_MUCH * first.ns as f64);
+        let is_enough = explains(&[first], excess_ns);
+        let is_alone = is_enough && !has_rival;
         let chosen = match second {
-            Some(second) if !is_alone && explains(&[first, second]) => vec![first, *second],
-            _ if explains(&[first]) => vec![first],
+            Some(second) if !is_alone && explains(&[first, second], excess_ns) => {
+                vec![first, *second]
+            }
+            _ if is_enough => vec![first],
             _ => return None,
         };
         Some(Explained {
@@ -252,23 +266,13 @@ impl<'a> Place<'a> {
         let sums = &effect.sums;
         let time = &sums.time;
         let excess_ns = time.excess_ns();
-        let of_device = |kind, ns| Explained {
-            kind,
-            pairs: Vec::new(),
-            ns,
-            delayed_ios: sums.delayed_ios,
-            worst: sums.worst,
-        };
         // A device that is held at a rate makes a queue: what is waited in it is the limit's doing.
         let at_ns = sums.worst.done_ns;
-        let is_held = |cap: Cap| {
-            let from_ns = cap.from_ns - CAP_MARGIN_NS;
-            (from_ns..=cap.to_ns + CAP_MARGIN_NS).contains(&at_ns)
-        };
-        if self.felt.cap.is_some_and(is_held) {
+        if let Some(cap) = &self.felt.cap {
+            let held = cap.from_ns - CAP_MARGIN_NS..=cap.to_ns + CAP_MARGIN_NS;
             let ns = sums.own_alone_ns + time.device_ns;
-            if ns as f64 >= MIN_EXPLAINED * excess_ns as f64 {
-                return Some(of_device(StoryKind::RateLimit, ns));
+            if held.contains(&at_ns) && ns as f64 >= MIN_EXPLAINED * excess_ns as f64 {
+                return Some(Explained::of_device(StoryKind::RateLimit, ns, sums));
             }
         }
         if self.is_cpu_short(&sums.worst) {
@@ -277,26 +281,36 @@ impl<'a> Place<'a> {
         let rest_ns = (excess_ns - time.own_ns).max(1);
         if time.device_ns as f64 >= MIN_EXPLAINED * rest_ns as f64 {
             if self.met_pause(&sums.worst) {
-                return Some(of_device(StoryKind::DevicePause, time.device_ns));
+                return Some(Explained::of_device(
+                    StoryKind::DevicePause,
+                    time.device_ns,
+                    sums,
+                ));
             }
             let is_single = sums.delayed_ios <= MAX_SINGLE_IOS.max(sums.ios / 1000);
             let worst_ns = sums.worst.excess_ns();
             if is_single && worst_ns >= LONG_DELAY_NS {
-                return Some(of_device(StoryKind::SlowIo, time.device_ns));
+                return Some(Explained::of_device(
+                    StoryKind::SlowIo,
+                    time.device_ns,
+                    sums,
+                ));
             }
             // Beside many short delays, which CPUs or a cache make, one alone can be most of what was lost.
             let is_most = worst_ns as f64 >= MIN_EXPLAINED * rest_ns as f64;
             if worst_ns >= LONG_DELAY_NS && is_most {
-                let mut alone = of_device(StoryKind::SlowIo, worst_ns.min(time.device_ns));
-                alone.delayed_ios = 1;
-                return Some(alone);
+                let ns = worst_ns.min(time.device_ns);
+                return Some(Explained {
+                    delayed_ios: 1,
+                    ..Explained::of_device(StoryKind::SlowIo, ns, sums)
+                });
             }
         }
         // Shorter holds are the plug of the submitter itself.
         let held_each_ns = time.held_ns / sums.delayed_ios.max(1) as i64;
         let is_most = time.held_ns as f64 >= MIN_EXPLAINED * excess_ns as f64;
         if is_most && held_each_ns >= MIN_HELD_NS {
-            return Some(of_device(StoryKind::Held, time.held_ns));
+            return Some(Explained::of_device(StoryKind::Held, time.held_ns, sums));
         }
         None
     }
@@ -549,6 +563,16 @@ pub(super) fn shares(effect: &Effect) -> Vec<Share> {
 /// Whether a program is a thread of the kernel: it works for others, and none of its waits is its own.
 pub(super) fn is_kernel_thread(program: &Program) -> bool {
     program.kernel_thread().is_some()
+}
+
+/// Whether the programs of `chosen` explain enough of what was lost.
+fn explains(chosen: &[&Pair], excess_ns: i64) -> bool {
+    let ns: i64 = chosen.iter().map(|p| p.ns).sum();
+    let own_ns: i64 = chosen.iter().map(|p| p.own_ns).sum();
+    // What queued up behind the victim's own I/Os meanwhile counts neither for them nor against them.
+    let rest_ns = (excess_ns - own_ns).max(ns);
+    ns as f64 >= MIN_EXPLAINED * rest_ns as f64
+        && ns as f64 >= MIN_EXPLAINED / 2.0 * excess_ns as f64
 }
 
 fn is_journal_thread(program: &Program) -> bool {

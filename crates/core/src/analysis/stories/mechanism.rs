@@ -47,12 +47,10 @@ pub(super) fn of_pair(pair: &Pair, felt: &DeviceFelt) -> StoryKind {
     if pair.culprit.kernel_thread() == Some(KernelThread::Swapper) {
         return StoryKind::Swap;
     }
-    let is_forced = |p: &Profile| p.is_mostly_forced() || p.origin == Origin::Journal;
-    if blamed.share(is_forced) >= 0.5 {
+    if blamed.share(|p| p.is_mostly_forced() || p.origin == Origin::Journal) >= 0.5 {
         return forced(&blamed);
     }
     let reads = blamed.share(|p| p.class == Class::Read);
-    let is_bulk = |p: &Profile| p.mean_bytes() >= BULK_BYTES;
     let is_mixed = (BOTH_SHARE..=1.0 - BOTH_SHARE).contains(&reads);
     if is_mixed && blamed.share(is_bulk) >= 0.5 {
         return StoryKind::Compaction;
@@ -63,8 +61,8 @@ pub(super) fn of_pair(pair: &Pair, felt: &DeviceFelt) -> StoryKind {
     if blamed.share(|p| p.origin == Origin::Metadata) >= 0.5 {
         return StoryKind::Metadata;
     }
-    let is_sequential = |p: &Profile| p.sequential_share() >= SEQUENTIAL_SHARE;
-    let is_large = blamed.share(|p| is_sequential(p) || is_bulk(p)) >= 0.5;
+    // Nothing special was asked for: what remains is which way the bytes went, and how large the I/Os were.
+    let is_large = blamed.share(|p| p.sequential_share() >= SEQUENTIAL_SHARE || is_bulk(p)) >= 0.5;
     match (reads >= 0.5, is_large) {
         (true, true) => StoryKind::SequentialScan,
         (true, false) => StoryKind::RandomReads,
@@ -125,6 +123,10 @@ pub(super) fn culprit_io(pair: &Pair, felt: &DeviceFelt) -> Option<CulpritIo> {
         to_ns: stretches.last_ns()?,
         period_ns: stretches.period_ns(),
     })
+}
+
+fn is_bulk(profile: &Profile) -> bool {
+    profile.mean_bytes() >= BULK_BYTES
 }
 
 /// Whether most of the I/O behind which `pair` waited was asked for by a sync.

@@ -5,8 +5,8 @@ use super::advice::Advice;
 use super::cause::{Place, in_flight, is_kernel_thread};
 use super::{Cause, Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
 use crate::analysis::limits::MemoryLimit;
-use crate::analysis::waits::effects::Effect;
-use crate::analysis::waits::{DeviceVictims, Program};
+
+use crate::analysis::waits::DeviceVictims;
 use crate::model::Class;
 
 /// Adds a story for each control group that lost enough time with reads of what it had read before.
@@ -29,8 +29,10 @@ fn refaulted_share(limit: &MemoryLimit, waits: &[DeviceVictims], scene: &Scene) 
     let mut read_bytes = 0;
     for device in waits.iter().filter(|d| !scene.layers.contains(&d.dev)) {
         for group in &device.felt.groups {
-            let is_member = |p: Program| limit.is_for(p.tgid, p.cgroup);
-            if group.class == Class::Read && group.program.is_some_and(is_member) {
+            let Some(program) = group.program else {
+                continue;
+            };
+            if group.class == Class::Read && limit.is_for(program.tgid, program.cgroup) {
                 read_bytes += group.bytes;
             }
         }
@@ -45,13 +47,13 @@ fn of_device(
     device: &DeviceVictims,
     scene: &Scene,
 ) -> Option<Story> {
-    let is_under = |e: &&Effect| {
+    let reads = device.felt.effects.iter().filter(|e| {
         let is_member = limit.is_for(e.victim.tgid, e.victim.cgroup);
         is_member && e.class == Class::Read && !is_kernel_thread(&e.victim)
-    };
-    let reads = device.felt.effects.iter().filter(is_under);
+    });
     let effect = reads.max_by_key(|e| e.sums.time.total_ns())?;
     let io_time_ns = effect.sums.time.total_ns();
+    // Reads of what had been in memory would not have been needed without the limit: they are what it cost.
     let lost_ns = (io_time_ns as f64 * share) as i64;
     if !Place::of(device, scene).is_enough(lost_ns, io_time_ns) {
         return None;

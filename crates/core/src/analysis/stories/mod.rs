@@ -414,8 +414,10 @@ fn of_program(place: &cause::Place, effects: &[&Effect]) -> Vec<Story> {
     let [first, others @ ..] = &hurt[..] else {
         return own;
     };
-    let is_like_first = |s: &Story| s.culprits == own[0].culprits && s.kind == own[0].kind;
-    if others.is_empty() || !own.iter().all(is_like_first) {
+    let alike = own
+        .iter()
+        .all(|s| s.culprits == own[0].culprits && s.kind == own[0].kind);
+    if others.is_empty() || !alike {
         return own;
     }
     let both = Program {
@@ -441,16 +443,15 @@ fn of_program(place: &cause::Place, effects: &[&Effect]) -> Vec<Story> {
 /// An I/O through a stack waits on each layer: of stories with one victim and one cause on several devices, one on a device
 /// that lies above another one goes where there is one below.
 fn without_layers(found: Vec<Story>, scene: &Scene) -> Vec<Story> {
-    let is_above = |s: &Story| scene.layers.contains(&s.dev);
     let mut kept = Vec::new();
     for story in &found {
-        let is_below_too = |other: &Story| {
-            !is_above(other) && other.victim == story.victim && other.class == story.class
-        };
-        if is_above(story) && found.iter().any(is_below_too) {
-            continue;
+        let is_below_too = found.iter().any(|other| {
+            let is_below = !scene.layers.contains(&other.dev);
+            is_below && other.victim == story.victim && other.class == story.class
+        });
+        if !scene.layers.contains(&story.dev) || !is_below_too {
+            kept.push(story.clone());
         }
-        kept.push(story.clone());
     }
     kept
 }
@@ -483,11 +484,12 @@ pub fn cleared(
     }
     let busiest = programs.into_values().max_by_key(|c| c.ios)?;
     let has_story = stories.iter().any(|s| s.victim == busiest.program);
-    let is_on = |device: &DeviceVictims| {
-        let mut effects = device.felt.effects.iter();
-        effects.any(|effect| effect.victim == busiest.program)
-    };
-    let has_suspect = waits.iter().any(|d| suspects.contains(&d.dev) && is_on(d));
+    // It is cleared only if neither a story nor a warning of a device is about its I/O, and hardly any of it was slow.
+    let mut on_suspects = waits
+        .iter()
+        .filter(|d| suspects.contains(&d.dev))
+        .flat_map(|d| &d.felt.effects);
+    let has_suspect = on_suspects.any(|effect| effect.victim == busiest.program);
     let is_hurt = has_story || has_suspect;
     let has_lost_little =
         (busiest.excess_ns as f64) < cause::MIN_LOST_OF_IO_TIME * busiest.io_time_ns as f64;

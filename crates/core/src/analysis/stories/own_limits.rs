@@ -4,7 +4,7 @@ use super::advice::Advice;
 use super::cause::{Place, in_flight, shares};
 use super::{Cause, Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
 use crate::analysis::limits::{Held, OwnLimit};
-use crate::analysis::waits::effects::Effect;
+
 use crate::analysis::waits::{DeviceVictims, Program};
 
 /// Adds a story for each control group that its own limit held for long enough. A device that seems to complete at a fixed
@@ -45,12 +45,11 @@ fn of_limit(limit: OwnLimit, device: &DeviceVictims, scene: &Scene) -> Option<St
         Held::NotWaiting | Held::No => return None,
     };
     let class = limit.rate.class();
-    let is_held = |e: &&Effect| e.class == class && limit.is_for(e.victim.tgid, e.victim.cgroup);
     let effect = device
         .felt
         .effects
         .iter()
-        .filter(is_held)
+        .filter(|e| e.class == class && limit.is_for(e.victim.tgid, e.victim.cgroup))
         .max_by_key(|e| e.sums.ios);
     let unfelt = Program {
         cgroup: limit.cgroup,

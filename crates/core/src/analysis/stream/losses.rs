@@ -12,6 +12,10 @@ struct Gap {
 }
 
 impl Gap {
+    /// As [`Lost::meets`].
+    fn meets(&self, from_ns: i64, to_ns: i64) -> bool {
+        Lost::somewhere(self.from_ns, self.to_ns, LossReason::Corrupt).meets(from_ns, to_ns)
+    }
     /// Both, and what lies between them.
     fn and(&self, other: &Gap) -> Gap {
         Gap {
@@ -58,12 +62,9 @@ impl Losses {
 
     /// Whether anything of `dev` is missing in `[from_ns, to_ns)`.
     pub fn overlap(&self, dev: DevId, from_ns: i64, to_ns: i64) -> bool {
-        let meets = |gap: &Gap| {
-            Lost::somewhere(gap.from_ns, gap.to_ns, LossReason::Corrupt).meets(from_ns, to_ns)
-        };
         self.gaps
             .iter()
-            .any(|gap| meets(gap) && gap.dev.is_none_or(|d| d == dev))
+            .any(|gap| gap.meets(from_ns, to_ns) && gap.dev.is_none_or(|d| d == dev))
     }
 
     /// The intervals that concern `dev`, in order, overlapping ones joined.
@@ -77,16 +78,17 @@ impl Losses {
     /// Of those the ones in which more than a tenth of the I/Os is missing, or an unknown number. `seen` counts the I/Os of
     /// `dev` that completed in an interval and are there.
     pub fn heavy(&self, dev: DevId, seen: impl Fn(i64, i64) -> u64) -> Vec<(i64, i64)> {
-        let is_heavy = |gap: &&Gap| {
-            let all = |lost: i64| lost as f64 + seen(gap.from_ns, gap.to_ns) as f64;
-            gap.ios
-                .is_none_or(|lost| lost as f64 > Self::MAX_LITTLE_SHARE * all(lost))
-        };
-        self.joined(dev)
-            .iter()
-            .filter(is_heavy)
-            .map(|gap| (gap.from_ns, gap.to_ns))
-            .collect()
+        let mut heavy = Vec::new();
+        for gap in self.joined(dev) {
+            let is_heavy = gap.ios.is_none_or(|lost| {
+                let all = lost as f64 + seen(gap.from_ns, gap.to_ns) as f64;
+                lost as f64 > Self::MAX_LITTLE_SHARE * all
+            });
+            if is_heavy {
+                heavy.push((gap.from_ns, gap.to_ns));
+            }
+        }
+        heavy
     }
 
     fn joined(&self, dev: DevId) -> Vec<Gap> {

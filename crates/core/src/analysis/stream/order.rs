@@ -283,16 +283,23 @@ impl StartOrder {
 
     /// Sorts the chunk by start. Sorting its places under their times, packed into one word, moves less memory.
     fn sort_chunk(&mut self) {
-        let widened =
-            |(first, last): (i64, i64), s: &Span| (first.min(s.start_ns), last.max(s.start_ns));
-        let (base, last) = self.chunk.iter().fold((i64::MAX, i64::MIN), widened);
+        let mut base = i64::MAX;
+        let mut last = i64::MIN;
+        for span in &self.chunk {
+            base = base.min(span.start_ns);
+            last = last.max(span.start_ns);
+        }
         if last.abs_diff(base) >= 1 << (64 - CHUNK_BITS) {
             self.chunk.sort_by_key(|s| s.start_ns);
             return;
         }
         self.places.clear();
-        let place = |(i, s): (usize, &Span)| s.start_ns.abs_diff(base) << CHUNK_BITS | i as u64;
-        self.places.extend(self.chunk.iter().enumerate().map(place));
+        self.places.extend(
+            self.chunk
+                .iter()
+                .enumerate()
+                .map(|(i, span)| span.start_ns.abs_diff(base) << CHUNK_BITS | i as u64),
+        );
         self.places.sort_unstable();
         self.sorted.clear();
         self.sorted.extend(

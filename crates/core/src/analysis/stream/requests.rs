@@ -123,8 +123,9 @@ impl<T> Requests<T> {
 impl Requests {
     /// How many completed in `[from_ns, to_ns]`, up to what the sample leaves open; for requests offered in that order.
     pub fn completed_in(&self, from_ns: i64, to_ns: i64) -> u64 {
-        let before = |ns: i64| self.kept.partition_point(|r| r.done_ns < ns);
-        (before(to_ns.saturating_add(1)) - before(from_ns)) as u64 * self.one_in
+        let first = self.kept.partition_point(|r| r.done_ns < from_ns);
+        let end = self.kept.partition_point(|r| r.done_ns <= to_ns);
+        (end - first) as u64 * self.one_in
     }
 }
 

@@ -148,20 +148,26 @@ impl Spread {
         let Some(flow) = Flow::of(io).within(self.window) else {
             return;
         };
-        let from_ns = self.window.from_ns;
-        let step_ns = self.step_ns;
-        let bin = |ns: i64| (ns - from_ns) / step_ns;
-        let end_ns = |i: i64| from_ns + (i + 1) * step_ns;
-        let first = bin(flow.from_ns);
-        let last = bin(flow.to_ns);
+        let first = self.bin_at(flow.from_ns);
+        let last = self.bin_at(flow.to_ns);
         for (i, edge) in [
-            (first, flow.begin(end_ns(first))),
-            (last, flow.end(end_ns(last))),
+            (first, flow.begin(self.end_ns(first))),
+            (last, flow.end(self.end_ns(last))),
         ] {
             if let Some(bin) = self.bins.get_mut(i as usize) {
                 bin.add(edge);
             }
         }
+    }
+
+    /// The bin in which `ns` lies.
+    fn bin_at(&self, ns: i64) -> i64 {
+        (ns - self.window.from_ns) / self.step_ns
+    }
+
+    /// Where bin `i` ends.
+    fn end_ns(&self, i: i64) -> i64 {
+        self.window.from_ns + (i + 1) * self.step_ns
     }
 
     /// Bytes of each bin.

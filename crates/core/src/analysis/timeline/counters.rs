@@ -34,10 +34,9 @@ pub struct CounterRates {
 impl CounterRates {
     /// Whether the counters stood still: then it is known of every moment between the samples that nothing was done.
     fn is_standstill(&self) -> bool {
-        let still = |ns: Option<i64>| ns.is_none_or(|ns| ns == 0);
         self.flows.iter().flatten().all(|f| *f == Flow::default())
-            && still(self.busy_ns)
-            && still(self.area_ns)
+            && self.busy_ns.unwrap_or(0) == 0
+            && self.area_ns.unwrap_or(0) == 0
     }
 }
 
@@ -78,7 +77,16 @@ struct Covered {
     mixed: Vec<(i64, i64)>,
 }
 
+/// `ns` as a share of `whole_ns`; `None` of none.
+fn share(ns: i64, whole_ns: i64) -> Option<f64> {
+    (whole_ns > 0).then(|| ns as f64 / whole_ns as f64)
+}
+
 impl Covered {
+    /// Whether the counters stood still for some of `from_ns..to_ns`.
+    fn stood_still_in(&self, from_ns: i64, to_ns: i64) -> bool {
+        within_ns(&self.still, from_ns, to_ns) > 0
+    }
     fn is_mixed(&self, slot: i64) -> bool {
         let at = self.mixed.partition_point(|m| m.1 < slot);
         self.mixed.get(at).is_some_and(|m| m.0 <= slot)
@@ -209,25 +217,25 @@ impl CounterTimeline {
         };
         // Of the time that samples cover, which need not be the whole slot.
         let covered_ns = one_device.map_or(0, |c| within_ns(&c.spans, from_ns, to_ns));
-        let still = |c: &Covered| within_ns(&c.still, from_ns, to_ns) > 0;
         let known = match key {
-            GroupKey::Device(_) => {
-                one_device.is_some_and(|c| (sums.booked || still(c)) && !c.is_mixed(slot))
-            }
+            GroupKey::Device(_) => one_device.is_some_and(|c| {
+                (sums.booked || c.stood_still_in(from_ns, to_ns)) && !c.is_mixed(slot)
+            }),
             _ => {
-                let all = || self.covered.values();
-                (sums.booked || all().any(still)) && !all().any(|c| c.is_mixed(slot))
+                let mut devices = self.covered.values();
+                (sums.booked || devices.any(|c| c.stood_still_in(from_ns, to_ns)))
+                    && !self.covered.values().any(|c| c.is_mixed(slot))
             }
         };
-        let share = |ns: i64| (known && covered_ns > 0).then(|| ns as f64 / covered_ns as f64);
+        let known_ns = if known { covered_ns } else { 0 };
         Row {
             flows: sums.flows,
             unresolved_ns: sums.differences.map(|n| i64::from(n) * RESOLUTION_NS),
             lossy: sums.unknown,
             known,
             extended: self.plan.extended.then(|| Extended {
-                in_flight: share(sums.area_ns).map(SlotTime::Quotient),
-                busy: share(sums.busy_ns).map(|u| SlotTime::Quotient(100.0 * u)),
+                in_flight: share(sums.area_ns, known_ns).map(SlotTime::Quotient),
+                busy: share(sums.busy_ns, known_ns).map(|u| SlotTime::Quotient(100.0 * u)),
                 ..Extended::default()
             }),
             ..Row::empty(from_ns, to_ns, key)

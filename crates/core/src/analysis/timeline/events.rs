@@ -280,12 +280,11 @@ impl Timeline {
         open.sort_by_key(|(g, _)| self.groups.key(*g));
         self.count(open.len() as u64)?;
         let (from_ns, to_ns) = self.bounds(slot);
-        let ios = |row: &OpenRow| row.flows.iter().map(|f| f.ios).sum::<u64>();
-        let together = open.iter().map(|(_, row)| ios(row)).sum();
+        let together = open.iter().map(|(_, row)| ios_of(row)).sum();
         for (g, open) in open {
             // Only devices tell whose the missing ones are: of the others the same share is missing.
             let seen = if self.plan.by == GroupBy::Device {
-                ios(&open)
+                ios_of(&open)
             } else {
                 together
             };
@@ -338,10 +337,9 @@ impl Timeline {
 
     /// Whether the retention limit removed all of an interval.
     fn is_removed(&self, from_ns: i64, to_ns: i64) -> bool {
-        let removed = |l: &Lost| {
-            l.reason == LossReason::Retention && l.from_ns <= from_ns && l.to_ns >= to_ns
-        };
-        self.losses.iter().any(removed)
+        self.losses
+            .iter()
+            .any(|l| l.reason == LossReason::Retention && l.from_ns <= from_ns && l.to_ns >= to_ns)
     }
 
     /// A slot's beginning and end.
@@ -351,23 +349,29 @@ impl Timeline {
 
     /// Whether what is missing can change a row of `seen` I/Os by more than a hundredth.
     fn is_lossy(&self, from_ns: i64, to_ns: i64, key: GroupKey, seen: u64) -> bool {
-        let concerns = |l: &Lost| match (key, l.dev) {
-            (GroupKey::Device(dev), Some(lost)) => dev == lost,
-            _ => true,
-        };
-        Lost::marks(
-            self.losses
-                .iter()
-                .filter(|l| concerns(l))
-                .map(|l| l.expected_in(from_ns, to_ns))
-                .sum(),
-            seen,
-        )
+        let mut expected = 0.0;
+        for lost in &self.losses {
+            // What is missing of another device leaves this row as it is.
+            match (key, lost.dev) {
+                (GroupKey::Device(dev), Some(of)) if dev != of => {}
+                _ => expected += lost.expected_in(from_ns, to_ns),
+            }
+        }
+        Lost::marks(expected, seen)
     }
 }
 
+/// I/Os of all classes.
+fn ios_of(row: &OpenRow) -> u64 {
+    row.flows.iter().map(|f| f.ios).sum()
+}
+
+/// Microseconds.
+fn us(ns: i64) -> f64 {
+    ns as f64 / 1e3
+}
+
 fn extended(row: &OpenRow, len_ns: i64) -> Extended {
-    let us = |ns: i64| ns as f64 / 1e3;
     let [r, w] = row.quantiles;
     Extended {
         r_p50_us: r.map(|q| us(q.p50_ns)),

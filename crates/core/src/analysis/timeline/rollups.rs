@@ -24,6 +24,12 @@ struct RollupSlot {
     lost: f64,
 }
 
+/// Quantile of latencies in microseconds. The longest is in the last bucket, which is as narrow as any other.
+fn quantile_us(counts: &CallHistogram, share: f64) -> Option<f64> {
+    let ns = counts.quantile(share)?;
+    Some(ns as f64 / 1e3)
+}
+
 /// The time in flight of one device.
 #[derive(Debug)]
 struct DeviceFlight {
@@ -142,36 +148,32 @@ impl RollupTimeline {
         };
         let seen = row.flows.iter().map(|f| f.ios).sum();
         let len_ns = row.to_ns - row.from_ns;
-        // The longest is in the last bucket, which is as narrow as any other.
-        let quantile_us = |class: Class, share: f64| {
-            of.totals[class as usize]
-                .quantile(share)
-                .map(|ns| ns as f64 / 1e3)
-        };
         // Over several devices busy times cannot be joined: they may overlap.
-        let one = || of.flights.values().next().filter(|_| of.flights.len() == 1);
+        let one = of.flights.values().next().filter(|_| of.flights.len() == 1);
+        let reads = &of.totals[Class::Read as usize];
+        let writes = &of.totals[Class::Write as usize];
         let extended = self.plan.extended.then(|| Extended {
-            r_p50_us: quantile_us(Class::Read, 0.5),
-            w_p50_us: quantile_us(Class::Write, 0.5),
-            r_p90_us: quantile_us(Class::Read, 0.9),
-            w_p90_us: quantile_us(Class::Write, 0.9),
-            r_p99_us: quantile_us(Class::Read, 0.99),
-            w_p99_us: quantile_us(Class::Write, 0.99),
-            r_max_us: quantile_us(Class::Read, 1.0),
-            w_max_us: quantile_us(Class::Write, 1.0),
+            r_p50_us: quantile_us(reads, 0.5),
+            w_p50_us: quantile_us(writes, 0.5),
+            r_p90_us: quantile_us(reads, 0.9),
+            w_p90_us: quantile_us(writes, 0.9),
+            r_p99_us: quantile_us(reads, 0.99),
+            w_p99_us: quantile_us(writes, 0.99),
+            r_max_us: quantile_us(reads, 1.0),
+            w_max_us: quantile_us(writes, 1.0),
             in_flight: {
                 let in_flight_ns = of.flights.values().map(|f| f.flight.in_flight_ns).sum();
                 Some(SlotTime::of(in_flight_ns, len_ns))
             },
-            inflight_max: one().and_then(|f| u64::try_from(f.flight.in_flight_max).ok()),
+            inflight_max: one.and_then(|f| u64::try_from(f.flight.in_flight_max).ok()),
             busy: match of.flights.len() {
                 0 => Some(SlotTime::of(0, len_ns)),
-                _ => one().map(|f| SlotTime::of(f.flight.busy_ns, len_ns)),
+                _ => one.map(|f| SlotTime::of(f.flight.busy_ns, len_ns)),
             },
             busy_of_class: match of.flights.len() {
                 0 => [Some(SlotTime::of(0, len_ns)); Class::ALL.len()],
                 _ => Class::ALL.map(|class| {
-                    let busy_ns = one()?.busy_of_class_ns?[class as usize];
+                    let busy_ns = one?.busy_of_class_ns?[class as usize];
                     Some(SlotTime::of(busy_ns, len_ns))
                 }),
             },

@@ -76,22 +76,20 @@ impl TableTimeline {
         let mut rows = Vec::new();
         for slot in 0..=self.plan.slot_of(window.to_ns - 1) {
             let (from_ns, to_ns) = self.plan.bounds(slot, window.to_ns);
-            let mean_of = |dev: &DevId| {
-                self.devices
-                    .get(dev)
-                    .and_then(|rows| mean_in(rows, from_ns, to_ns))
-            };
             let lossy = self
                 .losses
                 .iter()
                 .any(|l| l.from_ns < to_ns && l.to_ns > from_ns);
-            let row = |key, mean: Option<Mean>, exact: bool| {
-                self.row(from_ns, to_ns, key, mean, exact, lossy)
-            };
             if self.plan.by == GroupBy::All {
-                let means: Vec<Mean> = self.devices.keys().filter_map(mean_of).collect();
-                rows.push(row(GroupKey::All, sum(&means), one));
+                let means: Vec<Mean> = self
+                    .devices
+                    .values()
+                    .filter_map(|rates| mean_in(rates, from_ns, to_ns))
+                    .collect();
+                let all = sum(&means);
+                rows.push(self.row(from_ns, to_ns, GroupKey::All, all, one, lossy));
             } else {
+                // Devices that were asked for have a row even where no table says anything of them.
                 let keys = self.plan.always_keys().into_iter().filter_map(|k| match k {
                     GroupKey::Device(dev) => Some(dev),
                     _ => None,
@@ -99,11 +97,12 @@ impl TableTimeline {
                 let mut devices: Vec<DevId> = keys.chain(self.devices.keys().copied()).collect();
                 devices.sort_unstable();
                 devices.dedup();
-                rows.extend(
-                    devices
-                        .iter()
-                        .map(|dev| row(GroupKey::Device(*dev), mean_of(dev), true)),
-                );
+                for dev in devices {
+                    let rates = self.devices.get(&dev);
+                    let mean = rates.and_then(|rates| mean_in(rates, from_ns, to_ns));
+                    let key = GroupKey::Device(dev);
+                    rows.push(self.row(from_ns, to_ns, key, mean, true, lossy));
+                }
             }
             if rows.len() as u64 > MAX_ROWS {
                 return Err(PlanError::TooManyRows);
@@ -149,90 +148,122 @@ fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64) -> Option<Mean> {
         .take(COVERING)
         .filter(|r| r.from_ns < to_ns)
         .collect();
-    let known = |get: &dyn Fn(&IntervalRates) -> Option<f64>| -> Vec<&IntervalRates> {
-        let ended: Vec<_> = inside.iter().filter(|r| get(r).is_some()).collect();
-        if ended.is_empty() {
-            covering
-                .iter()
-                .copied()
-                .find(|r| get(r).is_some())
-                .into_iter()
-                .collect()
-        } else {
-            ended
-        }
+    if inside.is_empty() && covering.is_empty() {
+        return None;
+    }
+    let slot = SlotRates {
+        inside,
+        covering,
+        to_ns,
     };
-    let over_time = |get: &dyn Fn(&IntervalRates) -> Option<f64>| {
+    Some(Mean {
+        classes: std::array::from_fn(|class| slot.class(class)),
+        in_flight: slot.over_time(|r| r.in_flight),
+        util_percent: slot.over_time(|r| r.util_percent),
+    })
+}
+
+/// The averages that say something of one slot.
+struct SlotRates<'a> {
+    /// Those whose intervals end in it.
+    inside: &'a [IntervalRates],
+    /// Those that end later and cover its end.
+    covering: Vec<&'a IntervalRates>,
+    /// Its end.
+    to_ns: i64,
+}
+
+impl<'a> SlotRates<'a> {
+    /// The averages that have this value: those that end in the slot, or else the first one that covers its end.
+    fn known(&self, get: impl Fn(&IntervalRates) -> Option<f64>) -> Vec<&'a IntervalRates> {
+        let ended: Vec<&IntervalRates> = self.inside.iter().filter(|r| get(r).is_some()).collect();
+        if !ended.is_empty() {
+            return ended;
+        }
+        let covering = self.covering.iter().find(|r| get(r).is_some());
+        covering.copied().into_iter().collect()
+    }
+
+    /// The mean of a value over time.
+    fn over_time(&self, get: impl Fn(&IntervalRates) -> Option<f64>) -> Option<f64> {
+        let known = self.known(&get);
         weighted_mean(
-            known(get)
+            known
                 .into_iter()
                 .filter_map(|r| Some((get(r)?, r.interval_ns() as f64))),
         )
-    };
-    // After the classes come all together.
-    let class = |i: usize| {
-        let of = |r: &IntervalRates| r.classes.get(i).copied().unwrap_or(r.all);
+    }
+
+    /// The means of a class, numbered as in [`Mean::classes`].
+    fn class(&self, class: usize) -> ClassRates {
+        let mut timed = self.known(|r| of_class(r, class).mean_us);
         // Where a row counts I/Os, no mean says that there were none.
-        let counted = inside.iter().any(|r| of(r).ios_per_s.is_some());
-        let mut timed = known(&|r| of(r).mean_us);
-        timed.retain(|r| !counted || r.to_ns <= to_ns);
-        // A mean weighs as much as the I/Os that it is of; several means alone do not say how many.
-        let ios = |r: &IntervalRates| {
-            let known = || {
-                r.classes
-                    .iter()
-                    .filter_map(|c| c.ios_per_s)
-                    .reduce(|a, b| a + b)
-            };
-            // `await` is of the reads and writes that stand beside it.
-            let n = of(r)
-                .ios_per_s
-                .or_else(|| known().filter(|_| i >= r.classes.len()))?;
-            Some(n * r.interval_ns() as f64)
-        };
-        let by_ios = weighted_mean(timed.iter().filter_map(|r| Some((of(r).mean_us?, ios(r)?))));
-        let one = || {
-            if let [r] = timed[..] {
-                of(r).mean_us
-            } else {
-                None
-            }
-        };
-        // Latency logs without counts: each interval weighs as long as it lasts.
-        let over_time_alone = || {
-            let countless = timed.iter().all(|r| ios(r).is_none());
-            weighted_mean(
-                timed
-                    .iter()
-                    .filter(|_| countless)
-                    .filter_map(|r| Some((of(r).mean_us?, r.interval_ns() as f64))),
-            )
-        };
-        ClassRates {
-            ios_per_s: over_time(&|r| of(r).ios_per_s),
-            bytes_per_s: over_time(&|r| of(r).bytes_per_s),
-            merges_per_s: over_time(&|r| of(r).merges_per_s),
-            mean_us: by_ios.or_else(one).or_else(over_time_alone),
+        let mut rows = self.inside.iter();
+        if rows.any(|r| of_class(r, class).ios_per_s.is_some()) {
+            timed.retain(|r| r.to_ns <= self.to_ns);
         }
-    };
-    (!inside.is_empty() || !covering.is_empty()).then(|| Mean {
-        classes: std::array::from_fn(class),
-        in_flight: over_time(&|r| r.in_flight),
-        util_percent: over_time(&|r| r.util_percent),
-    })
+        ClassRates {
+            ios_per_s: self.over_time(|r| of_class(r, class).ios_per_s),
+            bytes_per_s: self.over_time(|r| of_class(r, class).bytes_per_s),
+            merges_per_s: self.over_time(|r| of_class(r, class).merges_per_s),
+            mean_us: mean_latency(&timed, class),
+        }
+    }
+}
+
+/// What a row says of a class; after the classes come all together.
+fn of_class(r: &IntervalRates, class: usize) -> ClassRates {
+    r.classes.get(class).copied().unwrap_or(r.all)
+}
+
+/// How many I/Os the mean latency of a row is of, if it says so.
+fn ios_in(r: &IntervalRates, class: usize) -> Option<f64> {
+    let mut per_s = of_class(r, class).ios_per_s;
+    // `await` is of the reads and writes that stand beside it.
+    if per_s.is_none() && class >= r.classes.len() {
+        let known = r.classes.iter().filter_map(|c| c.ios_per_s);
+        per_s = known.reduce(|a, b| a + b);
+    }
+    Some(per_s? * r.interval_ns() as f64)
+}
+
+/// The mean latency of a class in microseconds over the rows `timed`, all of which have one.
+fn mean_latency(timed: &[&IntervalRates], class: usize) -> Option<f64> {
+    // A mean weighs as much as the I/Os that it is of; several means alone do not say how many.
+    let by_ios = weighted_mean(
+        timed
+            .iter()
+            .filter_map(|r| Some((of_class(r, class).mean_us?, ios_in(r, class)?))),
+    );
+    if by_ios.is_some() {
+        return by_ios;
+    }
+    if let [only] = timed {
+        return of_class(only, class).mean_us;
+    }
+    // Latency logs without counts: each interval weighs as long as it lasts.
+    if timed.iter().any(|r| ios_in(r, class).is_some()) {
+        return None;
+    }
+    weighted_mean(
+        timed
+            .iter()
+            .filter_map(|r| Some((of_class(r, class).mean_us?, r.interval_ns() as f64))),
+    )
 }
 
 /// Several devices together; what one of them does not say is not known of the sum.
 fn sum(means: &[Mean]) -> Option<Mean> {
     let (first, rest) = means.split_first()?;
     let mut out = *first;
-    let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     for m in rest {
         for (a, b) in out.classes.iter_mut().zip(&m.classes) {
-            let of = |c: &ClassRates| Some((c.mean_us?, c.ios_per_s?)).filter(|(_, n)| *n > 0.0);
-            let silent = |c: &ClassRates| c.mean_us.is_none() && c.ios_per_s != Some(0.0);
-            let mean_us = weighted_mean([of(a), of(b)].into_iter().flatten())
-                .filter(|_| !silent(a) && !silent(b));
+            // A device without I/Os adds nothing to the mean; one that does not say how long its I/Os took leaves none.
+            let mean_us = if is_silent(a) || is_silent(b) {
+                None
+            } else {
+                weighted_mean([latency(a), latency(b)].into_iter().flatten())
+            };
             *a = ClassRates {
                 ios_per_s: add(a.ios_per_s, b.ios_per_s),
                 bytes_per_s: add(a.bytes_per_s, b.bytes_per_s),
@@ -242,6 +273,22 @@ fn sum(means: &[Mean]) -> Option<Mean> {
         }
     }
     Some(out)
+}
+
+fn add(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    Some(a? + b?)
+}
+
+/// Mean latency in microseconds and the I/Os per second that it is of; `None` of no I/O.
+fn latency(rates: &ClassRates) -> Option<(f64, f64)> {
+    let ios_per_s = rates.ios_per_s?;
+    let mean_us = rates.mean_us?;
+    (ios_per_s > 0.0).then_some((mean_us, ios_per_s))
+}
+
+/// Whether there may have been I/Os of which no latency is known.
+fn is_silent(rates: &ClassRates) -> bool {
+    rates.mean_us.is_none() && rates.ios_per_s != Some(0.0)
 }
 
 #[cfg(test)]

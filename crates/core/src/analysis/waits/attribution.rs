@@ -80,10 +80,9 @@ impl<M: WaitMeasure> WaitSink for Sink<M> {
 
     fn has_losses(&self, device: u32, from_ns: i64, to_ns: i64) -> bool {
         let dev = self.devices[device as usize];
-        let concerns = |lost: &Lost| lost.dev.is_none_or(|d| d == dev);
         self.losses
             .iter()
-            .any(|lost| concerns(lost) && lost.meets(from_ns, to_ns))
+            .any(|lost| lost.dev.is_none_or(|d| d == dev) && lost.meets(from_ns, to_ns))
     }
 }
 

@@ -414,8 +414,10 @@ impl Effect {
         for pair in &other.pairs {
             self.add_pair(pair.clone());
         }
-        let is_inside = |p: &Program| *p == before || *p == other.victim || p.name() == both.name();
-        for pair in self.pairs.extract_if(.., |pair| is_inside(&pair.culprit)) {
+        for pair in self.pairs.extract_if(.., |pair| {
+            let culprit = &pair.culprit;
+            *culprit == before || *culprit == other.victim || culprit.name() == both.name()
+        }) {
             self.sums.move_to_own(pair.ns);
         }
         self.sort_pairs();

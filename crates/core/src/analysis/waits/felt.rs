@@ -68,9 +68,10 @@ impl FeltTotals {
         let program = program.unwrap_or(Program::OTHERS);
         let key = (device, program.comm, program.cgroup);
         let known = self.processes.entry(key).or_default();
-        let is_it = |a: &&u32| self.actors[**a as usize].program == program;
-        if let Some(actor) = known.actors.iter().find(is_it) {
-            return *actor;
+        for actor in &known.actors {
+            if self.actors[*actor as usize].program == program {
+                return *actor;
+            }
         }
         let new = self.actors.len() as u32;
         if known.actors.len() >= MAX_PROCESSES {
@@ -148,10 +149,10 @@ impl FeltTotals {
                 profile.program = Some(shown[actor as usize]);
             }
             let groups = &mut devices.entry(device).or_default().groups;
-            let is_same = |g: &Profile| {
+            let same = groups.iter().position(|g| {
                 (g.program, g.class, g.origin) == (profile.program, profile.class, profile.origin)
-            };
-            match groups.iter().position(is_same) {
+            });
+            match same {
                 Some(place) => {
                     groups[place].merge(profile);
                     places.push(place);
@@ -172,8 +173,10 @@ impl FeltTotals {
                 .entry(self.actors[actor].device)
                 .or_default()
                 .effects;
-            let is_same = |e: &Effect| e.victim == victim && e.class == class;
-            let place = match effects.iter().position(is_same) {
+            let same = effects
+                .iter()
+                .position(|e| e.victim == victim && e.class == class);
+            let place = match same {
                 Some(place) => place,
                 None => {
                     effects.push(Effect::new(victim, class));

@@ -253,7 +253,8 @@ impl Groups {
                 known.push(program.tgid);
             }
         }
-        let show = |(device, group): &(u32, Group)| {
+        let mut all = Vec::with_capacity(self.all.len());
+        for (device, group) in &self.all {
             let mut shown = *group;
             if let Some(program) = &mut shown.program {
                 let known = &processes[&(*device, program.comm, program.cgroup)];
@@ -261,8 +262,8 @@ impl Groups {
                     program.tgid = None;
                 }
             }
-            shown
-        };
-        self.all.iter().map(show).collect()
+            all.push(shown);
+        }
+        all
     }
 }

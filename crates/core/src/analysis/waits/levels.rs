@@ -150,8 +150,11 @@ impl LeastQueued {
             return false;
         }
         // One that is too old gives way first, then the one that found most; of equals the oldest.
-        let rank = |io: &(u32, u64, i64)| (io.1 <= oldest, io.0, std::cmp::Reverse(io.1));
-        let Some(last) = self.ios.iter_mut().max_by_key(|io| rank(io)) else {
+        let last = self
+            .ios
+            .iter_mut()
+            .max_by_key(|io| (io.1 <= oldest, io.0, std::cmp::Reverse(io.1)));
+        let Some(last) = last else {
             return false;
         };
         let is_kept = last.1 <= oldest || found <= last.0;
