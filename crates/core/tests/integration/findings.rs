@@ -6,7 +6,7 @@ use crate::{of_kind, seeds};
 use iolens_core::analysis::findings::evidence::StallScope;
 use iolens_core::analysis::findings::{Finding, FindingKind};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
-use iolens_core::model::{DevId, Device as Disk, Io, Op, RecordingMeta, Source};
+use iolens_core::model::{DevId, Device as Disk, Io, LossReason, Lost, Op, RecordingMeta, Source};
 
 #[test]
 fn a_stall_is_the_only_finding() {
@@ -331,7 +331,6 @@ mod regressions {
     use super::*;
     use iolens_core::analysis::periodicity::Verdict;
     use iolens_core::analysis::timeline::{CounterRates, Flow};
-    use iolens_core::model::{LossReason, Lost};
 
     const HOUR_S: f64 = 3600.0;
 
@@ -548,15 +547,29 @@ mod regressions {
 fn the_slow_disk_of_a_btrfs_is_named_if_data_lies_on_all() {
     for seed in 0..seeds(5) {
         let members = [arrays::disk(200.0, 1.0), arrays::disk(200.0, 2.5)];
-        let raid = arrays::report_of_btrfs(&members, "raid1", seed);
+        let raid = arrays::report_of_btrfs(&members, "raid1", seed, None);
         let slow = of_kind(&raid, FindingKind::SlowMember);
         let expected = vec![Some(arrays::member(1))];
         let named: Vec<_> = slow.iter().map(|f| f.dev).collect();
         assert_eq!(named, expected, "seed {seed}");
         assert_eq!(evidence!(slow[0], SlowMember).array, "btrfs 083c1c1d");
         // Each piece of data has one place: disks of different kinds are usual.
-        let single = arrays::report_of_btrfs(&members, "single", seed);
+        let single = arrays::report_of_btrfs(&members, "single", seed, None);
         let found = of_kind(&single, FindingKind::SlowMember);
         assert!(found.is_empty(), "seed {seed}: {found:?}");
+    }
+}
+
+#[test]
+fn one_lost_io_hides_no_slow_disk_and_an_unknown_number_does() {
+    let members = [arrays::disk(10.0, 1.0), arrays::disk(10.0, 3.0)];
+    for (ios, expected) in [(Some(1), 1), (None, 0)] {
+        let lost = Lost {
+            ios,
+            ..Lost::somewhere(10_000_000_000, 50_000_000_000, LossReason::Unseen)
+        };
+        let report = arrays::report_of_btrfs(&members, "raid1", 1, Some(lost));
+        let slow = of_kind(&report, FindingKind::SlowMember);
+        assert_eq!(slow.len(), expected, "{ios:?}: {slow:?}");
     }
 }

@@ -107,7 +107,7 @@ struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// What `dev` did of `class` in `span`, where nothing of it is missing; what it had to do counts both classes.
+    /// What `dev` did of `class` in `span` outside of `gaps`; what it had to do counts both classes.
     fn of(
         (dev, own): (DevId, &'a Samples),
         class: Class,
@@ -134,6 +134,7 @@ impl<'a> Member<'a> {
             bytes,
         }
     }
+
     fn quantile_us(&self, q: f64) -> Option<f64> {
         nearest_rank(
             &mut self
@@ -144,6 +145,19 @@ impl<'a> Member<'a> {
             q,
         )
     }
+}
+
+/// About how many requests completed in an interval.
+fn completed_in(samples: &Samples, from_ns: i64, to_ns: i64) -> u64 {
+    let mut completed = 0;
+    for sample in samples {
+        for r in sample.kept() {
+            if (from_ns..=to_ns).contains(&(r.issue_ns + r.device_ns)) {
+                completed += sample.one_in();
+            }
+        }
+    }
+    completed
 }
 
 /// Whether I/Os are missing while the request was with the device.
@@ -211,7 +225,9 @@ fn slowest(
     let mut members = Vec::new();
     for (dev, _) in &array.members {
         if let Some(own) = samples.iter().find(|s| s.0 == *dev) {
-            let member = Member::of(*own, class, &span, &losses.of(*dev));
+            // What one I/O of many does not show changes no median of the others.
+            let gaps = losses.heavy(*dev, |from_ns, to_ns| completed_in(own.1, from_ns, to_ns));
+            let member = Member::of(*own, class, &span, &gaps);
             if !member.requests.is_empty() {
                 members.push(member);
             }

@@ -2,7 +2,7 @@
 
 use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{
-    BtrfsSettings, DevId, Device as Disk, Io, Raid, RecordingMeta, Settings, Source,
+    BtrfsSettings, DevId, Device as Disk, Io, Lost, Raid, RecordingMeta, Settings, Source,
 };
 
 use super::{Arrivals, Device, MIXED, Scene};
@@ -13,7 +13,7 @@ pub fn member(m: usize) -> DevId {
 
 /// The report of an md array of `members`.
 pub fn report(members: &[Scene], seed: u64) -> Report {
-    report_with(members, seed, |meta| {
+    report_with(members, seed, None, |meta| {
         let raid = Raid {
             level: "raid5".to_owned(),
             disks: members.len() as u32,
@@ -29,9 +29,14 @@ pub fn report(members: &[Scene], seed: u64) -> Report {
     })
 }
 
-/// The report of `members` that one btrfs lies on.
-pub fn report_of_btrfs(members: &[Scene], data_profile: &str, seed: u64) -> Report {
-    report_with(members, seed, |meta| {
+/// The report of `members` that one btrfs lies on; `lost` is missing in the recording.
+pub fn report_of_btrfs(
+    members: &[Scene],
+    data_profile: &str,
+    seed: u64,
+    lost: Option<Lost>,
+) -> Report {
+    report_with(members, seed, lost, |meta| {
         let btrfs = BtrfsSettings {
             uuid: "083c1c1d-843d-4626".to_owned(),
             label: None,
@@ -47,7 +52,12 @@ pub fn report_of_btrfs(members: &[Scene], data_profile: &str, seed: u64) -> Repo
 }
 
 /// The report of `members`; `describe` says what holds them together.
-fn report_with(members: &[Scene], seed: u64, describe: impl FnOnce(&mut RecordingMeta)) -> Report {
+fn report_with(
+    members: &[Scene],
+    seed: u64,
+    lost: Option<Lost>,
+    describe: impl FnOnce(&mut RecordingMeta),
+) -> Report {
     let own = |(m, scene): (usize, &Scene)| -> Vec<Io> {
         scene
             .ios(97 * seed + m as u64)
@@ -67,6 +77,9 @@ fn report_with(members: &[Scene], seed: u64, describe: impl FnOnce(&mut Recordin
         .collect();
     describe(&mut meta);
     let mut builder = ReportBuilder::for_recording(&meta, Window::new(0, 60_000_000_000));
+    if let Some(lost) = &lost {
+        builder.lost(lost);
+    }
     ios.iter().for_each(|io| builder.push(io));
     builder.finish(0)
 }
