@@ -88,9 +88,13 @@ fn nothing_in(path: &Path) -> QueryError {
 /// # Errors
 /// No recording holds the time, or none of those that do can be read.
 pub fn all(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Vec<Chosen>> {
-    let Some(found) = in_root(path, asked, caller)? else {
+    let Some(mut found) = in_root(path, asked, caller)? else {
         return Ok(vec![plain(path, asked, caller)?]);
     };
+    // A recording that begins at this moment has no time yet, and the others answer without it.
+    if found.iter().any(|f| !f.range().is_empty()) {
+        found.retain(|f| !f.range().is_empty());
+    }
     let mut chosen = Vec::new();
     let mut unreadable = Vec::new();
     for f in &found {
@@ -734,6 +738,18 @@ mod tests {
         assert!(
             gap.contains("nearest") && gap.contains("--from 2026-11-18T11:08:20Z --to"),
             "{gap}"
+        );
+    }
+
+    #[test]
+    fn a_recording_without_any_time_yet_hides_no_other() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        record(tmp.path(), "a", 0, 100);
+        record(tmp.path(), "a", 100, 100);
+        let since = window(wall(50), None);
+        assert_eq!(
+            all(tmp.path(), &since).map(ranges).expect("found"),
+            [(50, 100)]
         );
     }
 
