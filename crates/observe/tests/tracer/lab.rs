@@ -15,6 +15,7 @@ use std::{
 };
 
 use iolens_core::model::{Class, DevId, Io, LossReason, Lost};
+use iolens_observe::topology::{make_this_thread_ordinary, prefer_this_thread};
 use iolens_observe::trace::{Tracer, TracerOptions};
 
 /// Tests that measure one machine take turns.
@@ -236,12 +237,15 @@ pub fn trace(
             work();
             settle(name);
         });
+        // As the recorder reads: before ordinary threads where CPUs are scarce. The work itself stays ordinary.
+        prefer_this_thread();
         while !worker.is_finished() {
             thread::sleep(Duration::from_millis(5));
             if !hold_back {
                 tracer.poll(&mut ios, &mut lost).unwrap();
             }
         }
+        make_this_thread_ordinary();
     });
     let after = kernel_counts(name);
     let stats = tracer.finish(&mut ios, &mut lost).unwrap();
