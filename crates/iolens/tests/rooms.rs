@@ -4,15 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn rust_files(dir: &Path, out: &mut Vec<PathBuf>) {
+/// All files below `dir`.
+fn files_below(dir: &Path, out: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            rust_files(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
+            files_below(&path, out);
+        } else {
             out.push(path);
         }
     }
+}
+
+fn rust_files(dir: &Path, out: &mut Vec<PathBuf>) {
+    let mut files = Vec::new();
+    files_below(dir, &mut files);
+    files.retain(|path| path.extension().is_some_and(|e| e == "rs"));
+    out.append(&mut files);
 }
 
 /// Lines of the room that name something forbidden to it.
@@ -292,24 +300,17 @@ const LISTED: [&str; 7] = [
     "packaging",
 ];
 
-/// The files below `dir` that are written by hand, without tests.
-fn source_files(dir: &Path, out: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let is_left_out = ["tests", "benches", "examples", "generated", "target"];
-        if name.contains("test") || is_left_out.contains(&name.as_str()) {
-            continue;
-        }
-        if path.is_dir() {
-            source_files(&path, out);
-            continue;
-        }
-        let is_source = [".rs", ".c", ".h", ".ts", ".go", ".py"];
-        if is_source.iter().any(|end| name.ends_with(end)) && !name.ends_with(".d.ts") {
-            out.push(path);
-        }
-    }
+/// Whether a path below the root is a source file that is written by hand, and no test.
+fn is_listed(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    let is_source = [".rs", ".c", ".h", ".ts", ".go", ".py"];
+    let is_left_out = ["benches", "examples", "generated", "target"];
+    is_source.iter().any(|end| name.ends_with(end))
+        && !name.ends_with(".d.ts")
+        && path.iter().all(|part| {
+            let part = part.to_string_lossy();
+            !part.contains("test") && !is_left_out.contains(&&*part)
+        })
 }
 
 /// The first sentence of a source file, without the marks of a comment; empty if it begins with something else.
@@ -373,7 +374,7 @@ fn without_links(text: &str) -> String {
 fn every_file_says_first_what_it_is_for() {
     let mut files = Vec::new();
     for folder in LISTED {
-        source_files(&root().join(folder), &mut files);
+        files_below(&root().join(folder), &mut files);
     }
     files.sort();
     // Folders with their files; what the first file of a folder says is about the folder.
@@ -381,6 +382,9 @@ fn every_file_says_first_what_it_is_for() {
     let mut silent = Vec::new();
     for path in files {
         let shown = path.strip_prefix(root()).expect("below the root");
+        if !is_listed(shown) {
+            continue;
+        }
         let sentence = first_sentence(&fs::read_to_string(&path).expect("readable"));
         if sentence.is_empty() {
             silent.push(shown.display().to_string());
@@ -436,18 +440,10 @@ fn sentences_are_taken_from_all_kinds_of_comments() {
 }
 
 fn files_called(name: &str, dir: &Path, out: &mut Vec<PathBuf>) {
-    for path in fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-    {
-        if path.is_dir() {
-            files_called(name, &path, out);
-        } else if path.file_name().is_some_and(|n| n == name) {
-            out.push(path);
-        }
-    }
+    let mut files = Vec::new();
+    files_below(dir, &mut files);
+    files.retain(|path| path.file_name().is_some_and(|n| n == name));
+    out.append(&mut files);
 }
 
 /// The ids of analyses (`A` and a number) in a text.

@@ -1,4 +1,4 @@
-//! Who waited for whom in a recording that grows: rows that somebody beside the recorder made, written a few times an hour.
+//! Who waited for whom in a recording that grows: rows made beside the recorder, written a few times an hour.
 
 use anyhow::Result;
 use iolens_core::model::WaitSums;

@@ -46,7 +46,7 @@ pub use recording::{
     RecorderCost, RecordingMeta, SCHEMA_VERSION, Source, TableManifest, find_device,
 };
 pub use request::{DataIo, FIRST_IOS, How, Request, RequestClass, RequestFlags, SyncKind};
-pub use rollup::{Flight, Rollup, add_each};
+pub use rollup::{Flight, Rollup, add_each, known_sum};
 pub use settings::{
     BtrfsSettings, CgroupSample, MountSettings, QueueSettings, Settings, WritebackSettings,
 };

@@ -1,5 +1,7 @@
 //! How scarce the host's CPUs and I/O were while a recording was made: kernel counters and the recorder's own timer.
 
+use super::known_sum;
+
 /// What the host was short of from one look at its counters to a later one.
 ///
 /// Fields are `None` where the kernel does not say: pressure needs `CONFIG_PSI`, and a container may hide `/proc/stat`.
@@ -42,20 +44,15 @@ impl PressureSample {
             from_ns: self.from_ns,
             to_ns: later.to_ns,
             cpus: later.cpus.or(self.cpus),
-            cpu_some_ns: sum(self.cpu_some_ns, later.cpu_some_ns),
-            io_some_ns: sum(self.io_some_ns, later.io_some_ns),
-            io_full_ns: sum(self.io_full_ns, later.io_full_ns),
-            steal_ns: sum(self.steal_ns, later.steal_ns),
+            cpu_some_ns: known_sum(self.cpu_some_ns, later.cpu_some_ns),
+            io_some_ns: known_sum(self.io_some_ns, later.io_some_ns),
+            io_full_ns: known_sum(self.io_full_ns, later.io_full_ns),
+            steal_ns: known_sum(self.steal_ns, later.steal_ns),
             runnable: self.runnable.max(later.runnable),
             timer_due_ns: timer.timer_due_ns,
             timer_late_ns: timer.timer_late_ns,
         }
     }
-}
-
-/// What is not known of one part is not known of the whole.
-fn sum(a: Option<i64>, b: Option<i64>) -> Option<i64> {
-    Some(a?.saturating_add(b?))
 }
 
 #[cfg(test)]

@@ -95,9 +95,9 @@ impl Rollup {
     pub fn count(&mut self, io: &Io) {
         self.ios += 1;
         self.bytes = self.bytes.saturating_add(io.bytes);
-        self.merges = add(self.merges, io.merges.map(i64::from));
-        self.errors = add(self.errors, io.error.map(|e| i64::from(e != 0)));
-        self.queue_sum_ns = add(self.queue_sum_ns, io.queue_ns);
+        self.merges = known_sum(self.merges, io.merges.map(i64::from));
+        self.errors = known_sum(self.errors, io.error.map(|e| i64::from(e != 0)));
+        self.queue_sum_ns = known_sum(self.queue_sum_ns, io.queue_ns);
         self.device_sum_ns = self.device_sum_ns.saturating_add(io.device_ns);
         self.total.add(io.total_ns(), 1);
         self.device.add(io.device_ns, 1);
@@ -107,11 +107,11 @@ impl Rollup {
     pub fn add(&mut self, other: &Rollup) {
         self.ios += other.ios;
         self.bytes = self.bytes.saturating_add(other.bytes);
-        self.merges = add(self.merges, other.merges);
-        self.errors = add(self.errors, other.errors);
-        self.queue_sum_ns = add(self.queue_sum_ns, other.queue_sum_ns);
+        self.merges = known_sum(self.merges, other.merges);
+        self.errors = known_sum(self.errors, other.errors);
+        self.queue_sum_ns = known_sum(self.queue_sum_ns, other.queue_sum_ns);
         self.device_sum_ns = self.device_sum_ns.saturating_add(other.device_sum_ns);
-        self.lost_ios = add(self.lost_ios, other.lost_ios);
+        self.lost_ios = known_sum(self.lost_ios, other.lost_ios);
         self.total.merge(&other.total);
         self.device.merge(&other.device);
         if let Some(of) = &other.flight {
@@ -132,7 +132,7 @@ impl Rollup {
 }
 
 /// A sum of which one part is not known is not known.
-fn add(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+pub fn known_sum(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     Some(a?.saturating_add(b?))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::{Class, DevId, Io, LossReason, Lost};
+use crate::model::{Class, DevId, Io, LossReason, Lost, known_sum};
 
 /// Reason, device, class, and whether the number is known: only like is added to like.
 type TallyKey = (LossReason, Option<DevId>, Option<Class>, bool);
@@ -36,9 +36,9 @@ impl Tally {
             .and_modify(|l| {
                 l.from_ns = l.from_ns.min(lost.from_ns);
                 l.to_ns = l.to_ns.max(lost.to_ns);
-                l.ios = sum_if_known(l.ios, lost.ios);
-                l.bytes = sum_if_known(l.bytes, lost.bytes);
-                l.merges = sum_if_known(l.merges, lost.merges);
+                l.ios = known_sum(l.ios, lost.ios);
+                l.bytes = known_sum(l.bytes, lost.bytes);
+                l.merges = known_sum(l.merges, lost.merges);
             })
             .or_insert(*lost);
     }
@@ -49,9 +49,4 @@ impl Tally {
         all.sort_by_key(|l| (l.to_ns, l.from_ns, l.dev));
         all
     }
-}
-
-/// The sum of two counts, if both are known.
-fn sum_if_known(a: Option<i64>, b: Option<i64>) -> Option<i64> {
-    Some(a?.saturating_add(b?))
 }

@@ -42,3 +42,12 @@ fn of_kind(report: &Report, kind: FindingKind) -> Vec<&Finding> {
         .filter(|f| f.kind() == kind)
         .collect()
 }
+
+/// Fails if a figure differs from what is expected by more than `tolerance`, or is not known.
+fn near(got: impl Into<Option<f64>>, expected: f64, tolerance: f64, what: &str) {
+    let got = got.into().unwrap_or(f64::NAN);
+    assert!(
+        (got - expected).abs() <= tolerance,
+        "{what}: got {got}, expected {expected} ± {tolerance}"
+    );
+}

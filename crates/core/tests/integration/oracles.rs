@@ -3,7 +3,7 @@
 //! `IOLENS_FULL=1` runs 1000 null recordings instead of 200.
 
 use crate::simulator::{DEV, Job, Rng, SECOND, bursts, evidence, merged, poisson, serve};
-use crate::{of_kind, report_of};
+use crate::{near, of_kind, report_of};
 use iolens_core::analysis::capacity::State;
 use iolens_core::analysis::capacity::models::mmc_response;
 use iolens_core::analysis::counters::io_ticks::{IoTicks, Regime};
@@ -12,13 +12,6 @@ use iolens_core::analysis::stories::Story;
 use iolens_core::analysis::stream::order::{End, Hold, Span, StartOrder, Sweep};
 use iolens_core::analysis::{ReportBuilder, Window};
 use iolens_core::model::{Class, Comm, DevId, Io, LossReason, Lost, Op};
-
-fn near(got: f64, expected: f64, tolerance: f64, what: &str) {
-    assert!(
-        (got - expected).abs() <= tolerance,
-        "{what}: got {got}, expected {expected} ± {tolerance}"
-    );
-}
 
 // A2
 

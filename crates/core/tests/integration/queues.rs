@@ -1,7 +1,7 @@
 //! Queues with closed forms, simulated: every number of a report that has one meets it.
 
-use crate::report_of;
 use crate::simulator::{Job, Rng, SECOND, bursts, evidence, merged, poisson, serve};
+use crate::{near, report_of};
 use iolens_core::analysis::capacity::models::{Model, mmc_response};
 use iolens_core::analysis::device::detail::DeviceDetail;
 use iolens_core::analysis::{DeviceSummary, Report};
@@ -9,14 +9,6 @@ use iolens_core::model::{Class, DevId, Io, Op, Origin};
 
 fn device(report: &Report) -> (&DeviceSummary, &DeviceDetail) {
     (&report.devices.devices[0], &report.details[0])
-}
-
-fn near(got: impl Into<Option<f64>>, expected: f64, tolerance: f64, what: &str) {
-    let got = got.into().unwrap_or(f64::NAN);
-    assert!(
-        (got - expected).abs() <= tolerance,
-        "{what}: got {got}, expected {expected} ± {tolerance}"
-    );
 }
 
 #[test]

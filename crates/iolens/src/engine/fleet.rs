@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use iolens_core::model::{CallHistogram, Class, DevId, Device, DeviceKind, MINUTE_NS, Rollup};
+use iolens_core::model::{
+    CallHistogram, Class, DevId, Device, DeviceKind, MINUTE_NS, Rollup, known_sum,
+};
 use iolens_core::store::{
     Recording, RollupHistograms, Root, StoreError, Stored, findings_written, read_rollups_with,
 };
@@ -314,8 +316,8 @@ impl DeviceSums {
             return;
         }
         self.bytes = self.bytes.saturating_add(row.bytes);
-        self.errors = sum(self.errors, row.errors);
-        self.lost_ios = sum(self.lost_ios, row.lost_ios);
+        self.errors = known_sum(self.errors, row.errors);
+        self.lost_ios = known_sum(self.lost_ios, row.lost_ios);
         if let Some(flight) = row.flight {
             *self.busy_ns.get_or_insert(0) += flight.busy_ns;
             if flight.in_flight_ns > self.worst.map_or(0, |(_, most)| most) {
@@ -332,8 +334,8 @@ impl DeviceSums {
         self.loads.add(&other.loads);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.total.merge(&other.total);
-        self.errors = sum(self.errors, other.errors);
-        self.lost_ios = sum(self.lost_ios, other.lost_ios);
+        self.errors = known_sum(self.errors, other.errors);
+        self.lost_ios = known_sum(self.lost_ios, other.lost_ios);
         self.busy_ns = self
             .busy_ns
             .map_or(other.busy_ns, |a| Some(a + other.busy_ns.unwrap_or(0)));
@@ -370,11 +372,6 @@ impl DeviceSums {
             None => "(any)".to_owned(),
         })
     }
-}
-
-/// A sum of which one part is not known is not known.
-fn sum(a: Option<i64>, b: Option<i64>) -> Option<i64> {
-    Some(a?.saturating_add(b?))
 }
 
 #[cfg(test)]

@@ -62,14 +62,20 @@ fn check(kill: u64, left: &Left) {
         left.killed_ns - last_ns
     );
     // ... and what is missing in between as a jump in its sequence of sectors.
-    let block = |io: &Io| io.sector.unwrap() as u64 / 8;
-    let jumped = |pair: &[Io]| (block(&pair[1]) + BLOCKS - block(&pair[0]) - 1) % BLOCKS;
-    let holes: u64 = left.ios.windows(2).map(jumped).sum();
+    let mut holes = 0;
+    for pair in left.ios.windows(2) {
+        holes += (block(&pair[1]) + BLOCKS - block(&pair[0]) - 1) % BLOCKS;
+    }
     assert!(
         holes as i64 <= left.lost,
         "kill {kill}: {holes} I/Os are missing, {} counted as lost",
         left.lost
     );
+}
+
+/// Which block of the disk an I/O read.
+fn block(io: &Io) -> u64 {
+    io.sector.unwrap() as u64 / 8
 }
 
 #[test]

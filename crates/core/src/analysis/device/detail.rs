@@ -449,7 +449,7 @@ fn stream(
     let window = (around.window.from_ns, around.window.to_ns);
     let (arrivals, resolution_ns) = arrivals.finish();
     let periodicity = periodicity::find(&arrivals, window, resolution_ns, gaps);
-    // Who is behind a beat is whoever moved most in the tenth of a second after it.
+    // A beat is put down to the process that moved most in the tenth of a second after it.
     let mut periodic_causes = Vec::with_capacity(periodicity.clocks.len());
     for clock in &periodicity.clocks {
         let actors = clock.beats_s.iter().filter_map(|beat_s| {

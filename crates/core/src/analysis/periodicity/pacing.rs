@@ -1,4 +1,4 @@
-//! A15: what comes at equal intervals because something waits between requests, not because a clock tells it to begin.
+//! A15: what comes at equal intervals because something waits between requests, not because a clock starts it.
 
 use crate::analysis::math::stats::{mad, median};
 use crate::analysis::periodicity::Clock;

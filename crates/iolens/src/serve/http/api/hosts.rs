@@ -11,7 +11,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::get;
 use iolens_core::analysis::findings::harm;
-use iolens_core::model::{Class, KindName};
+use iolens_core::model::{Class, KindName, known_sum};
 
 use super::super::endpoint::{Endpoint, FROM, TO};
 use super::super::places::RequestKind;
@@ -249,11 +249,6 @@ fn device_row(host: &HostSums, device: &DeviceSums, peers: &Peers) -> DeviceRow 
         lost_ios: device.lost_ios,
         worst_unix_s: device.worst.map(|(at, _)| seconds(at)),
     }
-}
-
-/// The sum; not known where one of both is not.
-fn known_sum(a: Option<i64>, b: Option<i64>) -> Option<i64> {
-    Some(a? + b?)
 }
 
 fn mean_us(device: &DeviceSums, class: Class) -> Option<f64> {

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::get;
-use iolens_core::model::LossReason;
+use iolens_core::model::{LossReason, known_sum};
 use iolens_core::store::{Recording, Root, rollup_steps};
 use serde::Serialize;
 
@@ -133,9 +133,7 @@ fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording
             removed_ios += l.ios.unwrap_or(0);
         } else if l.reason.is_loss() {
             // One loss of unknown size makes the sum unknown.
-            lost_ios = lost_ios
-                .zip(l.ios)
-                .map(|(sum, ios)| sum.saturating_add(ios));
+            lost_ios = known_sum(lost_ios, l.ios);
         }
     }
     Ok(StoredRecording {
