@@ -7,7 +7,7 @@ PYTHON_ENV := target/venv
 PYTHON_PACKAGE_ENV := target/venv-python
 LOG := target/test.log
 
-.PHONY: help demo build test package package-test container-test metrics-test calibrate lint doc schema bench bpf bpf-check kernels faults soak diagnose go go-bench python python-spark web clean
+.PHONY: help demo build test package package-test container-test metrics-test calibrate lint clippy doc schema bench bpf bpf-check kernels faults soak diagnose go go-bench python python-spark web clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -66,8 +66,10 @@ calibrate: ## how often findings are wrong and right, over simulated recordings;
 	IOLENS_ORIGIN="Commit $$(git describe --always --dirty --exclude='*'), $$(date -u +%Y-%m-%d)." \
 	  $(CARGO) test --release --locked -p iolens-core --test integration calibrate:: -- --nocapture --test-threads=1
 
-lint: ## formatting and clippy, warnings are errors
+lint: clippy ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
+
+clippy:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 doc: ## the API documentation, broken links are errors

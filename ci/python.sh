@@ -5,18 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$(realpath -m "$1")
 shift
-if ! command -v python3 >/dev/null; then echo "SKIP: python: python3 is missing"; exit 0; fi
-
-# install MODULES PACKAGE...: what cannot be installed is skipped.
-install() {
-  "$venv/bin/python" -c "import $1" 2>/dev/null && return
-  echo "installing into $venv: ${*:2}"
-  { [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"; } && "$venv/bin/pip" install -q --disable-pip-version-check "${@:2}" ||
-    { echo "SKIP: python: ${*:2} could not be installed"; [ -n "${SKIP_SETUP:-}" ]; exit; }
-}
-install "build, duckdb, hatchling, matplotlib, moto.server, mypy, numpy, pyarrow, pytest, ruff" \
-  build duckdb hatchling matplotlib "moto[server]" mypy numpy pyarrow pytest ruff
-case " $* " in *" spark "*) install pyspark "pyspark>=4" ;; esac
+case " $* " in *" spark "*) extra=spark ;; *) extra= ;; esac
+ci/python-venv.sh "$venv" $extra || { [ $? -eq 3 ] && exit 0; exit 1; }
 
 for program in target/release/iolens target/debug/iolens; do
   [ -z "${IOLENS:-}" ] && [ -x "$program" ] && export IOLENS=$PWD/$program
