@@ -30,6 +30,15 @@ pub(in crate::analysis) struct AtIssue {
     pub cell: IssueCell,
 }
 
+impl AtIssue {
+    /// Whether I/Os are missing while it was with the device. `gaps` are in the order of time; their ends belong to them.
+    pub fn meets_gap(&self, gaps: &[(i64, i64)]) -> bool {
+        let after = gaps.partition_point(|gap| gap.1 < self.issue_ns);
+        let done_ns = self.issue_ns + self.device_ns;
+        gaps.get(after).is_some_and(|gap| gap.0 <= done_ns)
+    }
+}
+
 /// What a request met: size and bytes ahead by factors of two; numbers ahead exactly up to 8, by a fifth beyond; whether it
 /// continues the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -107,7 +107,7 @@ pub(in crate::analysis) fn find(
     let kept: Vec<&AtIssue> = samples[class as usize]
         .kept()
         .iter()
-        .filter(|r| !meets_gap(r, around.gaps))
+        .filter(|r| !r.meets_gap(around.gaps))
         .collect();
     if kept.len() < MIN_REQUESTS {
         return None;
@@ -116,13 +116,6 @@ pub(in crate::analysis) fn find(
     (1..=u32::BITS)
         .filter_map(|octave| of_size(&rows, octave, class, around.family))
         .max_by(|a, b| a.slow_time_share.total_cmp(&b.slow_time_share))
-}
-
-/// Whether I/Os are missing while the request was with the device; `gaps` are in order of time.
-fn meets_gap(r: &AtIssue, gaps: &[(i64, i64)]) -> bool {
-    let after = gaps.partition_point(|g| g.1 < r.issue_ns);
-    gaps.get(after)
-        .is_some_and(|g| g.0 < r.issue_ns + r.device_ns)
 }
 
 /// The mode of the requests of one size.

@@ -129,7 +129,7 @@ impl<'a> Member<'a> {
             .filter(|r| span.contains(&r.issue_ns));
         Member {
             dev,
-            requests: inside.filter(|r| !meets_gap(r, gaps)).collect(),
+            requests: inside.filter(|r| !r.meets_gap(gaps)).collect(),
             ios,
             bytes,
         }
@@ -158,12 +158,6 @@ fn completed_in(samples: &Samples, from_ns: i64, to_ns: i64) -> u64 {
         }
     }
     completed
-}
-
-/// Whether I/Os are missing while the request was with the device.
-fn meets_gap(r: &AtIssue, gaps: &[(i64, i64)]) -> bool {
-    gaps.iter()
-        .any(|g| g.0 <= r.issue_ns + r.device_ns && r.issue_ns <= g.1)
 }
 
 /// How much longer one member takes than another.
