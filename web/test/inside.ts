@@ -90,7 +90,7 @@ export function inside(seconds: number, devices = 1): Block {
     documents: { devices: document({ devices: names.map((name) => ({ name, model: null, size_bytes: 1e12 })) }), stories: document({ stories: [story], notes: [] }), ...grouped },
     heat: {
       latency_us: Array.from({ length: 117 }, (_, i) => 0.256 * 2 ** (i / 4)),
-      scopes: names.map((device) => ({ device, counts: true, tiers: [tier(COLUMN_S), tier(10 * COLUMN_S), ...(columns > 20_000 ? [tier(100 * COLUMN_S)] : [])] })),
+      scopes: names.map((device) => ({ device, is_in_sum: true, tiers: [tier(COLUMN_S), tier(10 * COLUMN_S), ...(columns > 20_000 ? [tier(100 * COLUMN_S)] : [])] })),
     },
     rows: [rowsOf(null), ...(devices > 1 ? names.map(rowsOf) : [])],
     moments: [{ from_unix_s: MOMENT_S - 0.06, to_unix_s: MOMENT_S + 0.05, ios, data: moment }],

@@ -171,7 +171,7 @@ export class Inside implements Source {
   /** The latencies of a device, or of all, in columns of about `wanted` seconds; `null`: the file does not hold them. */
   async #cells(device: Query[string] | null, cls: "read" | "write", from: number, to: number, wanted: number): Promise<Cells | null> {
     const { heat } = this.block;
-    const scopes = heat?.scopes.filter((s) => (device ? s.device === device : s.counts)) ?? [];
+    const scopes = heat?.scopes.filter((s) => (device ? s.device === device : s.is_in_sum)) ?? [];
     const first = scopes[0];
     if (!heat || !first) return null;
     const level = tierFor(first.tiers, wanted);
@@ -188,7 +188,7 @@ export class Inside implements Source {
       const high = Math.min(chunks.length - 1, Math.floor((to - begin) / length));
       for (let i = low; i <= high; i++) {
         const text = chunks[i];
-        if (text) parts.push({ chunk: i, bytes: await this.#chunk(`${scope.device ?? ""} ${scope.counts} ${cls} ${level} ${i}`, text) });
+        if (text) parts.push({ chunk: i, bytes: await this.#chunk(`${scope.device ?? ""} ${scope.is_in_sum} ${cls} ${level} ${i}`, text) });
       }
     }
     return cellsOf(parts, tier, begin, from, to, Math.max(1, Math.floor(wanted / tier.column_s)), heat.latency_us);

@@ -132,7 +132,7 @@ export interface FindingRow {
    */
   device: string | null;
   /**
-   * When it ended, as far as it was seen.
+   * End, in seconds since 1970 (UTC); of what goes on, as far as it was seen.
    */
   end_unix_s: number;
   /**

@@ -228,7 +228,7 @@ export interface TableBlock {
    */
   cells: string[][];
   /**
-   * Headings.
+   * The columns of a table: each by its name, or the headings alone.
    */
   columns: string[];
   /**

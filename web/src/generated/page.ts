@@ -281,7 +281,7 @@ export interface ActorBlock {
    */
   identity: string | null;
   /**
-   * Share of the sum of latencies of all I/Os of the device.
+   * Share of the sum of latencies of all I/Os that it is about.
    */
   io_time_percent: number | null;
   /**
@@ -809,7 +809,13 @@ export interface DeviceStats {
    * How many I/Os were in flight, weighted by time.
    */
   concurrency: Concurrency;
+  /**
+   * What the object is about, of discards (trim) and secure erases.
+   */
   discard: ClassSummary;
+  /**
+   * What the object is about, of flushes of the device's cache.
+   */
   flush: ClassSummary;
   /**
    * I/Os known to be missing, without those that a size limit removed; `null`: not even that is known.
@@ -1809,7 +1815,7 @@ export interface FindingBlock {
    */
   device: string | null;
   /**
-   * Where it ends, as RFC 3339.
+   * Where it ends, as RFC 3339; `null` where the recording has no date.
    */
   end: string | null;
   /**
@@ -2875,7 +2881,7 @@ export interface AuditRow {
  */
 export interface LostEventsEvidence {
   /**
-   * Stretches of time in which I/Os are missing.
+   * Stretches of time: how many in which I/Os are missing, or each in which I/Os completed.
    */
   intervals: number;
   /**
@@ -3002,13 +3008,13 @@ export interface HeatTiersBlock {
 }
 export interface HeatScopeBlock {
   /**
-   * Whether its I/Os count in the sum of all devices.
-   */
-  counts: boolean;
-  /**
    * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
    */
   device: string | null;
+  /**
+   * Whether its I/Os count in the sum of all devices.
+   */
+  is_in_sum: boolean;
   /**
    * The same at several resolutions, the finest first.
    */
@@ -3241,7 +3247,7 @@ export interface LeftOut {
    */
   ios: number;
   /**
-   * Names of those.
+   * Names of the devices: those that it is about, or those right under it.
    */
   on: string[];
 }
@@ -3254,7 +3260,7 @@ export interface Loss {
    */
   end_s: number;
   /**
-   * Stretches of time in which I/Os are missing.
+   * Stretches of time: how many in which I/Os are missing, or each in which I/Os completed.
    */
   intervals: number | null;
   /**

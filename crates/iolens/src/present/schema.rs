@@ -170,6 +170,7 @@ fn documents() -> Vec<(&'static str, Value)> {
         ("page", schema_of::<super::html::PageData>()),
         ("lab", schema_of::<super::lab::document::LabPage>()),
         ("diff", schema_of::<super::diff::DiffDocument<'static>>()),
+        ("answers", schema_of::<super::answers::Answer>()),
         ("fleet", schema_of::<super::fleet::FleetDocument>()),
         (
             "info",

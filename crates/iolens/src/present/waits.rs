@@ -113,6 +113,7 @@ struct Placed<'a> {
 
 /// Who waited for whom, as documents have it.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WaitsBlock {
     /// Those that lost most first.
     pub waits: Vec<WaitEntry>,

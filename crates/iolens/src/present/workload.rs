@@ -11,6 +11,7 @@ use super::escape;
 
 /// The pod and the container of a control group; `null` where it belongs to none, or the recorder did not know.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Workload {
     /// `NAMESPACE/NAME`.
     pub(super) pod: Option<String>,

@@ -15,6 +15,7 @@ use crate::present::workload::Workload;
 
 /// Who had most I/O time.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ActorsDocument {
     schema_version: u32,
     by: &'static str,
@@ -54,6 +55,7 @@ impl ActorsDocument {
 
 /// One of them.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Actor {
     name: Option<String>,
     read: ActorClassSums,
@@ -88,6 +90,7 @@ impl Actor {
 
 /// One class.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ActorClassSums {
     ios: u64,
     bytes: u64,

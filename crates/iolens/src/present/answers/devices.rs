@@ -8,6 +8,7 @@ use crate::present::times::rfc3339;
 
 /// The devices of one recording.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DevicesDocument {
     schema_version: u32,
     /// Of the recording.
@@ -39,6 +40,7 @@ impl DevicesDocument {
 
 /// A device; what is not known is `null`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct KnownDevice {
     name: String,
     major: u32,
@@ -49,12 +51,15 @@ struct KnownDevice {
     model: Option<String>,
     size_bytes: Option<u64>,
     rotational: Option<bool>,
+    /// How the kernel orders its I/Os: `none`, `mq-deadline`, `bfq`.
     scheduler: Option<String>,
+    /// Requests that its queue holds at most.
     nr_requests: Option<u32>,
     /// Names of the devices right under it.
     on: Vec<String>,
-    /// When it appeared and went, if that was while it was recorded.
+    /// When it appeared, if that was while it was recorded.
     added: Option<String>,
+    /// When it went, if that was while it was recorded.
     removed: Option<String>,
 }
 

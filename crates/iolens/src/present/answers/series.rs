@@ -1,5 +1,8 @@
 //! `series`, `heatmap` and `ios`: what happened when.
 
+#[cfg(test)]
+use std::collections::BTreeMap;
+
 use iolens_core::analysis::heat::{Cells, Heat};
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::analysis::waits::IoWait;
@@ -12,11 +15,13 @@ use crate::present::times::rfc3339;
 
 /// Rows, column by column.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SeriesDocument {
     schema_version: u32,
     step_s: f64,
     by: &'static str,
     /// `time_unix_s` is where a row's interval ends, `slot_s` how long it is.
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, Vec<serde_json::Value>>"))]
     pub columns: Columns,
     notes: Vec<String>,
 }
@@ -36,6 +41,7 @@ impl SeriesDocument {
 
 /// Counts by time and latency.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HeatDocument {
     schema_version: u32,
     from: String,
@@ -80,12 +86,14 @@ impl HeatDocument {
 
 /// Single I/Os, column by column.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IosDocument {
     schema_version: u32,
     ios: usize,
     /// The second from which `start_ns` and `done_ns` count: a double has not all digits of nanoseconds since the epoch.
     since_unix_s: i64,
     /// By completion.
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, Vec<serde_json::Value>>"))]
     pub columns: Columns,
     notes: Vec<String>,
 }

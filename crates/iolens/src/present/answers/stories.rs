@@ -11,6 +11,7 @@ use crate::present::times::rfc3339;
 
 /// Stories of a stretch of time.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StoriesDocument {
     schema_version: u32,
     stories: Vec<PlacedStory>,
@@ -31,6 +32,7 @@ impl StoriesDocument {
 
 /// A story of the report with its place in time.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlacedStory {
     start: String,
     end: String,

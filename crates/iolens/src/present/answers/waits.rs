@@ -9,6 +9,7 @@ use crate::present::waits::{OtherWaits, WaitEntry, WaitsBlock};
 
 /// Who waited for whom.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WaitsDocument {
     schema_version: u32,
     by: &'static str,
@@ -26,6 +27,7 @@ pub struct WaitsDocument {
 
 /// Who waited for whom in one interval.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WaitInterval {
     /// Its begin.
     start_unix_s: f64,

@@ -73,7 +73,7 @@ struct HeatScopeBlock {
     /// `null`: several with few I/Os.
     device: Option<String>,
     /// Whether its I/Os count in the sum of all devices.
-    counts: bool,
+    is_in_sum: bool,
     /// The same at several resolutions, the finest first.
     tiers: Vec<TierBlock>,
 }
@@ -305,7 +305,7 @@ fn heat(inside: &Inside, budget: usize, left_out: &mut Vec<String>) -> HeatTiers
     for cells in &inside.heats {
         scopes.push(HeatScopeBlock {
             device: cells.device.clone(),
-            counts: cells.counts,
+            is_in_sum: cells.counts,
             tiers: coarser_tiers(cells, inside.column_ns),
         });
     }

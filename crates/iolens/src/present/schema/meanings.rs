@@ -7,13 +7,21 @@ use serde_json::Value;
 use super::{definitions, documents, each_object, fields, key_texts};
 
 /// Keys whose values differ in shape, and why.
-const SHAPES: [(&str, &str); 4] = [
+const SHAPES: [(&str, &str); 6] = [
     ("all", "what its object is about, of I/Os of all classes"),
     ("read", "what its object is about, of reads"),
     ("write", "what its object is about, of writes"),
     (
+        "columns",
+        "a table's, by name; of experiments their headings",
+    ),
+    (
         "files",
         "the answer of `iolens files`, in its document and in a report; elsewhere a list of files",
+    ),
+    (
+        "intervals",
+        "of losses how many, of waits by time each of them",
     ),
 ];
 

@@ -23,6 +23,8 @@ pub struct Endpoint {
     pub parameters: &'static [Parameter],
     /// The keys of its document, none of what is no document; of `report` those of the command's.
     pub keys: &'static [&'static str],
+    /// The name of its document in `docs/schema/answers.json`; of the others the keys are all that is described.
+    pub schema: Option<&'static str>,
     /// Answers.
     pub handler: fn() -> MethodRouter<Arc<App>>,
 }

@@ -37,6 +37,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
         "degraded",
         "damaged",
     ],
+    schema: None,
     handler: || get(healthz),
 };
 

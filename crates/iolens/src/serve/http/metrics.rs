@@ -35,6 +35,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
     summary: "For Prometheus",
     parameters: &[],
     keys: &[],
+    schema: None,
     handler: || get(metrics),
 };
 

@@ -42,6 +42,7 @@ pub static FRONT: Endpoint = Endpoint {
     summary: "With a browser: what happened, live and in the past; else this list",
     parameters: &[HOST, FROM, TO, AT, DEVICE, CLASS, FILTER],
     keys: &[],
+    schema: None,
     handler: || get(front),
 };
 
@@ -53,6 +54,7 @@ pub static REPORT_PAGE: Endpoint = Endpoint {
     summary: "The report of a stretch of time as a page, as `iolens report -o` writes it",
     parameters: &[HOST, FROM, TO, AT],
     keys: &[],
+    schema: None,
     handler: || get(report_page),
 };
 

@@ -17,6 +17,9 @@ use super::problem::Problem;
 /// Where the API is.
 const API: &str = "/api/v1/";
 
+/// The schemas of its answers, as `make schema` writes them.
+const ANSWERS: &str = include_str!("../../../../../docs/schema/answers.json");
+
 /// What `/api/v1/openapi.json` is.
 pub static OPENAPI: Endpoint = Endpoint {
     path: "/api/v1/openapi.json",
@@ -25,6 +28,7 @@ pub static OPENAPI: Endpoint = Endpoint {
     summary: "This list for programs (OpenAPI 3.1)",
     parameters: &[],
     keys: &["openapi", "info", "paths", "components"],
+    schema: None,
     handler: || get(openapi),
 };
 
@@ -63,20 +67,26 @@ pub fn index() -> String {
 /// # Errors
 /// It cannot be written.
 async fn openapi() -> Result<Response, Problem> {
-    super::api::json(&document())
+    let document = document().map_err(|e| Problem::of(&e.into()))?;
+    super::api::json(&document)
 }
 
-fn document() -> Value {
+fn document() -> serde_json::Result<Value> {
     let paths: Map<String, Value> = ENDPOINTS
         .iter()
         .map(|e| (e.path.to_owned(), path(e)))
         .collect();
-    json!({
+    let answers = ANSWERS.replace("#/definitions/", "#/components/schemas/");
+    let answers: Value = serde_json::from_str(&answers)?;
+    Ok(json!({
         "openapi": "3.1.0",
         "info": { "title": "iolens serve", "version": "1", "description": "docs/serve.md" },
         "paths": paths,
-        "components": { "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } } },
-    })
+        "components": {
+            "schemas": answers["definitions"],
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+    }))
 }
 
 /// A name for the functions that programs generate: `series`, `healthz`, `index`.
@@ -86,6 +96,19 @@ fn operation_id(e: &Endpoint) -> &'static str {
         "/report" => "report_page",
         path => path.strip_prefix(API).unwrap_or(&path[1..]),
     }
+}
+
+/// What its document is like.
+fn answer(e: &Endpoint) -> Value {
+    if let Some(name) = e.schema {
+        return json!({ "$ref": format!("#/components/schemas/{name}") });
+    }
+    let properties: Map<String, Value> = e
+        .keys
+        .iter()
+        .map(|key| ((*key).to_owned(), json!({})))
+        .collect();
+    json!({ "type": "object", "required": e.keys, "properties": properties })
 }
 
 fn path(e: &Endpoint) -> Value {
@@ -103,12 +126,7 @@ fn path(e: &Endpoint) -> Value {
         }));
     }
     parameters.extend(headers);
-    let properties: Map<String, Value> = e
-        .keys
-        .iter()
-        .map(|key| ((*key).to_owned(), json!({})))
-        .collect();
-    let answer = json!({ "type": "object", "required": e.keys, "properties": properties });
+    let answer = answer(e);
     let problem = json!({ "type": "object", "required": ["type", "title", "status", "detail"] });
     let mut content = match e.path {
         _ if e.is_stream() => json!({ "text/event-stream": {} }),
@@ -132,4 +150,35 @@ fn path(e: &Endpoint) -> Value {
         },
     });
     json!({ e.method: operation })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn schemas_have_the_keys_of_their_answers() {
+        let document = document().unwrap();
+        let schemas = &document["components"]["schemas"];
+        for e in ENDPOINTS {
+            let Some(name) = e.schema else { continue };
+            let properties = schemas[name]["properties"].as_object().unwrap();
+            let mut described: Vec<&str> = properties.keys().map(String::as_str).collect();
+            let mut keys = e.keys.to_vec();
+            described.sort_unstable();
+            keys.sort_unstable();
+            assert_eq!(described, keys, "{}", e.path);
+        }
+    }
+
+    #[test]
+    fn references_lead_somewhere() {
+        let document = document().unwrap();
+        let text = document.to_string();
+        for reference in text.split("\"$ref\":\"#").skip(1) {
+            let pointer = reference.split('"').next().unwrap();
+            assert!(document.pointer(pointer).is_some(), "{pointer}");
+        }
+    }
 }

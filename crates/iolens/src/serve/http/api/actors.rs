@@ -30,6 +30,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
         HOST, FROM, TO, AT, BY, DEVICE, PROCESS, CGROUP, FILE, CLASS, FORMAT,
     ],
     keys: &["schema_version", "by", "actors", "others", "notes"],
+    schema: Some("ActorsDocument"),
     handler: || get(actors),
 };
 

@@ -47,6 +47,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
         "hosts_left_out",
         "notes",
     ],
+    schema: None,
     handler: || get(hosts),
 };
 

@@ -28,6 +28,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
     summary: "What happens, as server-sent events: slot (a row of zoom for each device and 100 ms), finding, story, missed (how many events; null: not known)",
     parameters: &[SINCE],
     keys: &[],
+    schema: None,
     handler: || get(live),
 };
 

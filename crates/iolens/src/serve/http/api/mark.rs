@@ -23,6 +23,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
     summary: "Puts a remark on the time line, now",
     parameters: &[TEXT],
     keys: &["schema_version", "marked"],
+    schema: None,
     handler: || post(mark),
 };
 

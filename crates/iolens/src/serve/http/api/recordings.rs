@@ -8,14 +8,13 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::get;
-use iolens_core::model::{LossReason, known_sum};
+use iolens_core::model::{LossReason, Source, known_sum};
 use iolens_core::store::{Recording, Root, rollup_steps};
-use serde::Serialize;
 
+use super::super::App;
 use super::super::endpoint::{AT, Endpoint, HOST};
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
-use super::super::{App, SCHEMA_VERSION};
 use super::json;
 use super::params::Params;
 use crate::engine::TimeWindow;
@@ -23,6 +22,7 @@ use crate::engine::caller::Caller;
 use crate::engine::note::Note;
 use crate::engine::query::{Grain, Query};
 use crate::present::answers::devices::DevicesDocument;
+use crate::present::answers::recordings::{RecordingsDocument, StoredRecording};
 use crate::present::times::rfc3339;
 
 /// What `/api/v1/recordings` is.
@@ -33,6 +33,7 @@ pub static RECORDINGS: Endpoint = Endpoint {
     summary: "What there is, and how fine",
     parameters: &[HOST],
     keys: &["schema_version", "recordings", "notes"],
+    schema: Some("RecordingsDocument"),
     handler: || get(recordings),
 };
 
@@ -44,39 +45,9 @@ pub static DEVICES: Endpoint = Endpoint {
     summary: "Names and numbers of the devices",
     parameters: &[HOST, AT],
     keys: &["schema_version", "from", "to", "devices", "notes"],
+    schema: Some("DevicesDocument"),
     handler: || get(devices),
 };
-
-/// All that is stored.
-#[derive(Debug, Serialize)]
-struct RecordingsDocument {
-    schema_version: u32,
-    recordings: Vec<StoredRecording>,
-    notes: Vec<String>,
-}
-
-/// One recording.
-#[derive(Debug, Serialize)]
-struct StoredRecording {
-    /// The host that its directory names; `null` of a recording that is in no root.
-    host: Option<String>,
-    from: String,
-    to: String,
-    /// Its end is not written: it grows, or its recorder was killed.
-    open: bool,
-    /// `ebpf`, `counters` or `import:KIND`.
-    source: String,
-    kernel: Option<String>,
-    /// Single I/Os that are there.
-    ios: u64,
-    /// I/Os known to be missing, those that the size limit removed left out; `null`: not even how many.
-    lost_ios: Option<i64>,
-    /// Single I/Os that the size limit removed.
-    removed_ios: i64,
-    disk_bytes: u64,
-    /// What answers, the finest first: `io`, `1s`, `60s`, `3600s`, `counters`.
-    resolutions: Vec<String>,
-}
 
 /// `GET /api/v1/recordings`.
 ///
@@ -86,11 +57,7 @@ pub async fn recordings(State(app): State<Arc<App>>, uri: Uri) -> Result<Respons
     let params = Params::of(&uri, &RECORDINGS)?;
     let place = app.place(&params)?;
     let said = app.read(move |asker| all(&place, &asker.caller)).await?;
-    json(&RecordingsDocument {
-        schema_version: SCHEMA_VERSION,
-        recordings: said.answer,
-        notes: said.notes,
-    })
+    json(&RecordingsDocument::new(said.answer, said.notes))
 }
 
 fn all(place: &Path, caller: &Caller) -> Result<Vec<StoredRecording>> {
@@ -121,9 +88,7 @@ fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording
             .iter()
             .map(|s| format!("{s}s")),
     );
-    resolutions.extend(
-        matches!(meta.source, iolens_core::model::Source::Counters).then(|| "counters".to_owned()),
-    );
+    resolutions.extend(matches!(meta.source, Source::Counters).then(|| "counters".to_owned()));
     let lost = recording.lost(i64::MIN..i64::MAX);
     // What the size limit removes was recorded, and is counted apart.
     let mut removed_ios = 0;

@@ -42,6 +42,7 @@ pub static SERIES: Endpoint = Endpoint {
         HOST, FROM, TO, AT, STEP, BY, DEVICE, PROCESS, CGROUP, FILE, CLASS, EXTENDED, FORMAT,
     ],
     keys: &["schema_version", "step_s", "by", "columns", "notes"],
+    schema: Some("SeriesDocument"),
     handler: || get(series),
 };
 
@@ -67,6 +68,7 @@ pub static HEATMAP: Endpoint = Endpoint {
         "unknown_ios",
         "notes",
     ],
+    schema: Some("HeatDocument"),
     handler: || get(heatmap),
 };
 
@@ -80,6 +82,7 @@ pub static IOS: Endpoint = Endpoint {
         HOST, FROM, TO, AT, DEVICE, PROCESS, CGROUP, FILE, CLASS, LIMIT, FORMAT,
     ],
     keys: &["schema_version", "ios", "since_unix_s", "columns", "notes"],
+    schema: Some("IosDocument"),
     handler: || get(ios),
 };
 

@@ -29,6 +29,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
     summary: "Copies a stretch into a recording of its own that no budget removes",
     parameters: &[FROM, TO],
     keys: &["schema_version", "name", "from", "to", "ios", "disk_bytes"],
+    schema: None,
     handler: || post(snapshot),
 };
 

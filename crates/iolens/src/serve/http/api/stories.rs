@@ -25,6 +25,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
     summary: "Who made whom wait, how, how much, and what to try: of each recording by itself, the most harm first",
     parameters: &[HOST, FROM, TO, AT, DEVICE, PROCESS, CGROUP, FILE, CLASS],
     keys: &["schema_version", "stories", "notes"],
+    schema: Some("StoriesDocument"),
     handler: || get(stories),
 };
 

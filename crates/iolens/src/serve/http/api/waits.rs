@@ -42,6 +42,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
         "intervals",
         "notes",
     ],
+    schema: Some("WaitsDocument"),
     handler: || get(waits),
 };
 

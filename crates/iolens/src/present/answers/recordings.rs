@@ -1,0 +1,53 @@
+//! `recordings`: what is there, and how fine.
+
+use serde::Serialize;
+
+use crate::present::SCHEMA_VERSION;
+
+/// All that is stored.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RecordingsDocument {
+    schema_version: u32,
+    recordings: Vec<StoredRecording>,
+    notes: Vec<String>,
+}
+
+impl RecordingsDocument {
+    /// `recordings` in their order.
+    pub fn new(recordings: Vec<StoredRecording>, notes: Vec<String>) -> RecordingsDocument {
+        RecordingsDocument {
+            schema_version: SCHEMA_VERSION,
+            recordings,
+            notes,
+        }
+    }
+}
+
+/// One recording.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct StoredRecording {
+    /// The host that its directory names; `null` of a recording that is in no root.
+    pub host: Option<String>,
+    /// Wall clock of the beginning.
+    pub from: String,
+    /// Wall clock of the end.
+    pub to: String,
+    /// Its end is not written: it grows, or its recorder was killed.
+    pub open: bool,
+    /// `ebpf`, `counters` or `import:KIND`.
+    pub source: String,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// Single I/Os that are there.
+    pub ios: u64,
+    /// I/Os known to be missing, those that the size limit removed left out; `null`: not even how many.
+    pub lost_ios: Option<i64>,
+    /// Single I/Os that the size limit removed.
+    pub removed_ios: i64,
+    /// Size of its files.
+    pub disk_bytes: u64,
+    /// What answers, the finest first: `io`, `1s`, `60s`, `3600s`, `counters`.
+    pub resolutions: Vec<String>,
+}
