@@ -36,7 +36,7 @@ ifdef FAST
 	@echo "Fast tests: a few minutes, the first time 10 more to build them (2 CPUs)."
 	$(CARGO) test --workspace --locked $(FAST_TESTS)
 else
-	@echo "All tests: about 30 minutes on 2 CPUs, the first time 5 to 10 more to build them. FAST=1 takes a few minutes."
+	@echo "All tests: about 15 minutes on 2 CPUs, the first time 5 to 10 more to build them. FAST=1 takes a few minutes."
 	@ci/setup.sh test
 	@ci/venv.sh $(PYTHON_ENV)
 	@mkdir -p target
