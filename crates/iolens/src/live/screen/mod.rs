@@ -56,6 +56,8 @@ use worker::Worker;
 
 /// Four pictures a second: more is flicker, and work.
 const FRAME: Duration = Duration::from_millis(250);
+/// So long the program has to end by itself once its terminal has gone.
+const AFTER_TERMINAL: Duration = Duration::from_secs(5);
 /// A recording that is followed to its end is looked at again after this.
 const LOOK_AGE: Duration = Duration::from_secs(1);
 /// It is taken for complete when it has not grown for so long.
@@ -121,6 +123,7 @@ fn show(screen: &mut Screen, over: impl Fn(i64) -> bool) -> Result<()> {
     // I/Os are taken by one thread and dropped by another.
     heap::return_large_blocks();
     let output = ScreenOutput::start()?;
+    end_with_terminal()?;
     // From here on a panic gives the terminal back before it is reported.
     let report = std::panic::take_hook();
     let its_output = output.clone();
@@ -717,6 +720,29 @@ fn next_input(wait: Duration) -> Result<Input> {
         }
     }
     Ok(Input::Event(event::read()?))
+}
+
+/// Ends the program some seconds after its terminal has gone, should it still run: one that goes between a look at it and
+/// crossterm's reading leaves that reading for ever, with a CPU of its own.
+fn end_with_terminal() -> Result<()> {
+    let thread = std::thread::Builder::new().name("iolens-terminal".to_owned());
+    thread
+        .spawn(|| {
+            let stdin = std::io::stdin();
+            loop {
+                // Nothing is asked for: only that it has gone ends the wait.
+                let mut polled = [PollFd::new(&stdin, PollFlags::empty())];
+                match rustix::event::poll(&mut polled, None) {
+                    Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                    Ok(_) => break,
+                    Err(_) => return,
+                }
+            }
+            std::thread::sleep(AFTER_TERMINAL);
+            std::process::exit(1);
+        })
+        .context("a thread could not be started")?;
+    Ok(())
 }
 
 /// Whether the terminal is gone; returns when there is input, a signal, or after `wait`.
