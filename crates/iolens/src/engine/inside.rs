@@ -76,7 +76,7 @@ pub struct DeviceCells {
     /// `None`: several with few I/Os together.
     pub device: Option<String>,
     /// Whether its I/Os count in the sum of all devices.
-    pub counts: bool,
+    pub is_in_sum: bool,
     /// Of reads.
     pub read: SparseCells,
     /// Of writes.
@@ -250,10 +250,10 @@ impl Inside {
                 BTreeMap::new();
             for ((dev, class), heat) in read {
                 let name = device_name(known, dev);
-                let counts = part.filter.layers.counts(dev);
+                let is_in_sum = part.filter.layers.counts(dev);
                 let own = devices.contains(&name);
-                if (own || counts) && matches!(class, Class::Read | Class::Write) {
-                    let scope = scopes.entry((own.then_some(name), counts)).or_default();
+                if (own || is_in_sum) && matches!(class, Class::Read | Class::Write) {
+                    let scope = scopes.entry((own.then_some(name), is_in_sum)).or_default();
                     scope.entry(class).or_default().push(heat);
                 }
             }
@@ -279,12 +279,12 @@ impl Inside {
             columns += width;
             begin_ns = end_ns;
         }
-        for ((device, counts), [mut read, mut write]) in cells {
+        for ((device, is_in_sum), [mut read, mut write]) in cells {
             read.fill(columns);
             write.fill(columns);
             self.heats.push(DeviceCells {
                 device,
-                counts,
+                is_in_sum,
                 read,
                 write,
             });
@@ -518,7 +518,7 @@ mod tests {
         let mut maps = Vec::new();
         for cells in &inside.heats {
             let name = cells.device.as_deref().unwrap();
-            maps.push((name, cells.counts, ios(&cells.read), ios(&cells.write)));
+            maps.push((name, cells.is_in_sum, ios(&cells.read), ios(&cells.write)));
         }
         assert_eq!(
             maps,

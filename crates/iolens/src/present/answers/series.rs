@@ -1,8 +1,5 @@
 //! `series`, `heatmap` and `ios`: what happened when.
 
-#[cfg(test)]
-use std::collections::BTreeMap;
-
 use iolens_core::analysis::heat::{Cells, Heat};
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::analysis::waits::IoWait;
@@ -21,7 +18,10 @@ pub struct SeriesDocument {
     step_s: f64,
     by: &'static str,
     /// `time_unix_s` is where a row's interval ends, `slot_s` how long it is.
-    #[cfg_attr(test, schemars(with = "BTreeMap<String, Vec<serde_json::Value>>"))]
+    #[cfg_attr(
+        test,
+        schemars(with = "std::collections::BTreeMap<String, Vec<serde_json::Value>>")
+    )]
     pub columns: Columns,
     notes: Vec<String>,
 }
@@ -93,7 +93,10 @@ pub struct IosDocument {
     /// The second from which `start_ns` and `done_ns` count: a double has not all digits of nanoseconds since the epoch.
     since_unix_s: i64,
     /// By completion.
-    #[cfg_attr(test, schemars(with = "BTreeMap<String, Vec<serde_json::Value>>"))]
+    #[cfg_attr(
+        test,
+        schemars(with = "std::collections::BTreeMap<String, Vec<serde_json::Value>>")
+    )]
     pub columns: Columns,
     notes: Vec<String>,
 }

@@ -305,7 +305,7 @@ fn heat(inside: &Inside, budget: usize, left_out: &mut Vec<String>) -> HeatTiers
     for cells in &inside.heats {
         scopes.push(HeatScopeBlock {
             device: cells.device.clone(),
-            is_in_sum: cells.counts,
+            is_in_sum: cells.is_in_sum,
             tiers: coarser_tiers(cells, inside.column_ns),
         });
     }
@@ -528,7 +528,7 @@ mod tests {
         let samples: Vec<CallHistogram> = (0..distinct as u64).map(|i| busy(500, i + 1)).collect();
         let mut cells = DeviceCells {
             device: Some("nvme0n1".to_owned()),
-            counts: true,
+            is_in_sum: true,
             read: SparseCells::default(),
             write: SparseCells::default(),
         };
