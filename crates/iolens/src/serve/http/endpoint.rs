@@ -21,9 +21,9 @@ pub struct Endpoint {
     pub summary: &'static str,
     /// Its parameters, all in the query.
     pub parameters: &'static [Parameter],
-    /// The keys of its document, none of what is no document; of `report` those of the command's.
+    /// The keys of its document, none of what is no document.
     pub keys: &'static [&'static str],
-    /// The name of its document in `docs/schema/answers.json`; of the others the keys are all that is described.
+    /// The name of its document among the schemas of `docs/schema/`; of the others the keys are all that is described.
     pub schema: Option<&'static str>,
     /// Answers.
     pub handler: fn() -> MethodRouter<Arc<App>>,

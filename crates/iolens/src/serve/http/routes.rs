@@ -17,8 +17,12 @@ use super::problem::Problem;
 /// Where the API is.
 const API: &str = "/api/v1/";
 
-/// The schemas of its answers, as `make schema` writes them.
-const ANSWERS: &str = include_str!("../../../../../docs/schema/answers.json");
+/// The schemas of its answers, as `make schema` writes them. A type of several of them is the same in all.
+const SCHEMAS: [&str; 3] = [
+    include_str!("../../../../../docs/schema/answers.json"),
+    include_str!("../../../../../docs/schema/report.json"),
+    include_str!("../../../../../docs/schema/fleet.json"),
+];
 
 /// What `/api/v1/openapi.json` is.
 pub static OPENAPI: Endpoint = Endpoint {
@@ -76,17 +80,33 @@ fn document() -> serde_json::Result<Value> {
         .iter()
         .map(|e| (e.path.to_owned(), path(e)))
         .collect();
-    let answers = ANSWERS.replace("#/definitions/", "#/components/schemas/");
-    let answers: Value = serde_json::from_str(&answers)?;
+    let schemas = schemas()?;
     Ok(json!({
         "openapi": "3.1.0",
         "info": { "title": "iolens serve", "version": "1", "description": "docs/serve.md" },
         "paths": paths,
         "components": {
-            "schemas": answers["definitions"],
+            "schemas": schemas,
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
     }))
+}
+
+/// All types by name, documents and what they consist of.
+fn schemas() -> serde_json::Result<Map<String, Value>> {
+    let mut types = Map::new();
+    for text in SCHEMAS {
+        let text = text.replace("#/definitions/", "#/components/schemas/");
+        let mut document: Map<String, Value> = serde_json::from_str(&text)?;
+        if let Some(Value::Object(parts)) = document.remove("definitions") {
+            types.extend(parts);
+        }
+        if let Some(Value::String(title)) = document.remove("title") {
+            document.remove("$schema");
+            types.insert(title, Value::Object(document));
+        }
+    }
+    Ok(types)
 }
 
 /// A name for the functions that programs generate: `series`, `healthz`, `index`.
@@ -169,6 +189,18 @@ mod tests {
             described.sort_unstable();
             keys.sort_unstable();
             assert_eq!(described, keys, "{}", e.path);
+        }
+    }
+
+    #[test]
+    fn a_type_of_several_schemas_is_the_same_in_all() {
+        let all = schemas().unwrap();
+        for text in SCHEMAS {
+            let text = text.replace("#/definitions/", "#/components/schemas/");
+            let document: Value = serde_json::from_str(&text).unwrap();
+            for (name, own) in document["definitions"].as_object().unwrap() {
+                assert_eq!(*own, all[name], "{name}");
+            }
         }
     }
 

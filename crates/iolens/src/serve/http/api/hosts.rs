@@ -47,7 +47,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
         "hosts_left_out",
         "notes",
     ],
-    schema: None,
+    schema: Some("FleetDocument"),
     handler: || get(hosts),
 };
 

@@ -57,7 +57,7 @@ pub static REPORT: Endpoint = Endpoint {
         "facts",
         "files",
     ],
-    schema: None,
+    schema: Some("ReportDocument"),
     handler: || get(report),
 };
 
