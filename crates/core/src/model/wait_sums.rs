@@ -90,6 +90,11 @@ impl OwnedTime {
         self.own_ns + self.others_ns + self.held_ns + self.device_ns + self.unknown_ns
     }
 
+    /// What is neither undisturbed nor of unknown cause.
+    pub fn lost_ns(&self) -> i64 {
+        self.excess_ns() - self.unknown_ns
+    }
+
     /// The same, where of what was waited behind I/Os `own_ns` were behind their own.
     #[must_use]
     pub fn with_own(self, own_ns: i64) -> OwnedTime {

@@ -45,7 +45,7 @@ mod tables;
 pub mod view;
 pub mod waits;
 pub mod window;
-mod worst_stretch;
+pub mod worst_stretch;
 
 pub use crate::units::{CivilInstant, Day, Instant, TimeWindow, parse_duration_ns, parse_instant};
 pub use choose::AROUND_NS;

@@ -10,18 +10,21 @@ use super::error::Result;
 use super::part::Part;
 use super::window;
 
-/// A stretch of a part, and the I/O time that was lost in it.
+/// A stretch of time, and the I/O time that was lost in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct LossyStretch {
-    range: Range<i64>,
+pub struct LossyStretch {
+    /// When.
+    pub range: Range<i64>,
     lost_ns: i64,
 }
 
 /// What the sums of one slot say.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
-    lost_ns: i64,
-    worst: WorstWait,
+pub struct Slot {
+    /// The I/O time that was lost.
+    pub lost_ns: i64,
+    /// What is asked for where a slot is longer than a stretch.
+    pub worst: WorstWait,
 }
 
 /// Of `parts` the one with the stretch of at most some `max_ios` I/Os in which most I/O time was lost, cut to that stretch. Where
@@ -79,7 +82,7 @@ fn of_part(part: &Part, length_ns: i64) -> Result<LossyStretch> {
 
 /// Of the stretches of whole slots that are at most `length_ns` long the one with most time lost; `None` if nothing was lost. Where
 /// a slot is longer than that, the time around the worst wait in it.
-fn longest_wait(
+pub fn longest_wait(
     slots: &BTreeMap<i64, Slot>,
     step_ns: i64,
     length_ns: i64,

@@ -16,6 +16,7 @@ use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, SECOND_NS, Wai
 use iolens_recorder::{Seen, View};
 
 use super::live::{InFlight, Live};
+use super::lost_time::LostTime;
 
 /// One class of I/O of one device.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -79,11 +80,13 @@ pub struct Totals {
 #[derive(Debug)]
 pub struct Meter {
     totals: Mutex<Totals>,
+    lost_time: Arc<LostTime>,
     missed_ios: Arc<AtomicU64>,
 }
 
 impl Meter {
-    /// Looks at what comes through `view` until the session ends; rows of who waited for whom go to `rows`.
+    /// Looks at what comes through `view` until the session ends; rows of who waited for whom go to `rows`, and what was lost in
+    /// each second to `lost_time`.
     ///
     /// # Errors
     /// No thread could be started.
@@ -91,10 +94,12 @@ impl Meter {
         view: View,
         mut live: Live,
         rows: Sender<Vec<WaitSums>>,
+        lost_time: Arc<LostTime>,
     ) -> Result<(Arc<Meter>, JoinHandle<()>)> {
         let missed_ios = Arc::clone(&view.missed_ios);
         let meter = Arc::new(Meter {
             totals: Mutex::default(),
+            lost_time,
             missed_ios,
         });
         let own = Arc::clone(&meter);
@@ -172,6 +177,7 @@ impl Meter {
         if bins.is_empty() {
             return;
         }
+        self.lost_time.add(bins);
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         for bin in bins {
             totals.waits.add(bin);
@@ -277,7 +283,9 @@ mod tests {
     fn sums_are_those_of_all_ios_and_busy_time_is_exact() {
         let (mut viewer, view) = view();
         let (rows, waits) = channel();
-        let (meter, thread) = Meter::start(view, Live::new(0), rows).unwrap();
+        let lost_time = Arc::new(LostTime::new(0));
+        let (meter, thread) =
+            Meter::start(view, Live::new(0), rows, Arc::clone(&lost_time)).unwrap();
         let dev = DevId::new(8, 0);
         viewer.devices(&[Device::named("sda", dev)]);
         // Two at a time, 10 ms every 50 ms, the second from the middle of the first on.
@@ -333,5 +341,6 @@ mod tests {
             assert!(own.iter().all(|r| r.at_ns == 0), "{own:?}");
         }
         assert_eq!(device.in_flight_ns, 80 * 20_000_000);
+        assert_eq!(lost_time.ios(&(0..4 * S)), 160);
     }
 }

@@ -8,6 +8,7 @@ pub mod http;
 mod live;
 mod lock;
 mod log;
+mod lost_time;
 mod meter;
 mod restrict;
 mod rotation;
@@ -44,6 +45,7 @@ use lock::LockedRoot;
 pub use lock::read_token;
 use log::EventLog;
 pub use log::LogFormat;
+use lost_time::LostTime;
 use meter::Meter;
 use rotation::{Rotation, Turn};
 pub use ship::ShipTarget;
@@ -265,7 +267,8 @@ impl Service {
         let live = Live::new(session.start_unix_ns());
         let rows = live.feed();
         let (wait_rows, waits) = channel();
-        let (meter, meter_thread) = Meter::start(view, live, wait_rows)?;
+        let lost_time = Arc::new(LostTime::new(session.start_unix_ns()));
+        let (meter, meter_thread) = Meter::start(view, live, wait_rows, Arc::clone(&lost_time))?;
         session.show_to(viewer);
         let freezer = Freezer::start(self.freeze.clone(), &self.root, directory, self.access)?;
         let freeze = freezer.as_ref().map(Freezer::feed);
@@ -279,7 +282,7 @@ impl Service {
             freeze,
             health: Arc::clone(health),
         };
-        let watcher = Watcher::start(directory.to_owned(), outlets)?;
+        let watcher = Watcher::start(directory.to_owned(), lost_time, outlets)?;
         let found = Arc::clone(watcher.found());
         let keeper = Keeper::new(&self.root, directory, self.keep_bytes, self.access);
         let snapshots = Arc::new(Snapshots::start(keeper)?);

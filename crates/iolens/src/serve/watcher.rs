@@ -1,11 +1,13 @@
-//! Findings while they happen: the report's own analyses over the last minutes, again and again, each finding reported once
-//! and stored in the recording in which it begins.
+//! Findings while they happen: the report's own analyses over the last minutes (on a busy host over what cost most of them),
+//! again and again, each finding reported once and stored in the recording in which it begins.
 
 mod active;
 mod commands;
+mod pace;
 mod stories;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::findings::FindingKind;
-use iolens_core::model::{KindName, SECOND_NS, Severity, StoredFinding};
+use iolens_core::model::{KindName, Severity, StoredFinding};
 use iolens_core::private::Access;
 use iolens_core::store::{Recording, Root, read_findings};
 use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
@@ -25,6 +27,7 @@ use super::freeze::{FreezeEvent, FreezerFeed};
 use super::http::Health;
 use super::live::Feed;
 use super::log::EventLog;
+use super::lost_time::LostTime;
 use crate::engine::caller::Caller;
 use crate::engine::error::QueryError;
 use crate::engine::query::{Grain, Query};
@@ -36,18 +39,16 @@ use crate::present::stories as story_entries;
 use active::{ActiveFinding, JOIN_NS, Memory, Phase};
 pub use commands::Commands;
 use commands::StopTime;
+use pace::{Pace, WINDOW_NS};
 pub use stories::StorySeconds;
 use stories::{ActiveStory, StoryCosts, StoryMemory};
 
-/// Looked at again and again: what lasts longer is known by its beginning.
-const WINDOW_NS: i64 = 120 * SECOND_NS;
 /// At the earliest this long after the last look began.
 const PERIOD: Duration = Duration::from_secs(10);
 /// A look takes at most one in so many parts of the time.
 const SHARE: u32 = 50;
-/// A look that takes longer is given up; the next one sees half as much.
+/// A look that takes longer is given up.
 const MAX_LOOK: Duration = Duration::from_secs(10);
-const MIN_WINDOW_NS: i64 = 15 * SECOND_NS;
 
 /// What watches has counted, and how many I/Os there have been.
 #[derive(Debug, Default)]
@@ -136,11 +137,11 @@ pub struct Outlets {
 }
 
 impl Watcher {
-    /// Begins.
+    /// Begins to watch the recordings in `host_dir`; `lost_time` is that of the one that grows.
     ///
     /// # Errors
     /// No thread could be started.
-    pub fn start(host_dir: PathBuf, outlets: Outlets) -> Result<Watcher> {
+    pub fn start(host_dir: PathBuf, lost_time: Arc<LostTime>, outlets: Outlets) -> Result<Watcher> {
         let found = Arc::new(Found::default());
         let own = Arc::clone(&found);
         let (end, ended) = channel();
@@ -150,7 +151,7 @@ impl Watcher {
         }
         let builder = std::thread::Builder::new().name("iolens-watch".to_owned());
         let thread = builder.spawn(move || {
-            watch(&host_dir, &own, &outlets, &ended);
+            watch(&host_dir, &own, &lost_time, &outlets, &ended);
             let both = [outlets.commands, outlets.story_commands];
             for commands in both.into_iter().flatten() {
                 commands.finish();
@@ -181,35 +182,41 @@ impl Watcher {
     }
 }
 
-fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>) {
+fn watch(
+    host_dir: &Path,
+    found: &Found,
+    lost_time: &LostTime,
+    outlets: &Outlets,
+    ended: &Receiver<()>,
+) {
     lower_this_thread();
-    let mut memory = Memory(reported_before(host_dir, wall_clock_ns() - WINDOW_NS));
+    let begin_ns = wall_clock_ns();
+    let mut memory = Memory::new(reported_before(host_dir, begin_ns - WINDOW_NS));
     let mut stories = StoryMemory::default();
     let mut costs = StoryCosts::default();
     let mut seen = 0;
-    let mut window_ns = WINDOW_NS;
+    let mut pace = Pace::new(begin_ns);
     let mut rest = PERIOD;
     while ended.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
         let now = Instant::now();
+        let now_ns = wall_clock_ns();
         let ios = found.ios.load(Ordering::Relaxed);
-        let from_ns = wall_clock_ns() - window_ns;
+        let range = pace.next(now_ns, lost_time);
         // Without new I/Os nothing new is found; what was ends by itself.
         let looked = if ios == seen {
             Ok(Look::default())
         } else {
-            look(host_dir, from_ns, outlets)
+            look(host_dir, &range, outlets)
         };
         match looked {
             Ok(all) => {
                 seen = ios;
-                report_all(&memory.look(from_ns, all.findings), found, outlets);
-                found.count_stories(costs.look(from_ns, &all.stories));
-                report_stories(&stories.look(from_ns, all.stories), outlets);
-                window_ns = (window_ns * 2).min(WINDOW_NS);
+                report_all(&memory.look(&range, all.findings), found, outlets);
+                found.count_stories(costs.look(range.start, &all.stories));
+                report_stories(&stories.look(range.start, all.stories), outlets);
+                pace.looked(now_ns);
             }
-            Err(QueryError::TooSlow(_)) => {
-                window_ns = (window_ns / 2).max(MIN_WINDOW_NS);
-            }
+            Err(QueryError::TooSlow(_)) => pace.was_too_slow(),
             // Between two recordings, or before the first I/O, there is nothing to look at.
             Err(_) => {}
         }
@@ -282,11 +289,11 @@ fn reported_before(host_dir: &Path, since_ns: i64) -> Vec<ActiveFinding> {
     reported
 }
 
-/// All findings and stories since `from_ns` (Unix time).
-fn look(host_dir: &Path, from_ns: i64, outlets: &Outlets) -> Result<Look, QueryError> {
-    let from = Timestamp::from_nanosecond(from_ns.into()).ok();
+/// All findings and stories of a range of Unix time.
+fn look(host_dir: &Path, range: &Range<i64>, outlets: &Outlets) -> Result<Look, QueryError> {
     let window = TimeWindow {
-        from: from.map(Moment::Wall),
+        from: moment(range.start),
+        to: moment(range.end),
         ..TimeWindow::default()
     };
     let health = Arc::clone(&outlets.health);
@@ -317,6 +324,11 @@ fn look(host_dir: &Path, from_ns: i64, outlets: &Outlets) -> Result<Look, QueryE
     all.stories
         .sort_by(|a, b| b.news.harm_s.total_cmp(&a.news.harm_s));
     Ok(all)
+}
+
+fn moment(unix_ns: i64) -> Option<Moment> {
+    let timestamp = Timestamp::from_nanosecond(unix_ns.into());
+    timestamp.ok().map(Moment::Wall)
 }
 
 /// Hands a finding that begins or ends to all who want it.
@@ -367,6 +379,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::serve::live::Since;
+    use iolens_core::model::SECOND_NS;
     use iolens_core::model::{RecorderCost, RecordingMeta, Source};
     use iolens_core::store::{RecordingWriter, WriterOptions};
     use serde_json::Value;
@@ -389,6 +402,11 @@ mod tests {
         }
     }
 
+    /// A look at all time from then on.
+    fn since(from_unix_ns: i64) -> Range<i64> {
+        from_unix_ns..i64::MAX
+    }
+
     fn names(events: &[(Phase, ActiveFinding)]) -> Vec<(Phase, String, i64)> {
         let row = |(phase, a): &(Phase, ActiveFinding)| {
             let kind = a.finding.kind.to_string();
@@ -399,9 +417,9 @@ mod tests {
 
     #[test]
     fn each_finding_begins_once_and_ends_once() {
-        let mut memory = Memory::default();
+        let mut memory = Memory::new(Vec::new());
         let first = memory.look(
-            0,
+            &since(0),
             vec![active("stall", 100, 110), active("slow-io", 105, 105)],
         );
         assert_eq!(
@@ -413,18 +431,18 @@ mod tests {
         );
         assert!(
             memory
-                .look(20 * SECOND_NS, vec![active("stall", 100, 130)])
+                .look(&since(20 * SECOND_NS), vec![active("stall", 100, 130)])
                 .is_empty(),
             "it goes on"
         );
         assert!(
             memory
-                .look(100 * SECOND_NS, vec![active("stall", 125, 139)])
+                .look(&since(100 * SECOND_NS), vec![active("stall", 125, 139)])
                 .is_empty(),
             "a look begins in it"
         );
         let second = memory.look(
-            130 * SECOND_NS,
+            &since(130 * SECOND_NS),
             vec![active("stall", 130, 139), active("stall", 200, 201)],
         );
         assert_eq!(
@@ -434,7 +452,7 @@ mod tests {
                 (Phase::Ends, "slow-io".to_owned(), 105)
             ]
         );
-        let ended = memory.look(300 * SECOND_NS, Vec::new());
+        let ended = memory.look(&since(300 * SECOND_NS), Vec::new());
         assert_eq!(
             names(&ended),
             [
@@ -442,7 +460,36 @@ mod tests {
                 (Phase::Ends, "stall".to_owned(), 201)
             ]
         );
-        assert!(memory.look(400 * SECOND_NS, Vec::new()).is_empty());
+        assert!(memory.look(&since(400 * SECOND_NS), Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn what_went_on_may_go_on_in_time_that_no_look_was_at() {
+        let s = |range: Range<i64>| range.start * SECOND_NS..range.end * SECOND_NS;
+        let mut memory = Memory::new(Vec::new());
+        let found = vec![active("stall", 100, 130), active("slow-io", 105, 110)];
+        assert_eq!(memory.look(&s(90..130), found).len(), 2);
+        // One reached to the end of what was looked at, the other one did not.
+        let found = vec![active("stall", 200, 230), active("slow-io", 201, 202)];
+        let events = memory.look(&s(200..230), found);
+        assert_eq!(
+            names(&events),
+            [
+                (Phase::GoesOn, "stall".to_owned(), 230),
+                (Phase::Begins, "slow-io".to_owned(), 202),
+                (Phase::Ends, "slow-io".to_owned(), 110)
+            ]
+        );
+        let ended = memory.look(&s(300..330), vec![active("stall", 320, 330)]);
+        assert_eq!(
+            names(&ended),
+            [
+                (Phase::Begins, "stall".to_owned(), 330),
+                (Phase::Ends, "stall".to_owned(), 230),
+                (Phase::Ends, "slow-io".to_owned(), 202)
+            ],
+            "it was not there when the look began"
+        );
     }
 
     #[test]
@@ -478,9 +525,13 @@ mod tests {
             freeze: None,
             health: Arc::default(),
         };
-        let mut memory = Memory::default();
+        let mut memory = Memory::new(Vec::new());
         let look = |memory: &mut Memory, from_s: i64, all| {
-            report_all(&memory.look(from_s * SECOND_NS, all), &found, &outlets);
+            report_all(
+                &memory.look(&since(from_s * SECOND_NS), all),
+                &found,
+                &outlets,
+            );
             let rows = read_findings(&kept).unwrap();
             rows.iter()
                 .map(|r| (r.from_ns / SECOND_NS, r.to_ns / SECOND_NS, r.open))
@@ -493,7 +544,7 @@ mod tests {
             "a minute later at the earliest"
         );
         assert_eq!(look(&mut memory, 60, vec![of(100, 171)]), [(50, 121, true)]);
-        let mut restarted = Memory(reported_before(&host_dir, 160 * SECOND_NS));
+        let mut restarted = Memory::new(reported_before(&host_dir, 160 * SECOND_NS));
         assert_eq!(
             look(&mut restarted, 160, vec![of(165, 175)]),
             [(50, 121, true)],
@@ -512,30 +563,32 @@ mod tests {
         );
         let (end, ended) = channel();
         drop(end);
-        watch(&host_dir, &found, &outlets, &ended);
+        watch(&host_dir, &found, &LostTime::new(0), &outlets, &ended);
         let rows = read_findings(&kept).unwrap();
         assert!(
             rows.iter().all(|r| !r.open),
             "an orderly stop, or the next start after a kill, ends what goes on"
         );
         assert_eq!(rows[1].to_ns / SECOND_NS, 370, "where it was seen last");
-        let mut restarted = Memory(reported_before(&host_dir, 400 * SECOND_NS));
-        let again = restarted.look(400 * SECOND_NS, vec![of(400, 430)]);
+        let mut restarted = Memory::new(reported_before(&host_dir, 400 * SECOND_NS));
+        let again = restarted.look(&since(400 * SECOND_NS), vec![of(400, 430)]);
         assert_eq!(
             names(&again),
             [(Phase::Begins, "stall".to_owned(), 430)],
             "its end was reported: it begins again"
         );
         assert_eq!(again[0].1.begin_unix_ns(), 400 * SECOND_NS);
-        let mut restarted = Memory(reported_before(&host_dir, 400 * SECOND_NS));
+        let mut restarted = Memory::new(reported_before(&host_dir, 400 * SECOND_NS));
         assert!(
             restarted
-                .look(400 * SECOND_NS, vec![of(400, 420)])
+                .look(&since(400 * SECOND_NS), vec![of(400, 420)])
                 .is_empty(),
             "found anew and not longer"
         );
         assert!(
-            restarted.look(900 * SECOND_NS, Vec::new()).is_empty(),
+            restarted
+                .look(&since(900 * SECOND_NS), Vec::new())
+                .is_empty(),
             "its end was reported"
         );
     }

@@ -1,5 +1,6 @@
 //! The findings that go on, across looks, and as the recordings have them.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use iolens_core::model::{KindName, SECOND_NS, StoredFinding};
@@ -85,12 +86,17 @@ impl ActiveFinding {
         self.start_unix_ns + self.finding.to_ns
     }
 
-    /// Whether `new`, of a later look, is this one, perhaps seen from another recording.
-    fn continues_as(&self, new: &ActiveFinding) -> bool {
+    /// Whether `new`, of a later look, is this one, perhaps seen from another recording. What went on up to time that no look was at
+    /// may have gone on meanwhile.
+    fn continues_as(&self, new: &ActiveFinding, skipped: &Range<i64>) -> bool {
+        let mut last_ns = self.last_unix_ns();
+        if !skipped.is_empty() && last_ns + JOIN_NS >= skipped.start {
+            last_ns = last_ns.max(skipped.end);
+        }
         self.finding.kind == new.finding.kind
             && self.finding.device == new.finding.device
             && self.begin_unix_ns() <= new.last_unix_ns() + JOIN_NS
-            && new.begin_unix_ns() <= self.last_unix_ns() + JOIN_NS
+            && new.begin_unix_ns() <= last_ns + JOIN_NS
     }
 
     /// Takes over what a later look says of it. It keeps its beginning and its recording.
@@ -145,21 +151,36 @@ impl ActiveFinding {
 }
 
 /// What is going on, across looks.
-#[derive(Debug, Default)]
-pub struct Memory(pub Vec<ActiveFinding>);
+#[derive(Debug)]
+pub struct Memory {
+    active: Vec<ActiveFinding>,
+    /// Up to here, in Unix time, looks have been.
+    looked_to_ns: i64,
+}
 
 impl Memory {
-    /// Takes what a look at `from_unix_ns` and later has found; yields what became of which finding.
+    /// Of what goes on before the first look.
+    pub fn new(active: Vec<ActiveFinding>) -> Memory {
+        Memory {
+            active,
+            looked_to_ns: i64::MAX,
+        }
+    }
+
+    /// Takes what a look at a range of Unix time has found; yields what became of which finding.
     pub fn look(
         &mut self,
-        from_unix_ns: i64,
+        looked: &Range<i64>,
         found: Vec<ActiveFinding>,
     ) -> Vec<(Phase, ActiveFinding)> {
+        let skipped = self.looked_to_ns..looked.start;
+        self.looked_to_ns = looked.end;
         let mut events = Vec::new();
         for new in found {
-            let Some(active) = self.0.iter_mut().find(|a| a.continues_as(&new)) else {
+            let mut all = self.active.iter_mut();
+            let Some(active) = all.find(|a| a.continues_as(&new, &skipped)) else {
                 events.push((Phase::Begins, new.clone()));
-                self.0.push(new);
+                self.active.push(new);
                 continue;
             };
             // One that ended with a recorder before this one may go on: then it is reported again.
@@ -176,14 +197,14 @@ impl Memory {
                 events.push((phase, active.clone()));
             }
         }
-        events.extend(self.end(|a| a.last_unix_ns() + JOIN_NS < from_unix_ns));
+        events.extend(self.end(|a| a.last_unix_ns() + JOIN_NS < looked.start));
         events
     }
 
     /// Those that are over, each with its end if that was not reported.
     pub fn end(&mut self, is_over: impl Fn(&ActiveFinding) -> bool) -> Vec<(Phase, ActiveFinding)> {
         let mut ended = Vec::new();
-        for mut active in self.0.extract_if(.., |a| is_over(a)) {
+        for mut active in self.active.extract_if(.., |a| is_over(a)) {
             if active.finding.open {
                 active.finding.open = false;
                 ended.push((Phase::Ends, active));

@@ -1,0 +1,145 @@
+//! I/Os, and the I/O time that was lost, in each second of the last minutes: they show where a look at a busy host is worth most.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use iolens_core::analysis::waits::WaitBin;
+use iolens_core::model::SECOND_NS;
+
+use crate::engine::worst_stretch::{Slot, longest_wait};
+
+/// Seconds are kept so long.
+pub const KEPT_NS: i64 = 900 * SECOND_NS;
+
+/// What is known of the I/Os of one second.
+#[derive(Debug, Clone, Copy, Default)]
+struct Second {
+    ios: u64,
+    lost_ns: i64,
+}
+
+/// By second, on all devices. The last two seconds are not known yet.
+#[derive(Debug)]
+pub struct LostTime {
+    /// Of the session's time.
+    start_unix_ns: i64,
+    /// By the second's beginning in Unix time.
+    seconds: Mutex<BTreeMap<i64, Second>>,
+}
+
+impl LostTime {
+    /// Of a session that began at this Unix time.
+    pub fn new(start_unix_ns: i64) -> LostTime {
+        LostTime {
+            start_unix_ns,
+            seconds: Mutex::default(),
+        }
+    }
+
+    /// Adds waits of intervals of a second.
+    pub fn add(&self, bins: &[WaitBin]) {
+        for bin in bins {
+            let mut second = Second::default();
+            for victim in &bin.victims {
+                second.ios += victim.ios;
+                second.lost_ns += victim.time.lost_ns();
+            }
+            self.add_second(self.start_unix_ns + bin.from_ns, second);
+        }
+    }
+
+    /// Adds what came of the second that begins at `at_ns` (Unix time).
+    fn add_second(&self, at_ns: i64, new: Second) {
+        let mut seconds = self.lock();
+        let second = seconds.entry(at_ns).or_default();
+        second.ios += new.ios;
+        second.lost_ns += new.lost_ns;
+        let forgotten = at_ns - KEPT_NS;
+        while let Some(oldest) = seconds.first_entry()
+            && *oldest.key() < forgotten
+        {
+            oldest.remove();
+        }
+    }
+
+    /// For tests.
+    #[cfg(test)]
+    pub fn of_seconds(seconds: impl IntoIterator<Item = (i64, u64, i64)>) -> LostTime {
+        let lost = LostTime::new(0);
+        for (at_s, ios, lost_s) in seconds {
+            let second = Second {
+                ios,
+                lost_ns: lost_s * SECOND_NS,
+            };
+            lost.add_second(at_s * SECOND_NS, second);
+        }
+        lost
+    }
+
+    /// How many I/Os completed in a range of Unix time.
+    pub fn ios(&self, range: &Range<i64>) -> u64 {
+        let mut ios = 0;
+        for (_, second) in self.lock().range(range.clone()) {
+            ios += second.ios;
+        }
+        ios
+    }
+
+    /// Of the stretches of `range` (Unix time) that are at most `length_ns` long, at least a second, the one in which most I/O time
+    /// was lost; `None` if none was.
+    pub fn worst_stretch(&self, range: &Range<i64>, length_ns: i64) -> Option<Range<i64>> {
+        let mut slots = BTreeMap::new();
+        for (at_ns, second) in self.lock().range(range.clone()) {
+            let slot = Slot {
+                lost_ns: second.lost_ns,
+                ..Slot::default()
+            };
+            slots.insert(*at_ns, slot);
+        }
+        let length_ns = length_ns.max(SECOND_NS);
+        let worst = longest_wait(&slots, SECOND_NS, length_ns, range)?;
+        Some(worst.range)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, Second>> {
+        self.seconds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = SECOND_NS;
+
+    fn s(range_s: Range<i64>) -> Range<i64> {
+        range_s.start * S..range_s.end * S
+    }
+
+    #[test]
+    fn the_stretch_with_most_time_lost_is_found_in_the_time_that_is_asked_for() {
+        // What comes late is added to its second.
+        let seconds = [
+            (10, 100, 3),
+            (11, 100, 3),
+            (50, 1, 5),
+            (11, 10, 1),
+            (90, 2, 0),
+        ];
+        let lost = LostTime::of_seconds(seconds);
+        let worst = |range_s, length_s: i64| lost.worst_stretch(&s(range_s), length_s * S);
+        assert_eq!(worst(0..100, 20), Some(s(10..30)));
+        assert_eq!(worst(0..100, 1), Some(s(50..51)));
+        assert_eq!(worst(20..55, 20), Some(s(50..55)));
+        assert_eq!(worst(60..100, 20), None, "no time was lost");
+        assert_eq!(lost.ios(&s(0..100)), 213);
+        assert_eq!(lost.ios(&s(11..50)), 110);
+    }
+
+    #[test]
+    fn old_seconds_are_forgotten() {
+        let lost = LostTime::of_seconds((0..3000).map(|at_s| (at_s, 1, 1)));
+        assert_eq!(lost.ios(&(0..i64::MAX)), 901);
+    }
+}

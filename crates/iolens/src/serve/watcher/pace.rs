@@ -1,0 +1,118 @@
+//! Which time a look is at: the last minutes, or on a busy host what of them cost most.
+
+use std::ops::Range;
+
+use iolens_core::model::SECOND_NS;
+
+use crate::serve::lost_time::{KEPT_NS, LostTime};
+
+/// A look is at no more: what lasts longer is known by its beginning.
+pub const WINDOW_NS: i64 = 120 * SECOND_NS;
+const MIN_WINDOW_NS: i64 = 15 * SECOND_NS;
+
+/// I/Os that a look is at, some two seconds of a CPU: of more it would come too seldom.
+const MAX_IOS: f64 = 1_200_000.0;
+
+/// Looks so far.
+#[derive(Debug)]
+pub struct Pace {
+    /// A look at so much time has not been too slow.
+    affordable_ns: i64,
+    /// All time before this, in Unix time, was looked at or cost less than what was looked at.
+    over_to_ns: i64,
+}
+
+impl Pace {
+    /// No look yet, at `now_ns` (Unix time).
+    pub fn new(now_ns: i64) -> Pace {
+        Pace {
+            affordable_ns: WINDOW_NS,
+            over_to_ns: now_ns,
+        }
+    }
+
+    /// The time that a look at `now_ns` (Unix time) is at: the last minutes, or as much of them as it can be. If the last look was
+    /// longer ago it is the part since then in which most I/O time was lost, or the newest.
+    pub fn next(&self, now_ns: i64, lost: &LostTime) -> Range<i64> {
+        let ios = lost.ios(&(now_ns - WINDOW_NS..now_ns));
+        let share = MAX_IOS / ios.max(1) as f64;
+        let length_ns = (WINDOW_NS as f64 * share.min(1.0)) as i64;
+        let length_ns = length_ns.min(self.affordable_ns);
+        let newest = now_ns - length_ns..now_ns;
+        let since_ns = self.over_to_ns.max(now_ns - KEPT_NS);
+        if since_ns >= newest.start {
+            return newest;
+        }
+        let since = since_ns..now_ns;
+        lost.worst_stretch(&since, length_ns).unwrap_or(newest)
+    }
+
+    /// A look at `now_ns` is over.
+    pub fn looked(&mut self, now_ns: i64) {
+        self.over_to_ns = now_ns;
+        self.affordable_ns = (self.affordable_ns * 2).min(WINDOW_NS);
+    }
+
+    /// A look was given up: the next one is at half as much.
+    pub fn was_too_slow(&mut self) {
+        self.affordable_ns = (self.affordable_ns / 2).max(MIN_WINDOW_NS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = SECOND_NS;
+
+    /// A quarter of an hour with so many I/Os in each second; some seconds lost time.
+    fn lost_time(ios: u64, lost_s: Range<i64>) -> LostTime {
+        let second = |at_s| (at_s, ios, i64::from(lost_s.contains(&at_s)));
+        LostTime::of_seconds((100..1000).map(second))
+    }
+
+    fn seconds(range: &Range<i64>) -> Range<i64> {
+        range.start / S..range.end / S
+    }
+
+    #[test]
+    fn a_host_with_few_ios_is_looked_at_whole() {
+        let lost = lost_time(100, 900..910);
+        let mut pace = Pace::new(0);
+        for now_s in [980, 990, 1000] {
+            pace.looked((now_s - 10) * S);
+            let next = pace.next(now_s * S, &lost);
+            assert_eq!(seconds(&next), now_s - 120..now_s);
+        }
+        pace.was_too_slow();
+        assert_eq!(
+            seconds(&pace.next(1000 * S, &lost)),
+            940..1000,
+            "half of it"
+        );
+        pace.looked(1000 * S);
+        assert_eq!(seconds(&pace.next(1000 * S, &lost)), 880..1000);
+    }
+
+    #[test]
+    fn of_a_busy_host_what_cost_most_since_the_last_look_is_looked_at() {
+        // Two minutes are 2.4 million I/Os.
+        let lost = lost_time(20_000, 850..860);
+        let mut pace = Pace::new(0);
+        pace.looked(800 * S);
+        let next = seconds(&pace.next(1000 * S, &lost));
+        assert_eq!(next, 800..860, "1.2 million, with what was before");
+        pace.looked(1000 * S);
+        let next = seconds(&pace.next(1000 * S, &lost));
+        assert_eq!(next, 940..1000, "nothing was lost lately: the newest");
+    }
+
+    #[test]
+    fn a_look_after_a_long_time_is_not_longer() {
+        let lost = lost_time(1, 300..301);
+        let pace = Pace::new(0);
+        let next = seconds(&pace.next(1000 * S, &lost));
+        assert_eq!(next, 181..301);
+        assert_eq!(seconds(&pace.next(5000 * S, &lost)), 4880..5000);
+    }
+}
