@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use clap::{Args, Command, CommandFactory as _, Subcommand};
+use clap::{Args, Command, Subcommand};
 use clap_complete::Shell;
 
-use super::Cli;
+use super::command;
 
 /// Manual pages and shell completions
 ///
@@ -65,7 +65,7 @@ pub fn generate(plan: &GeneratePlan) -> Result<Vec<u8>> {
         Generated::Man(page) => page_of(&page.command),
         Generated::Completions(c) => {
             let mut text = Vec::new();
-            clap_complete::generate(c.shell, &mut Cli::command(), "iolens", &mut text);
+            clap_complete::generate(c.shell, &mut command(), "iolens", &mut text);
             Ok(text)
         }
     }
@@ -73,13 +73,13 @@ pub fn generate(plan: &GeneratePlan) -> Result<Vec<u8>> {
 
 fn write_pages(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
+        .and_then(|()| clap_mangen::generate_to(command(), dir))
         .with_context(|| dir.display().to_string())
 }
 
 /// The page of a command, whose words may be several: `lab fio`.
 fn page_of(words: &[String]) -> Result<Vec<u8>> {
-    let mut command = Cli::command();
+    let mut command = command();
     command.build();
     let mut found: &Command = &command;
     for word in words {
@@ -121,7 +121,7 @@ mod tests {
         let printed = text(&["man", "-o", &pages.display().to_string()]);
         assert_eq!(printed, "", "all is in files");
         let bash = text(&["completions", "bash"]);
-        for command in Cli::command().get_subcommands() {
+        for command in command().get_subcommands() {
             let name = command.get_name();
             let is_shown = !command.is_hide_set();
             let page = pages.join(format!("iolens-{name}.1"));

@@ -21,7 +21,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use iolens_core::model::Class;
 use iolens_recorder::SourceChoice;
 
@@ -115,7 +115,7 @@ struct Cli {
 ///   iolens record -o db.iolens -d nvme0n1    one disk, until Ctrl-C
 ///   iolens record -- make -j8                while a command runs; its exit code is passed through
 ///   iolens record --keep 10G                 a flight recorder: the newest 10 GiB
-///   iolens record --files -- ./server        what a program does with its files, too (see `iolens files`)
+///   iolens record --files -- ./server        a program's use of its files, too: `iolens files`
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct RecordPlan {
@@ -574,9 +574,52 @@ pub struct IostatPlan {
 /// clap's error, which knows its own exit code and how to print itself (help and version are errors too).
 pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Plan, clap::Error> {
     let argv: Vec<OsString> = argv.into_iter().collect();
-    Cli::try_parse_from(&argv)
-        .map(|cli| cli.plan)
-        .map_err(|e| with_nearest_command(without_hidden_commands(e), &argv))
+    match plan(&argv) {
+        Ok(plan) => Ok(plan),
+        Err(e) => Err(with_nearest_command(without_hidden_commands(e), &argv)),
+    }
+}
+
+fn plan(argv: &[OsString]) -> Result<Plan, clap::Error> {
+    let mut command = command();
+    let mut matches = command.try_get_matches_from_mut(argv)?;
+    match Cli::from_arg_matches_mut(&mut matches) {
+        Ok(cli) => Ok(cli.plan),
+        Err(e) => Err(e.format(&mut command)),
+    }
+}
+
+/// The commands and their options. Descriptions break where the terminal ends.
+pub(crate) fn command() -> clap::Command {
+    with_flowing_text(Cli::command())
+}
+
+fn with_flowing_text(command: clap::Command) -> clap::Command {
+    let about = command
+        .get_long_about()
+        .map(|about| flowing(&about.to_string()));
+    let command = command.mut_subcommands(with_flowing_text);
+    match about {
+        Some(about) => command.long_about(about),
+        None => command,
+    }
+}
+
+/// `text` with the lines of each paragraph as one. Examples, which are indented, keep their lines.
+fn flowing(text: &str) -> String {
+    let mut flowing = String::new();
+    let mut is_in_paragraph = false;
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        if is_in_paragraph && is_prose {
+            flowing.push(' ');
+        } else if !flowing.is_empty() {
+            flowing.push('\n');
+        }
+        flowing.push_str(line);
+        is_in_paragraph = is_prose;
+    }
+    flowing
 }
 
 /// A mistyped command is said with the one that was probably meant, where clap knows none: two letters in the wrong order are
@@ -589,7 +632,7 @@ fn with_nearest_command(mut error: clap::Error, argv: &[OsString]) -> clap::Erro
         return error;
     }
     // The words before the mistyped one are commands above it, as `lab` is above `fio`.
-    let mut command = Cli::command();
+    let mut command = command();
     for word in argv.iter().skip(1).filter_map(|w| w.to_str()) {
         match command.find_subcommand(word) {
             Some(below) => command = below.clone(),
@@ -612,7 +655,7 @@ fn without_hidden_commands(mut error: clap::Error) -> clap::Error {
         Some(ContextValue::Strings(names)) => names.clone(),
         _ => return error,
     };
-    let command = Cli::command();
+    let command = command();
     suggested.retain(|name| {
         let found = command.find_subcommand(name);
         !found.is_some_and(clap::Command::is_hide_set)
@@ -639,7 +682,27 @@ mod tests {
 
     #[test]
     fn the_definitions_are_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn paragraphs_flow_and_examples_keep_their_lines() {
+        let text = "First line\nand second.\n\nNext\none.\n\nExamples:\n  iolens a\n  iolens b";
+        let shown = "First line and second.\n\nNext one.\n\nExamples:\n  iolens a\n  iolens b";
+        assert_eq!(flowing(text), shown);
+    }
+
+    #[test]
+    fn examples_fit_into_the_columns_of_the_help() {
+        fn check(command: &clap::Command) {
+            let about = command.get_long_about().map(ToString::to_string);
+            for line in about.unwrap_or_default().lines() {
+                let is_example = line.starts_with(' ');
+                assert!(!is_example || line.chars().count() <= 100, "{line}");
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&command());
     }
 
     #[test]
