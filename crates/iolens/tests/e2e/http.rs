@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::machine::wait_until;
+
 /// Status and body of one request.
 pub fn exchange(stream: &mut (impl std::io::Read + std::io::Write), head: &str) -> (u16, String) {
     let mut answer = Vec::new();
@@ -49,6 +51,19 @@ pub fn get(socket: &Path, target: &str) -> (u16, Value) {
         status,
         serde_json::from_str(&body).unwrap_or(Value::String(body)),
     )
+}
+
+/// The document that answers a GET through a socket. On a machine that is very busy an answer may take longer than a client may have:
+/// then it is asked for again.
+pub fn answer(socket: &Path, target: &str) -> Value {
+    let mut document = Value::Null;
+    wait_until(target, || {
+        let (status, body) = get(socket, target);
+        assert!([200, 503].contains(&status), "{target}: {status}: {body}");
+        document = body;
+        status == 200
+    });
+    document
 }
 
 /// The value of one sample of `/metrics`.
