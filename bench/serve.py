@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """What `iolens serve` costs beside `record` of the same load, and how fast it answers: the figures of docs/serve.md.
 
-  bench/serve.py [--seconds 15] [--rounds 3] [--store DIR] [cost ship idle answers zoom clients metrics]
+  bench/serve.py [--seconds 15] [--rounds 3] [--store DIR] [cost ship idle answers zoom clients metrics incidents]
 
 `ship` needs `moto_server` (of the environment variable MOTO_SERVER, or on the PATH) for its part with S3, which is left out without it.
 Needs root and fio. DIR is a store that examples/root_store made (made here otherwise, 1 GB); each named part runs, all by default.
 Waiting depends on what else runs; CPU time per answer is printed beside it.
 """
-import argparse, contextlib, http.client, json, math, os, pathlib, random, shutil, signal, statistics, subprocess, sys, tempfile, threading, time
+import argparse, contextlib, datetime, http.client, json, math, os, pathlib, random, shutil, signal, statistics, subprocess, sys, tempfile, threading, time
 import urllib.parse
 
 from disk import loop_device
@@ -346,6 +346,29 @@ def metrics(work: pathlib.Path, options) -> None:
         service.end()
 
 
+def incidents(work: pathlib.Path, options) -> None:
+    """Bursts of large writes beside more reads than the looks for stories can see."""
+    with loop_device(512) as device:
+        root = work / "incidents"
+        said = root / "said"
+        service = serve(root, "-d", os.path.basename(device), "--on-story", f"cat >> {said}")
+        pause_s, n = 70, 4
+        reads = fio(device, (n + 1.5) * (pause_s + 5), "--iodepth=4")
+        bursts = []
+        for _ in range(n):
+            time.sleep(pause_s)
+            began = time.time()
+            fio(device, 5, "--rw=write", "--bs=1M", "--iodepth=64").wait()
+            bursts.append((began, time.time()))
+        reads.wait()
+        ios = json.loads(ask("/healthz")[1])["ios"]
+        service.end()
+        stories = [json.loads(line) for line in said.read_text().splitlines()] if said.exists() else []
+        unix_s = lambda text: datetime.datetime.fromisoformat(text).timestamp()
+        found = sum(any(unix_s(s["start"]) <= end and unix_s(s["end"]) >= began for s in stories) for began, end in bursts)
+        print(f"incidents beside {ios / (n + 1.5) / (pause_s + 5):,.0f} I/O/s: stories of {found} of {n}")
+
+
 def run_parts(parser: argparse.ArgumentParser, functions: tuple) -> None:
     """Runs the parts that the command line names, all by default, each with a folder to work in."""
     parts = {f.__name__: f for f in functions}
@@ -363,7 +386,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--devices", type=int, default=DEVICES, help="of metrics")
-    run_parts(parser, (cost, ship, idle, answers, zoom, clients, metrics))
+    run_parts(parser, (cost, ship, idle, answers, zoom, clients, metrics, incidents))
 
 
 if __name__ == "__main__":
