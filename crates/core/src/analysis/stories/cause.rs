@@ -193,7 +193,10 @@ impl<'a> Place<'a> {
         if let Some(explained) = self.by_own_queue(effect) {
             return Some(explained);
         }
-        self.by_many(effect, &pairs)
+        if let Some(explained) = self.by_many(effect, &pairs) {
+            return Some(explained);
+        }
+        self.by_some_time(&pairs)
     }
 
     /// Those behind which `effect` waited and who are not the victim's own helpers: the journal's commits belong to the
@@ -398,6 +401,20 @@ impl<'a> Place<'a> {
             ns,
             delayed_ios: sums.delayed_ios,
             worst: sums.worst,
+        })
+    }
+
+    /// The program that cost most of those that explain half of what the I/Os lost that waited for them. More was lost at other
+    /// times, as where CPUs are short or the device is slow all the time, but not to one cause.
+    fn by_some_time<'e>(&self, pairs: &[&'e Pair]) -> Option<Explained<'e>> {
+        let mut pairs = pairs.iter().copied();
+        let pair = pairs.find(|pair| explains(&[*pair], pair.excess_ns))?;
+        Some(Explained {
+            kind: mechanism::of_pair(pair, self.felt),
+            ns: pair.ns,
+            delayed_ios: pair.delayed_ios,
+            worst: pair.worst,
+            pairs: vec![pair],
         })
     }
 

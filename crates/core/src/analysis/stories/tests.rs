@@ -187,6 +187,33 @@ fn twins_without_the_culprit_have_no_story() {
     assert_eq!(with_story, 0, "of {scenes}");
 }
 
+/// Reads of "shop" of which every fifth takes the device ten times as long, whatever else it does.
+fn reads_of_an_uneven_device(seed: u64) -> Vec<Job> {
+    let mut jobs = requests(seed, "shop", Op::READ, 30.0, MS);
+    for job in jobs.iter_mut().step_by(5) {
+        job.work_ns = 10 * MS;
+    }
+    jobs
+}
+
+#[test]
+fn who_holds_a_device_for_a_while_is_named_although_more_is_lost_to_the_device_all_the_time() {
+    let device = Device::fifo(4);
+    for seed in 1..=3 {
+        let burst = bursts(70, 25_000 * MS, 20 * MS);
+        let found = serve(&device, &[reads_of_an_uneven_device(seed), burst]);
+        let of_shop = found.iter().find(|story| name(&story.victim) == "shop");
+        let story = of_shop.expect("a story");
+        assert_eq!(culprits(story), ["backup"]);
+        assert_eq!(
+            (story.kind, story.episodes.times),
+            (StoryKind::BulkWrites, 1)
+        );
+        assert!(story.explained_share() < 0.5, "{}", story.explained_share());
+        assert_eq!(serve(&device, &[reads_of_an_uneven_device(seed)]), []);
+    }
+}
+
 #[test]
 fn a_program_that_lost_time_is_not_cleared() {
     for (model, device) in devices() {

@@ -105,6 +105,8 @@ pub(super) struct PairSums {
     pub actor: u32,
     pub ns: i64,
     pub ios: u64,
+    /// All that those lost.
+    pub excess_ns: i64,
     /// I/Os that took more than twice their undisturbed latency because of it.
     pub delayed_ios: u64,
     /// Behind the victim's own I/Os, of those that waited behind this program too.
@@ -247,6 +249,7 @@ impl ProcessEffect {
         if is_first {
             pair.last_io = io;
             pair.ios += 1;
+            pair.excess_ns += wait.time.excess_ns();
         }
         // What does not double the latency is queueing, and marks no stretch.
         let is_delayed = ns > wait.time.undisturbed_ns;
@@ -302,6 +305,8 @@ pub struct Pair {
     pub ns: i64,
     /// I/Os that had to wait for it.
     pub ios: u64,
+    /// All that those lost, to whatever.
+    pub excess_ns: i64,
     /// I/Os that took more than twice as long because of it.
     pub delayed_ios: u64,
     /// What those waited behind the victim's own I/Os.
@@ -342,6 +347,7 @@ impl Pair {
             culprit,
             ns: 0,
             ios: sums.ios,
+            excess_ns: sums.excess_ns,
             delayed_ios: sums.delayed_ios,
             own_ns: sums.own_ns,
             worst: sums.worst,
@@ -363,6 +369,7 @@ impl Pair {
     fn merge(&mut self, other: &Pair) {
         self.ns += other.ns;
         self.ios += other.ios;
+        self.excess_ns += other.excess_ns;
         self.delayed_ios += other.delayed_ios;
         self.own_ns += other.own_ns;
         self.worst.keep_worse(&other.worst);
