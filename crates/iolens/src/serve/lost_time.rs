@@ -14,7 +14,7 @@ pub const KEPT_NS: i64 = 900 * SECOND_NS;
 
 /// What is known of the I/Os of one second.
 #[derive(Debug, Clone, Copy, Default)]
-struct Second {
+struct SecondSums {
     ios: u64,
     lost_ns: i64,
 }
@@ -25,7 +25,7 @@ pub struct LostTime {
     /// Of the session's time.
     start_unix_ns: i64,
     /// By the second's beginning in Unix time.
-    seconds: Mutex<BTreeMap<i64, Second>>,
+    seconds: Mutex<BTreeMap<i64, SecondSums>>,
 }
 
 impl LostTime {
@@ -40,7 +40,7 @@ impl LostTime {
     /// Adds waits of intervals of a second.
     pub fn add(&self, bins: &[WaitBin]) {
         for bin in bins {
-            let mut second = Second::default();
+            let mut second = SecondSums::default();
             for victim in &bin.victims {
                 second.ios += victim.ios;
                 second.lost_ns += victim.time.lost_ns();
@@ -50,7 +50,7 @@ impl LostTime {
     }
 
     /// Adds what came of the second that begins at `at_ns` (Unix time).
-    fn add_second(&self, at_ns: i64, new: Second) {
+    fn add_second(&self, at_ns: i64, new: SecondSums) {
         let mut seconds = self.lock();
         let second = seconds.entry(at_ns).or_default();
         second.ios += new.ios;
@@ -68,7 +68,7 @@ impl LostTime {
     pub fn of_seconds(seconds: impl IntoIterator<Item = (i64, u64, i64)>) -> LostTime {
         let lost = LostTime::new(0);
         for (at_s, ios, lost_s) in seconds {
-            let second = Second {
+            let second = SecondSums {
                 ios,
                 lost_ns: lost_s * SECOND_NS,
             };
@@ -102,7 +102,7 @@ impl LostTime {
         Some(worst.range)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, Second>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, SecondSums>> {
         self.seconds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -39,7 +39,7 @@ use crate::present::stories as story_entries;
 use active::{ActiveFinding, JOIN_NS, Memory, Phase};
 pub use commands::Commands;
 use commands::StopTime;
-use pace::{Pace, WINDOW_NS};
+use pace::{LookPace, WINDOW_NS};
 pub use stories::StorySeconds;
 use stories::{ActiveStory, StoryCosts, StoryMemory};
 
@@ -195,7 +195,7 @@ fn watch(
     let mut stories = StoryMemory::default();
     let mut costs = StoryCosts::default();
     let mut seen = 0;
-    let mut pace = Pace::new(begin_ns);
+    let mut pace = LookPace::new(begin_ns);
     let mut rest = PERIOD;
     while ended.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
         let now = Instant::now();

@@ -15,17 +15,17 @@ const MAX_IOS: f64 = 1_200_000.0;
 
 /// Looks so far.
 #[derive(Debug)]
-pub struct Pace {
+pub struct LookPace {
     /// A look at so much time has not been too slow.
     affordable_ns: i64,
     /// All time before this, in Unix time, was looked at or cost less than what was looked at.
     over_to_ns: i64,
 }
 
-impl Pace {
+impl LookPace {
     /// No look yet, at `now_ns` (Unix time).
-    pub fn new(now_ns: i64) -> Pace {
-        Pace {
+    pub fn new(now_ns: i64) -> LookPace {
+        LookPace {
             affordable_ns: WINDOW_NS,
             over_to_ns: now_ns,
         }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_host_with_few_ios_is_looked_at_whole() {
         let lost = lost_time(100, 900..910);
-        let mut pace = Pace::new(0);
+        let mut pace = LookPace::new(0);
         for now_s in [980, 990, 1000] {
             pace.looked((now_s - 10) * S);
             let next = pace.next(now_s * S, &lost);
@@ -98,7 +98,7 @@ mod tests {
     fn of_a_busy_host_what_cost_most_since_the_last_look_is_looked_at() {
         // Two minutes are 2.4 million I/Os.
         let lost = lost_time(20_000, 850..860);
-        let mut pace = Pace::new(0);
+        let mut pace = LookPace::new(0);
         pace.looked(800 * S);
         let next = seconds(&pace.next(1000 * S, &lost));
         assert_eq!(next, 800..860, "1.2 million, with what was before");
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_look_after_a_long_time_is_not_longer() {
         let lost = lost_time(1, 300..301);
-        let pace = Pace::new(0);
+        let pace = LookPace::new(0);
         let next = seconds(&pace.next(1000 * S, &lost));
         assert_eq!(next, 181..301);
         assert_eq!(seconds(&pace.next(5000 * S, &lost)), 4880..5000);
