@@ -632,7 +632,7 @@ fn with_nearest_command(mut error: clap::Error, argv: &[OsString]) -> clap::Erro
         return error;
     }
     // The words before the mistyped one are commands above it, as `lab` is above `fio`.
-    let mut command = command();
+    let mut command = Cli::command();
     for word in argv.iter().skip(1).filter_map(|w| w.to_str()) {
         match command.find_subcommand(word) {
             Some(below) => command = below.clone(),
@@ -655,7 +655,7 @@ fn without_hidden_commands(mut error: clap::Error) -> clap::Error {
         Some(ContextValue::Strings(names)) => names.clone(),
         _ => return error,
     };
-    let command = command();
+    let command = Cli::command();
     suggested.retain(|name| {
         let found = command.find_subcommand(name);
         !found.is_some_and(clap::Command::is_hide_set)

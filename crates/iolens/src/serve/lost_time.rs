@@ -128,11 +128,17 @@ mod tests {
             (90, 2, 0),
         ];
         let lost = LostTime::of_seconds(seconds);
-        let worst = |range_s, length_s: i64| lost.worst_stretch(&s(range_s), length_s * S);
-        assert_eq!(worst(0..100, 20), Some(s(10..30)));
-        assert_eq!(worst(0..100, 1), Some(s(50..51)));
-        assert_eq!(worst(20..55, 20), Some(s(50..55)));
-        assert_eq!(worst(60..100, 20), None, "no time was lost");
+        let worst = [
+            (0..100, 20, Some(10..30)),
+            (0..100, 1, Some(50..51)),
+            (20..55, 20, Some(50..55)),
+            // No time was lost.
+            (60..100, 20, None),
+        ];
+        for (range_s, length_s, found_s) in worst {
+            let found = lost.worst_stretch(&s(range_s), length_s * S);
+            assert_eq!(found, found_s.map(s));
+        }
         assert_eq!(lost.ios(&s(0..100)), 213);
         assert_eq!(lost.ios(&s(11..50)), 110);
     }

@@ -402,6 +402,10 @@ mod tests {
         }
     }
 
+    fn seconds(range_s: Range<i64>) -> Range<i64> {
+        range_s.start * SECOND_NS..range_s.end * SECOND_NS
+    }
+
     /// A look at all time from then on.
     fn since(from_unix_ns: i64) -> Range<i64> {
         from_unix_ns..i64::MAX
@@ -465,13 +469,12 @@ mod tests {
 
     #[test]
     fn what_went_on_may_go_on_in_time_that_no_look_was_at() {
-        let s = |range: Range<i64>| range.start * SECOND_NS..range.end * SECOND_NS;
         let mut memory = Memory::new(Vec::new());
         let found = vec![active("stall", 100, 130), active("slow-io", 105, 110)];
-        assert_eq!(memory.look(&s(90..130), found).len(), 2);
+        assert_eq!(memory.look(&seconds(90..130), found).len(), 2);
         // One reached to the end of what was looked at, the other one did not.
         let found = vec![active("stall", 200, 230), active("slow-io", 201, 202)];
-        let events = memory.look(&s(200..230), found);
+        let events = memory.look(&seconds(200..230), found);
         assert_eq!(
             names(&events),
             [
@@ -480,7 +483,7 @@ mod tests {
                 (Phase::Ends, "slow-io".to_owned(), 110)
             ]
         );
-        let ended = memory.look(&s(300..330), vec![active("stall", 320, 330)]);
+        let ended = memory.look(&seconds(300..330), vec![active("stall", 320, 330)]);
         assert_eq!(
             names(&ended),
             [

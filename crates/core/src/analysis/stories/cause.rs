@@ -255,13 +255,18 @@ impl<'a> Place<'a> {
             _ if is_enough => vec![first],
             _ => return None,
         };
-        Some(Explained {
+        Some(self.explained_by(first, chosen))
+    }
+
+    /// The programs of `pairs` explain it; what `first` among them does is the mechanism.
+    fn explained_by<'e>(&self, first: &Pair, pairs: Vec<&'e Pair>) -> Explained<'e> {
+        Explained {
             kind: mechanism::of_pair(first, self.felt),
-            ns: chosen.iter().map(|p| p.ns).sum(),
-            delayed_ios: chosen.iter().map(|p| p.delayed_ios).sum(),
+            ns: pairs.iter().map(|p| p.ns).sum(),
+            delayed_ios: pairs.iter().map(|p| p.delayed_ios).sum(),
             worst: first.worst,
-            pairs: chosen,
-        })
+            pairs,
+        }
     }
 
     /// The device, where it is known how it made I/Os wait.
@@ -409,13 +414,7 @@ impl<'a> Place<'a> {
     fn by_some_time<'e>(&self, pairs: &[&'e Pair]) -> Option<Explained<'e>> {
         let mut pairs = pairs.iter().copied();
         let pair = pairs.find(|pair| explains(&[*pair], pair.excess_ns))?;
-        Some(Explained {
-            kind: mechanism::of_pair(pair, self.felt),
-            ns: pair.ns,
-            delayed_ios: pair.delayed_ios,
-            worst: pair.worst,
-            pairs: vec![pair],
-        })
+        Some(self.explained_by(pair, vec![pair]))
     }
 
     fn assemble(&self, effect: &Effect, explained: &Explained) -> Story {

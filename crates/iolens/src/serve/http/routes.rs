@@ -96,8 +96,7 @@ fn document() -> serde_json::Result<Value> {
 fn schemas() -> serde_json::Result<Map<String, Value>> {
     let mut types = Map::new();
     for text in SCHEMAS {
-        let text = text.replace("#/definitions/", "#/components/schemas/");
-        let mut document: Map<String, Value> = serde_json::from_str(&text)?;
+        let mut document = schema(text)?;
         if let Some(Value::Object(parts)) = document.remove("definitions") {
             types.extend(parts);
         }
@@ -107,6 +106,11 @@ fn schemas() -> serde_json::Result<Map<String, Value>> {
         }
     }
     Ok(types)
+}
+
+/// The schema of a file, with its references as they are in this document.
+fn schema(text: &str) -> serde_json::Result<Map<String, Value>> {
+    serde_json::from_str(&text.replace("#/definitions/", "#/components/schemas/"))
 }
 
 /// A name for the functions that programs generate: `series`, `healthz`, `index`.
@@ -196,8 +200,7 @@ mod tests {
     fn a_type_of_several_schemas_is_the_same_in_all() {
         let all = schemas().unwrap();
         for text in SCHEMAS {
-            let text = text.replace("#/definitions/", "#/components/schemas/");
-            let document: Value = serde_json::from_str(&text).unwrap();
+            let document = schema(text).unwrap();
             for (name, own) in document["definitions"].as_object().unwrap() {
                 assert_eq!(*own, all[name], "{name}");
             }

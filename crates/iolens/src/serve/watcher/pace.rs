@@ -67,8 +67,11 @@ mod tests {
 
     /// A quarter of an hour with so many I/Os in each second; some seconds lost time.
     fn lost_time(ios: u64, lost_s: Range<i64>) -> LostTime {
-        let second = |at_s| (at_s, ios, i64::from(lost_s.contains(&at_s)));
-        LostTime::of_seconds((100..1000).map(second))
+        let mut seconds = Vec::new();
+        for at_s in 100..1000 {
+            seconds.push((at_s, ios, i64::from(lost_s.contains(&at_s))));
+        }
+        LostTime::of_seconds(seconds)
     }
 
     fn seconds(range: &Range<i64>) -> Range<i64> {
