@@ -5,6 +5,8 @@
 //! time: one that comes at a pace of its own could not be joined without waiting. Requests that were merged, read ahead by the
 //! kernel, or forced out one by one by syncs are left out: they could not be larger, or are on the way to it.
 
+use std::collections::VecDeque;
+
 use crate::analysis::bursts::cells::IoActor;
 use crate::analysis::capacity::mix::Cost;
 use crate::analysis::device::context::DeviceContext;
@@ -146,7 +148,8 @@ pub struct SmallSequential {
 #[derive(Debug, Default)]
 pub(in crate::analysis) struct Sequences {
     ios: u64,
-    open: Vec<SequentialRun>,
+    /// In the order of the last I/O of each.
+    open: VecDeque<SequentialRun>,
     streams: Vec<Stream>,
 }
 
@@ -179,31 +182,32 @@ impl Sequences {
         else {
             return;
         };
-        if let Some(run) = self.open.iter_mut().find(|r| r.goes_on(io, sector)) {
-            return run.add(io, sector);
-        }
-        if self.open.len() < MAX_OPEN {
-            return self.open.push(SequentialRun::of(io, sector));
-        }
-        // There is no room for another run: the one that goes is no established one, if possible.
-        let oldest = (0..self.open.len())
-            .min_by_key(|i| {
-                let run = &self.open[*i];
-                (run.is_lasting(io.done_ns), run.to_ns)
-            })
-            .unwrap_or(0);
-        // Nearly all of them are random I/Os, a run of one: there is nothing to close.
-        if self.open[oldest].counts() {
-            let old = self.open[oldest];
-            self.close(&old);
-        }
-        self.open[oldest] = SequentialRun::of(io, sector);
+        let known = self.open.iter().rposition(|run| run.goes_on(io, sector));
+        let Some(mut run) = known.and_then(|place| self.open.remove(place)) else {
+            self.make_room(io.done_ns);
+            return self.open.push_back(SequentialRun::of(io, sector));
+        };
+        run.add(io, sector);
+        self.open.push_back(run);
     }
 
     /// What was written before a sync could not wait for what comes after it.
     fn sync(&mut self) {
         while let Some(i) = self.open.iter().position(|r| r.class == Class::Write) {
-            let run = self.open.swap_remove(i);
+            if let Some(run) = self.open.remove(i) {
+                self.close(&run);
+            }
+        }
+    }
+
+    /// Makes room for another run. The one that was met longest ago goes, if possible none that is established: nearly all are
+    /// random I/Os, runs of one.
+    fn make_room(&mut self, now_ns: i64) {
+        if self.open.len() < MAX_OPEN {
+            return;
+        }
+        let passing = self.open.iter().position(|run| !run.is_lasting(now_ns));
+        if let Some(run) = self.open.remove(passing.unwrap_or(0)) {
             self.close(&run);
         }
     }
