@@ -20,6 +20,12 @@ impl Curve {
         &self.all[self.forgotten..]
     }
 
+    /// Forgets all, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.all.clear();
+        self.forgotten = 0;
+    }
+
     /// The value at the last knot.
     pub fn last(&self) -> f64 {
         self.knots().last().map_or(0.0, |(_, value)| *value)

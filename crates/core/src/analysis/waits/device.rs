@@ -190,14 +190,12 @@ impl Slab {
         &mut self.ios[key as usize]
     }
 
-    fn remove(&mut self, key: u32) -> Pending {
+    fn remove(&mut self, key: u32) {
         self.free.push(key);
         let io = &mut self.ios[key as usize];
-        let removed = *io;
         // A free place needs no group of its own: the first one is always there.
         io.group = 0;
         io.work_group = 0;
-        removed
     }
 
     /// Visits every number of a group that it keeps.
@@ -268,6 +266,17 @@ struct Active {
 }
 
 impl Active {
+    /// The work of another group; the memory stays.
+    fn restart(&mut self, group: u32, at_ns: i64) {
+        self.turn.clear();
+        self.side.clear();
+        self.group = group;
+        self.side_level = 0.0;
+        self.side_at_ns = at_ns;
+        self.in_device = 0;
+        self.last_work_ns = at_ns;
+    }
+
     fn advance_side(&mut self, at_ns: i64) {
         let grown = self.side_level * (at_ns - self.side_at_ns) as f64;
         let area = self.side.last() + grown.max(0.0);
@@ -469,8 +478,8 @@ impl DeviceWaits {
             self.close_batch(sink);
         }
         if edge.is_done {
-            let io = slab.remove(edge.key);
-            self.complete(io, sink);
+            self.complete(slab.get_mut(edge.key), sink);
+            slab.remove(edge.key);
         } else {
             self.begin(slab.get_mut(edge.key));
         }
@@ -490,8 +499,8 @@ impl DeviceWaits {
         active.in_device += 1;
     }
 
-    fn complete(&mut self, io: Pending, sink: &mut impl WaitSink) {
-        let place = self.place_of_work(&io);
+    fn complete(&mut self, io: &mut Pending, sink: &mut impl WaitSink) {
+        let place = self.place_of_work(io);
         let active = &mut self.active[place];
         active.advance_side(io.done_ns);
         active.in_device = active.in_device.saturating_sub(1);
@@ -503,9 +512,9 @@ impl DeviceWaits {
         active.last_work_ns = io.done_ns;
 
         if let Some(batch) = &mut self.batch {
-            if batch.includes(&io, io.done_ns) {
+            if batch.includes(io, io.done_ns) {
                 batch.last_done_ns = io.done_ns;
-                batch.members.push(io);
+                batch.members.push(*io);
                 self.last_done_ns = io.done_ns;
                 return;
             }
@@ -514,19 +523,39 @@ impl DeviceWaits {
         let begin_ns = io.issue_ns.max(self.last_done_ns).min(io.done_ns);
         self.last_done_ns = io.done_ns;
         let credit_ns = io.done_ns - begin_ns;
+        if credit_ns <= LONG_CREDIT_NS {
+            self.complete_single(io, credit_ns, sink);
+            return;
+        }
         let mut members = std::mem::take(&mut self.members);
         members.clear();
-        members.push(io);
-        let batch = Batch {
+        members.push(*io);
+        self.batch = Some(Batch {
             begin_ns,
             credit_ns,
             last_done_ns: io.done_ns,
             members,
-        };
-        self.batch = Some(batch);
-        if credit_ns <= LONG_CREDIT_NS {
-            self.close_batch(sink);
-        }
+        });
+    }
+
+    /// What [`DeviceWaits::close_batch`] does of a batch of one, as most are.
+    fn complete_single(&mut self, io: &mut Pending, credit_ns: i64, sink: &mut impl WaitSink) {
+        let levels = &mut self.observer.levels;
+        let kind = usize::from(io.kind);
+        levels.observe_credit(kind, credit_ns as f64, io.is_alone);
+        let limit_ns = Level::MAX_CREDITS * levels.of(kind).usual_credit_ns;
+        io.turn_work = limit_ns.min(credit_ns as f64);
+        self.work_in_turn(io, io.done_ns);
+        self.attribute(io, sink);
+    }
+
+    /// Counts the work in turn of an I/O, which ended at `to_ns`.
+    fn work_in_turn(&mut self, io: &Pending, to_ns: i64) {
+        let from_ns = to_ns - io.turn_work as i64;
+        let place = self.place_of_work(io);
+        self.active[place]
+            .turn
+            .add_between(from_ns, to_ns, io.turn_work);
     }
 
     /// Shares the time since the batch began among its members, and attributes what they waited.
@@ -557,12 +586,7 @@ impl DeviceWaits {
         for (io, work) in batch.members.iter_mut().zip(&work) {
             passed += work + unused * weight(io) / all;
             io.turn_work = *work;
-            let to_ns = batch.begin_ns + passed as i64;
-            let from_ns = to_ns - io.turn_work as i64;
-            let place = self.place_of_work(io);
-            self.active[place]
-                .turn
-                .add_between(from_ns, to_ns, io.turn_work);
+            self.work_in_turn(io, batch.begin_ns + passed as i64);
         }
         self.shares = shares;
         self.work = work;
@@ -677,8 +701,15 @@ impl DeviceWaits {
         if let Some(place) = self.active.iter().position(|a| a.group == group) {
             return place;
         }
-        if self.active.len() < MAX_ACTIVE || self.forget_idle() {
+        if self.active.len() < MAX_ACTIVE {
             return self.new_place(group, at_ns);
+        }
+        if let Some(place) = self.longest_idle() {
+            // What waited since before its last work has a part that is unknown.
+            let idle = &mut self.active[place];
+            self.forgotten_ns = self.forgotten_ns.max(idle.last_work_ns);
+            idle.restart(group, at_ns);
+            return place;
         }
         let others = self.others;
         match self.active.iter().position(|a| a.group == others) {
@@ -687,25 +718,18 @@ impl DeviceWaits {
         }
     }
 
-    /// Forgets the group that has been idle for longest: what waited since before its last work has a part that is unknown.
-    fn forget_idle(&mut self) -> bool {
+    /// The group that has been idle for longest.
+    fn longest_idle(&self) -> Option<usize> {
         let idle = self.active.iter().enumerate();
         let idle = idle.filter(|(_, a)| a.in_device == 0);
-        let Some((place, _)) = idle.min_by_key(|(_, a)| a.last_work_ns) else {
-            return false;
-        };
-        let forgotten = self.active.swap_remove(place);
-        self.forgotten_ns = self.forgotten_ns.max(forgotten.last_work_ns);
-        true
+        let (place, _) = idle.min_by_key(|(_, a)| a.last_work_ns)?;
+        Some(place)
     }
 
     fn new_place(&mut self, group: u32, at_ns: i64) -> usize {
-        self.active.push(Active {
-            group,
-            side_at_ns: at_ns,
-            last_work_ns: at_ns,
-            ..Active::default()
-        });
+        let mut active = Active::default();
+        active.restart(group, at_ns);
+        self.active.push(active);
         self.active.len() - 1
     }
 

@@ -215,14 +215,15 @@ impl ProcessEffect {
         sums.latencies.add_to(LatencyCounts::bucket(latency_ns), 1);
     }
 
-    /// Counts what the last I/O waited behind another program's group, or behind another class of its own program.
+    /// Counts what the last I/O waited behind another program's group, or behind another class of its own program. Yields the
+    /// place of this pair.
     pub fn behind(
         &mut self,
         wait: &Wait,
         (actor, group): (u32, u32),
         ns: i64,
         left: &mut DetailsLeft,
-    ) {
+    ) -> usize {
         let place = match self.pairs.iter().position(|p| p.actor == actor) {
             Some(place) => place,
             None => {
@@ -267,15 +268,15 @@ impl ProcessEffect {
             }
         }
         pair.worst.keep_worse(&wait.as_worst());
+        place
     }
 
     /// Ends an I/O of which `own_ns` was waited behind the program's own I/Os of this class, and behind other programs most
-    /// behind `main`.
-    pub fn close(&mut self, wait: &Wait, own_ns: i64, main: Option<u32>) {
+    /// behind the one of the pair `main`.
+    pub fn close(&mut self, wait: &Wait, own_ns: i64, main: Option<usize>) {
         self.sums.time.add(&wait.time.with_own(own_ns));
-        let main = main.and_then(|main| self.pairs.iter_mut().find(|p| p.actor == main));
         match main {
-            Some(pair) => pair.own_ns += own_ns,
+            Some(place) => self.pairs[place].own_ns += own_ns,
             None => self.sums.own_alone_ns += own_ns,
         }
     }

@@ -104,19 +104,19 @@ impl FeltTotals {
         let effect = self.effects[own as usize * 4 + class as usize].get_or_insert_default();
         effect.count(wait);
         let mut own_ns = 0;
-        let mut main: Option<(u32, i64)> = None;
+        let mut main: Option<(usize, i64)> = None;
         for (group, ns) in wait.behind {
             let actor = self.actor_of[*group as usize];
             if actor == own && is_own_class(class, self.class_of[*group as usize]) {
                 own_ns += ns;
                 continue;
             }
-            effect.behind(wait, (actor, *group), *ns, &mut self.left);
+            let pair = effect.behind(wait, (actor, *group), *ns, &mut self.left);
             if main.is_none_or(|(_, most)| *ns > most) {
-                main = Some((actor, *ns));
+                main = Some((pair, *ns));
             }
         }
-        effect.close(wait, own_ns, main.map(|(actor, _)| actor));
+        effect.close(wait, own_ns, main.map(|(pair, _)| pair));
     }
 
     /// The program of an actor as it is shown: without the number of the process where there are many.

@@ -1,6 +1,7 @@
 //! Whose I/Os are taken together.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use foldhash::HashMap;
 
@@ -15,7 +16,7 @@ const MAX_GROUPS: usize = 4096;
 pub(super) const MAX_PROCESSES: usize = 4;
 
 /// Whose I/Os are taken together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
     /// The program; `None`: all for which there was no group of their own.
     pub program: Option<Program>,
@@ -128,6 +129,21 @@ impl Program {
     /// Leaves the name out, but for those of the kernel's own threads.
     pub fn hide_name(&mut self) {
         self.comm = self.comm.filter(Comm::is_of_kernel);
+    }
+}
+
+/// Each I/O looks its group up: the numbers distinguish nearly all, so names are left out.
+impl Hash for Group {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let program = self.program.unwrap_or_default();
+        let process = program.tgid.unwrap_or(-1) as u32;
+        let cgroup = program.cgroup.unwrap_or(-1) as u64;
+        let kind = self.class as u64 * Origin::ALL.len() as u64 + self.origin as u64;
+        state.write_u64(kind << 32 | u64::from(process));
+        state.write_u64(cgroup);
+        if let Some(file) = self.file {
+            file.hash(state);
+        }
     }
 }
 

@@ -194,9 +194,12 @@ impl LevelSamples {
     }
 
     fn push(&mut self, of_all: f64, of_alone: Option<f64>) {
-        self.all.push(of_all);
         if let Some(value) = of_alone {
             self.alone.push(value);
+        }
+        // From then on all are never asked again.
+        if !self.has_enough_alone() {
+            self.all.push(of_all);
         }
     }
 
@@ -250,8 +253,8 @@ impl KindLevels {
             .push(latency_ns, observed.is_alone.then_some(latency_ns));
         self.work
             .push(observed.share_ns, observed.is_alone.then_some(device_ns));
-        let is_bound = self.least_queued.push(observed.found, observed.latency_ns)
-            && !self.latency.has_enough_alone();
+        let is_bound = !self.latency.has_enough_alone()
+            && self.least_queued.push(observed.found, observed.latency_ns);
         if is_bound || self.latency.is_due() || self.work.is_due() {
             self.known = None;
         }
