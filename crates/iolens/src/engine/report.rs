@@ -125,13 +125,12 @@ fn analyse(
     let learned_until_ns = window.learned_until_ns();
     let met = if recording.hides_names() {
         // I/Os of a program are taken together by its name; what is found loses the names at the end.
-        let (by_names, rest) = builder.consumers_by_names();
+        let (mut consumers, rest) = builder.consumers_by_names();
         let mut nameless = Vec::new();
         for other in others {
             nameless.push(Nameless::new(&mut **other));
         }
         nameless.extend(rest.map(Nameless::new));
-        let mut consumers: Vec<&mut dyn Consumer> = vec![by_names];
         for consumer in &mut nameless {
             consumers.push(consumer);
         }

@@ -34,7 +34,7 @@ use crate::analysis::stream::latencies::Latencies;
 use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::CounterRates;
-use crate::analysis::waits::{DeviceVictims, WaitsBuilder};
+use crate::analysis::waits::{DeviceVictims, WaitsOfSome};
 use crate::model::{
     BioStages, CgroupSample, DevId, Io, Lost, PathOf, PressureSample, RecordingMeta, Request,
     Source,
@@ -106,6 +106,9 @@ pub struct ReportPlan {
     pub has_ios: bool,
 }
 
+/// Who waits for whom takes longest: devices are divided among so many threads at most.
+const MAX_WAIT_PARTS: usize = 4;
+
 /// Accumulates a [`Report`].
 #[derive(Debug)]
 pub struct ReportBuilder {
@@ -115,7 +118,7 @@ pub struct ReportBuilder {
     starts: Starts,
     issues: Issues,
     actors: Actors,
-    waits: WaitsBuilder,
+    waits: Vec<WaitsOfSome>,
     losses: Losses,
     counted: BTreeMap<DevId, Counted>,
     bios: BTreeMap<DevId, Bios>,
@@ -148,21 +151,23 @@ impl ReportBuilder {
     pub fn for_recording(meta: &RecordingMeta, window: Window) -> ReportBuilder {
         let regime = meta.kernel.as_deref().and_then(Regime::of_release);
         let kernel = regime.zip(meta.kernel_hz);
-        ReportBuilder::with_plan(
-            window,
-            ReportPlan {
-                kernel,
-                has_ios: meta.source == Source::Ebpf,
-                stacks: Stacks::of(&meta.devices),
-                arrays: Array::all(&meta.devices, meta.settings.as_ref()),
-                max_request_bytes: meta
-                    .devices
-                    .iter()
-                    .filter_map(|d| Some((d.id, d.max_request_bytes?)))
-                    .collect(),
-                ..ReportPlan::default()
-            },
-        )
+        let plan = ReportPlan {
+            kernel,
+            has_ios: meta.source == Source::Ebpf,
+            stacks: Stacks::of(&meta.devices),
+            arrays: Array::all(&meta.devices, meta.settings.as_ref()),
+            max_request_bytes: meta
+                .devices
+                .iter()
+                .filter_map(|d| Some((d.id, d.max_request_bytes?)))
+                .collect(),
+            ..ReportPlan::default()
+        };
+        let parts = meta.devices.len().clamp(1, MAX_WAIT_PARTS);
+        ReportBuilder {
+            waits: WaitsOfSome::parts(window, parts as u32),
+            ..ReportBuilder::with_plan(window, plan)
+        }
     }
 
     /// The same, for devices of which some lie above others that are recorded too: the set of all devices leaves these
@@ -192,7 +197,7 @@ impl ReportBuilder {
             starts: Starts::new(window, plan.kernel, BTreeSet::new()),
             issues: Issues::new(window),
             actors: Actors::new(window),
-            waits: WaitsBuilder::new(window),
+            waits: WaitsOfSome::parts(window, 1),
             plan,
             losses: Losses::default(),
             counted: BTreeMap::new(),
@@ -213,31 +218,32 @@ impl ReportBuilder {
 
     /// The parts among which the work on I/Os is divided, the slowest one last. Each takes all I/Os, as [`ReportBuilder::push`]
     /// does; none needs the others until all have eaten.
-    pub fn consumers(&mut self) -> [&mut dyn Consumer; 5] {
-        [
-            &mut self.actors,
-            &mut self.issues,
-            &mut self.completions,
-            &mut self.starts,
-            &mut self.waits,
-        ]
+    pub fn consumers(&mut self) -> Vec<&mut dyn Consumer> {
+        let (by_names, others) = self.consumers_by_names();
+        let mut all = Vec::from(others);
+        all.extend(by_names);
+        all
     }
 
-    /// The same, first the one that groups I/Os by the names of processes: it gets them also where they are left out, and
-    /// [`Report::hide_names`] leaves them out of what it found.
-    pub fn consumers_by_names(&mut self) -> (&mut dyn Consumer, [&mut dyn Consumer; 4]) {
+    /// The same, first those that group I/Os by the names of processes: they get them also where they are left out, and
+    /// [`Report::hide_names`] leaves them out of what they found.
+    pub fn consumers_by_names(&mut self) -> (Vec<&mut dyn Consumer>, [&mut dyn Consumer; 4]) {
         let others: [&mut dyn Consumer; 4] = [
             &mut self.actors,
             &mut self.issues,
             &mut self.completions,
             &mut self.starts,
         ];
-        (&mut self.waits, others)
+        let mut by_names: Vec<&mut dyn Consumer> = Vec::new();
+        for part in &mut self.waits {
+            by_names.push(part);
+        }
+        (by_names, others)
     }
 
     /// Takes what is missing.
     pub fn lost(&mut self, lost: &Lost) {
-        self.waits.lost(lost);
+        self.waits.iter_mut().for_each(|part| part.lost(lost));
         self.completions.counts.lost(lost);
         self.completions.trouble.lost(lost);
         self.losses.push(lost);
@@ -375,7 +381,7 @@ impl ReportBuilder {
         }
         let (set, set_slots) = set.finish(window, &busy);
         // A story says who made whom wait: it takes the waits of each victim and the details of all devices.
-        let waits = self.waits.finish();
+        let waits = WaitsOfSome::finish(self.waits);
         let scene = Scene {
             window,
             details: &details,

@@ -30,6 +30,7 @@ mod victims;
 use std::collections::BTreeMap;
 
 use crate::analysis::stream::consumer::Consumer;
+use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, Io, Lost};
 
@@ -128,6 +129,60 @@ impl WaitsBuilder {
 impl Consumer for WaitsBuilder {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         self.0.consume(ios, later_start_ns);
+    }
+}
+
+/// [`WaitsBuilder`] of some of the devices. An I/O waits only for others on its own device, so each part may have a thread of its
+/// own.
+#[derive(Debug)]
+pub struct WaitsOfSome {
+    /// Each part numbers all devices alike.
+    index: DeviceIndex,
+    /// Which part, and of how many.
+    part: u32,
+    parts: u32,
+    waits: WaitsBuilder,
+}
+
+impl WaitsOfSome {
+    /// So many parts together see all devices.
+    pub fn parts(window: Window, parts: u32) -> Vec<WaitsOfSome> {
+        let mut all = Vec::new();
+        for part in 0..parts {
+            all.push(WaitsOfSome {
+                index: DeviceIndex::default(),
+                part,
+                parts,
+                waits: WaitsBuilder::new(window),
+            });
+        }
+        all
+    }
+
+    /// Takes what is missing.
+    pub fn lost(&mut self, lost: &Lost) {
+        self.waits.lost(lost);
+    }
+
+    /// Every device that had I/Os, in the order of their numbers.
+    pub fn finish(parts: Vec<WaitsOfSome>) -> Vec<DeviceVictims> {
+        let mut devices: Vec<DeviceVictims> = Vec::new();
+        for part in parts {
+            devices.extend(part.waits.finish());
+        }
+        devices.sort_by_key(|device| device.dev);
+        devices
+    }
+}
+
+impl Consumer for WaitsOfSome {
+    fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
+        for io in ios {
+            if self.index.number(io.dev) % self.parts == self.part {
+                self.waits.push(io);
+            }
+        }
+        self.waits.expect_from(later_start_ns);
     }
 }
 

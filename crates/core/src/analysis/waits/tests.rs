@@ -313,6 +313,33 @@ proptest! {
         let total_ns: i64 = ios.iter().map(Io::total_ns).sum();
         prop_assert_eq!(io_time_ns, total_ns);
     }
+
+    #[test]
+    fn parts_that_each_see_some_devices_find_the_same_as_one_that_sees_all(
+        ios in any_ios(),
+        disks in 1i32..6,
+        parts in 1u32..5,
+        lost_at in prop::option::of(0i64..500_000_000),
+    ) {
+        let window = Window::new(0, i64::MAX);
+        let mut whole = WaitsBuilder::new(window);
+        let mut divided = WaitsOfSome::parts(window, parts);
+        if let Some(at_ns) = lost_at {
+            let lost = Lost::somewhere(at_ns, at_ns + 1_000_000, LossReason::RingFull);
+            whole.lost(&lost);
+            divided.iter_mut().for_each(|part| part.lost(&lost));
+        }
+        for mut io in ios {
+            // So few programs that stretches are kept of each pair.
+            io.comm = Some(Comm::new(&[b'a' + io.bytes.ilog2() as u8 % 4]));
+            io.dev = DevId((io.device_ns % i64::from(disks)) as i32);
+            whole.push(&io);
+            for part in &mut divided {
+                part.consume(&[io], i64::MIN);
+            }
+        }
+        prop_assert_eq!(WaitsOfSome::finish(divided), whole.finish());
+    }
 }
 
 /// Reads of a shop, of which some wait behind a scan.
