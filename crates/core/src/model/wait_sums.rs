@@ -42,6 +42,11 @@ impl TimeOwner {
         }
     }
 
+    /// Whether its time is lost: neither undisturbed, nor of unknown cause.
+    pub fn is_loss(self) -> bool {
+        !matches!(self, TimeOwner::Undisturbed | TimeOwner::Unknown)
+    }
+
     /// The cause of this name.
     pub fn from_name(name: &[u8]) -> Option<TimeOwner> {
         TimeOwner::ALL
@@ -90,9 +95,10 @@ impl OwnedTime {
         self.own_ns + self.others_ns + self.held_ns + self.device_ns + self.unknown_ns
     }
 
-    /// What is neither undisturbed nor of unknown cause.
+    /// What is lost, by [`TimeOwner::is_loss`].
     pub fn lost_ns(&self) -> i64 {
-        self.excess_ns() - self.unknown_ns
+        let lost = TimeOwner::ALL.into_iter().filter(|owner| owner.is_loss());
+        lost.map(|owner| self.ns(owner)).sum()
     }
 
     /// The same, where of what was waited behind I/Os `own_ns` were behind their own.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use iolens_core::model::{SECOND_NS, TimeOwner, WaitSums, WorstWait, floor_to};
+use iolens_core::model::{SECOND_NS, WaitSums, WorstWait, floor_to};
 use iolens_core::store::{read_waits, wait_steps};
 
 use super::error::Result;
@@ -65,12 +65,11 @@ fn of_part(part: &Part, length_ns: i64) -> Result<LossyStretch> {
     let whole = floor_to(range.start, step_ns)..range.end;
     let mut slots: BTreeMap<i64, Slot> = BTreeMap::new();
     read_waits(part.recording.path(), step_s, whole, |row: WaitSums| {
-        let is_lost = !matches!(row.cause, TimeOwner::Undisturbed | TimeOwner::Unknown);
         if !part.filter.devices.has(row.dev) {
             return;
         }
         let slot = slots.entry(row.at_ns).or_default();
-        if is_lost {
+        if row.cause.is_loss() {
             slot.lost_ns += row.ns;
         }
         if let Some(worst) = &row.worst {
