@@ -7,7 +7,7 @@ use super::advice::Advice;
 use super::mechanism;
 use super::{Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
 use crate::analysis::device::detail::DeviceDetail;
-use crate::analysis::waits::effects::{Effect, LatencyCounts, Pair};
+use crate::analysis::waits::effects::{Effect, INTERVAL_NS, LatencyCounts, Pair};
 use crate::analysis::waits::stretches::Stretches;
 use crate::analysis::waits::{DeviceFelt, DeviceVictims, EffectSums, Program, WorstWait};
 use crate::model::{Class, DevId, KernelThread, Origin};
@@ -128,7 +128,11 @@ impl<'a> Place<'a> {
     /// The story of what one victim lost, if it lost enough and it is known to what.
     pub fn story(&self, effect: &Effect) -> Option<Story> {
         let is_program = effect.victim != Program::OTHERS && !is_kernel_thread(&effect.victim);
-        if !is_program || !self.matters(effect, effect.sums.time.excess_ns()) {
+        if !is_program {
+            return None;
+        }
+        let is_hurt = self.matters(effect, effect.sums.time.excess_ns());
+        if !is_hurt && !effect.pairs.iter().any(|p| self.matters_in_interval(p)) {
             return None;
         }
         let effect = &*self.with_committer(effect);
@@ -142,7 +146,9 @@ impl<'a> Place<'a> {
         };
         let is_long = explained.worst.excess_ns() >= LONG_DELAY_NS;
         let is_felt = explained.delayed_ios >= MIN_DELAYED_IOS || is_long;
-        if !is_felt || !self.matters(effect, explained.ns) {
+        let is_enough = self.matters(effect, explained.ns)
+            || explained.pairs.iter().any(|p| self.matters_in_interval(p));
+        if !is_felt || !is_enough {
             return None;
         }
         Some(self.assemble(effect, &explained))
@@ -169,6 +175,14 @@ impl<'a> Place<'a> {
 
     fn matters(&self, effect: &Effect, lost_ns: i64) -> bool {
         self.is_enough(lost_ns, effect.sums.time.total_ns())
+    }
+
+    /// Whether what was lost behind a program in its worst interval would be a story of that interval: then it is one of the day,
+    /// too, in which the victim has far more I/O time.
+    fn matters_in_interval(&self, pair: &Pair) -> bool {
+        let worst = &pair.worst_interval;
+        let is_longer = self.scene.window.len_ns() > INTERVAL_NS;
+        is_longer && self.is_enough(worst.ns, worst.io_time_ns)
     }
 
     /// Whether a program that lost so much of so much I/O time is a victim.

@@ -8,7 +8,7 @@ use crate::analysis::waits::WaitsBuilder;
 use crate::analysis::waits::tests::simulator::{
     Device, Job, MS, Order, SECONDS, bursts, dev, requests,
 };
-use crate::model::{Comm, DevId, Io, Op};
+use crate::model::{Comm, DevId, Io, Op, SECOND_NS};
 
 /// One stream of large reads with a fixed number in flight would need a closed loop: here they come at a fixed pace.
 fn scan(from_s: i64, to_s: i64, load: f64, work_ns: i64) -> Vec<Job> {
@@ -38,9 +38,14 @@ fn waits_of(ios: &[Io]) -> Vec<DeviceVictims> {
 }
 
 fn stories_of(ios: &[Io]) -> Vec<Story> {
+    stories_in(ios, SECONDS)
+}
+
+/// The same of a view of so many seconds.
+fn stories_in(ios: &[Io], seconds: i64) -> Vec<Story> {
     let layers = BTreeSet::new();
     let scene = Scene {
-        window: Window::new(0, SECONDS * 1000 * MS),
+        window: Window::new(0, seconds * 1000 * MS),
         details: &[],
         layers: &layers,
         host: &HostPressure::default(),
@@ -128,6 +133,46 @@ fn seeds() -> std::ops::RangeInclusive<u64> {
 fn io_time_ns(ios: &[Io], who: &str) -> i64 {
     let is_it = |io: &&Io| io.comm.is_some_and(|c| c.as_bytes() == who.as_bytes());
     ios.iter().filter(is_it).map(Io::total_ns).sum()
+}
+
+/// Half an hour of a shop.
+fn long_shop(seed: u64) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for minute in 0..30 {
+        for mut job in requests(seed + minute as u64, "shop", Op::READ, 100.0, MS) {
+            job.at_ns += minute * 60_000 * MS;
+            jobs.push(job);
+        }
+    }
+    jobs
+}
+
+#[test]
+fn what_hurts_for_some_seconds_of_half_an_hour_is_a_story_and_a_little_all_the_time_is_none() {
+    let device = Device::fifo(1);
+    for seed in seeds() {
+        let shop = long_shop(100 * seed);
+        let long = device.serve([shop.clone(), scan(900, 912, 0.8, 4 * MS)].concat());
+        let found = stories_in(&long, 1800);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(culprits(&found[0]), ["scan"]);
+        let harm = &found[0].harm;
+        let share = harm.ns as f64 / found[0].io_time_ns as f64;
+        assert!(share < 0.05, "{share}: little of half an hour");
+        let worst = found[0].episodes.worst.iter().max_by_key(|s| s.amount);
+        let from_s = worst.expect("an episode").from_ns / SECOND_NS;
+        assert!((900..912).contains(&from_s), "{from_s}");
+
+        // A scan that costs more in all, but never much.
+        let calm = device.serve([shop, scan(0, 1800, 0.02, 4 * MS)].concat());
+        let device = &waits_of(&calm)[0];
+        let is_shop = |e: &&Effect| name(&e.victim) == "shop";
+        let shop = device.felt.effects.iter().find(is_shop);
+        let lost_ns = shop.expect("an effect").pairs[0].ns;
+        assert!(lost_ns > harm.ns, "{lost_ns} beside {}", harm.ns);
+        let found = stories_in(&calm, 1800);
+        assert!(found.is_empty(), "{found:?}");
+    }
 }
 
 #[test]

@@ -7,10 +7,42 @@
 use super::Program;
 use super::device::Wait;
 use super::stretches::Stretches;
-use crate::model::{Class, OwnedTime, WorstWait};
+use crate::model::{Class, OwnedTime, SECOND_NS, WorstWait, floor_to};
 
 /// Pairs of victim and culprit of which latencies and stretches are kept; of further ones only the sums are.
 const MAX_DETAILED: usize = 512;
+
+/// Of longer recordings intervals of this length are looked at by themselves, too.
+pub const INTERVAL_NS: i64 = 120 * SECOND_NS;
+
+/// What a victim lost behind one program in one interval of [`INTERVAL_NS`], of how much I/O time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LostInInterval {
+    /// End of the interval; 0 if nothing was lost.
+    pub end_ns: i64,
+    /// Lost.
+    pub ns: i64,
+    /// The victim's I/O time meanwhile, of the same class.
+    pub io_time_ns: i64,
+}
+
+impl LostInInterval {
+    fn keep_worse(&mut self, other: &LostInInterval) {
+        if other.ns > self.ns {
+            *self = *other;
+        }
+    }
+
+    /// Adds that of another process: of the same interval the sum, else the worse one.
+    fn merge(&mut self, other: &LostInInterval) {
+        if self.end_ns == other.end_ns {
+            self.ns += other.ns;
+            self.io_time_ns += other.io_time_ns;
+        } else {
+            self.keep_worse(other);
+        }
+    }
+}
 
 /// Latencies in buckets of a sixteenth of an octave: a quantile is off by at most 3 %.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -117,6 +149,9 @@ pub(super) struct PairSums {
     pub details: Option<Box<PairDetails>>,
     /// The number of the victim's I/O that was counted last.
     last_io: u64,
+    /// Lost in the present interval, and in the worst one before.
+    in_interval_ns: i64,
+    worst_interval: LostInInterval,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -189,6 +224,9 @@ impl EffectSums {
 pub(super) struct ProcessEffect {
     sums: EffectSums,
     pairs: Vec<PairSums>,
+    /// End of the present interval, and the I/O time in it so far.
+    interval_end_ns: i64,
+    interval_io_time_ns: i64,
 }
 
 /// Pairs that still may get details.
@@ -205,6 +243,11 @@ impl ProcessEffect {
     /// Counts an I/O. Then [`ProcessEffect::behind`] for all that it waited behind, then [`ProcessEffect::close`].
     pub fn count(&mut self, wait: &Wait) {
         let latency_ns = wait.io.latency_ns();
+        if wait.io.done_ns >= self.interval_end_ns {
+            self.end_interval();
+            self.interval_end_ns = floor_to(wait.io.done_ns, INTERVAL_NS) + INTERVAL_NS;
+        }
+        self.interval_io_time_ns += latency_ns;
         let sums = &mut self.sums;
         sums.ios += 1;
         sums.delayed_ios += u64::from(wait.is_delayed());
@@ -213,6 +256,19 @@ impl ProcessEffect {
         sums.worst.keep_worse(&wait.as_worst());
         sums.longest_ns = sums.longest_ns.max(latency_ns);
         sums.latencies.add_to(LatencyCounts::bucket(latency_ns), 1);
+    }
+
+    /// Ends the present interval. Once more at the end of the stream.
+    pub fn end_interval(&mut self) {
+        for pair in &mut self.pairs {
+            pair.worst_interval.keep_worse(&LostInInterval {
+                end_ns: self.interval_end_ns,
+                ns: pair.in_interval_ns,
+                io_time_ns: self.interval_io_time_ns,
+            });
+            pair.in_interval_ns = 0;
+        }
+        self.interval_io_time_ns = 0;
     }
 
     /// Counts what the last I/O waited behind another program's group, or behind another class of its own program. Yields the
@@ -242,6 +298,7 @@ impl ProcessEffect {
         let io = self.sums.ios;
         let pair = &mut self.pairs[place];
         pair.ns += ns;
+        pair.in_interval_ns += ns;
         match pair.by_group.iter_mut().find(|g| g.0 == group) {
             Some(known) => known.1 += ns,
             None => pair.by_group.push((group, ns)),
@@ -314,6 +371,8 @@ pub struct Pair {
     pub own_ns: i64,
     /// The worst of them.
     pub worst: WorstWait,
+    /// The interval in which most was lost; not known where a part of it was lost behind the victim's own I/Os.
+    pub worst_interval: LostInInterval,
     /// By class and origin, the most first.
     pub blame: Vec<Blame>,
     /// Latencies of those I/Os; empty where there were too many pairs.
@@ -352,6 +411,7 @@ impl Pair {
             delayed_ios: sums.delayed_ios,
             own_ns: sums.own_ns,
             worst: sums.worst,
+            worst_interval: sums.worst_interval,
             blame: Vec::new(),
             latencies: details.latencies,
             stretches: details.stretches,
@@ -364,6 +424,9 @@ impl Pair {
             });
         }
         pair.sort_blame();
+        if pair.ns < sums.ns {
+            pair.worst_interval = LostInInterval::default();
+        }
         pair
     }
 
@@ -374,6 +437,7 @@ impl Pair {
         self.delayed_ios += other.delayed_ios;
         self.own_ns += other.own_ns;
         self.worst.keep_worse(&other.worst);
+        self.worst_interval.merge(&other.worst_interval);
         self.latencies.merge(&other.latencies);
         self.stretches.merge(&other.stretches);
         for blame in &other.blame {

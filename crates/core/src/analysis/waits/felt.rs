@@ -164,6 +164,9 @@ impl FeltTotals {
             }
         }
 
+        for process in self.effects.iter_mut().flatten() {
+            process.end_interval();
+        }
         for (unit, process) in self.effects.iter().enumerate() {
             let Some(process) = process else { continue };
             let actor = unit / 4;
