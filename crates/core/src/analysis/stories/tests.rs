@@ -135,11 +135,11 @@ fn io_time_ns(ios: &[Io], who: &str) -> i64 {
     ios.iter().filter(is_it).map(Io::total_ns).sum()
 }
 
-/// Half an hour of a shop.
-fn long_shop(seed: u64) -> Vec<Job> {
+/// Half an hour of a program.
+fn half_hour(seed: u64, who: &'static str, op: Op, per_s: f64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for minute in 0..30 {
-        for mut job in requests(seed + minute as u64, "shop", Op::READ, 100.0, MS) {
+        for mut job in requests(seed + minute as u64, who, op, per_s, MS) {
             job.at_ns += minute * 60_000 * MS;
             jobs.push(job);
         }
@@ -148,10 +148,22 @@ fn long_shop(seed: u64) -> Vec<Job> {
 }
 
 #[test]
+fn of_half_an_hour_in_which_no_program_hurts_another_there_is_no_story() {
+    for (model, device) in devices() {
+        for seed in seeds() {
+            let shop = half_hour(100 * seed, "shop", Op::READ, 50.0);
+            let mail = half_hour(100 * seed + 50, "mail", Op::WRITE, 5.0);
+            let found = stories_in(&device.serve([shop, mail].concat()), 1800);
+            assert!(found.is_empty(), "{model}, seed {seed}: {found:?}");
+        }
+    }
+}
+
+#[test]
 fn what_hurts_for_some_seconds_of_half_an_hour_is_a_story_and_a_little_all_the_time_is_none() {
     let device = Device::fifo(1);
     for seed in seeds() {
-        let shop = long_shop(100 * seed);
+        let shop = half_hour(100 * seed, "shop", Op::READ, 100.0);
         let long = device.serve([shop.clone(), scan(900, 912, 0.8, 4 * MS)].concat());
         let found = stories_in(&long, 1800);
         assert_eq!(found.len(), 1, "{found:?}");

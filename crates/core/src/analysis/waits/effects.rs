@@ -33,13 +33,16 @@ impl LostInInterval {
         }
     }
 
-    /// Adds that of another process: of the same interval the sum, else the worse one.
+    /// Adds what was lost behind another process, or by another one: of the same interval the sum, else the worse one counts.
     fn merge(&mut self, other: &LostInInterval) {
-        if self.end_ns == other.end_ns {
-            self.ns += other.ns;
-            self.io_time_ns += other.io_time_ns;
-        } else {
+        if self.end_ns != other.end_ns {
             self.keep_worse(other);
+            return;
+        }
+        self.ns += other.ns;
+        // Behind two processes one victim lost of one and the same I/O time; that of two victims differs.
+        if self.io_time_ns != other.io_time_ns {
+            self.io_time_ns += other.io_time_ns;
         }
     }
 }
@@ -528,5 +531,42 @@ impl Effect {
     pub(super) fn sort_pairs(&mut self) {
         self.pairs
             .sort_by_key(|p| (std::cmp::Reverse(p.ns), p.culprit));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost(end_ns: i64, ns: i64, io_time_ns: i64) -> LostInInterval {
+        LostInInterval {
+            end_ns,
+            ns,
+            io_time_ns,
+        }
+    }
+
+    #[test]
+    fn what_is_lost_in_one_interval_adds_up_and_of_two_the_worse_one_counts() {
+        let cases = [
+            (
+                "behind two",
+                lost(1, 5, 100),
+                lost(1, 2, 100),
+                lost(1, 7, 100),
+            ),
+            ("by two", lost(1, 5, 100), lost(1, 2, 30), lost(1, 7, 130)),
+            (
+                "at two times",
+                lost(1, 5, 100),
+                lost(2, 9, 20),
+                lost(2, 9, 20),
+            ),
+            ("by one only", lost(0, 0, 0), lost(2, 9, 20), lost(2, 9, 20)),
+        ];
+        for (case, mut sum, other, expected) in cases {
+            sum.merge(&other);
+            assert_eq!(sum, expected, "{case}");
+        }
     }
 }
