@@ -178,8 +178,8 @@ fn what_hurts_for_some_seconds_of_half_an_hour_is_a_story_and_a_little_all_the_t
         // A scan that costs more in all, but never much.
         let calm = device.serve([shop, scan(0, 1800, 0.02, 4 * MS)].concat());
         let device = &waits_of(&calm)[0];
-        let is_shop = |e: &&Effect| name(&e.victim) == "shop";
-        let shop = device.felt.effects.iter().find(is_shop);
+        let mut effects = device.felt.effects.iter();
+        let shop = effects.find(|e| name(&e.victim) == "shop");
         let lost_ns = shop.expect("an effect").pairs[0].ns;
         assert!(lost_ns > harm.ns, "{lost_ns} beside {}", harm.ns);
         let found = stories_in(&calm, 1800);
