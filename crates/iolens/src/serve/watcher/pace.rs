@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use iolens_core::analysis::waits::effects::INTERVAL_NS;
 use iolens_core::model::SECOND_NS;
 
 use crate::serve::lost_time::{KEPT_NS, LostTime};
 
-/// A look is at no more: what lasts longer is known by its beginning.
-pub const WINDOW_NS: i64 = 120 * SECOND_NS;
+/// A look is at no more: what lasts longer is known by its beginning. A report judges its intervals as a look would.
+pub const WINDOW_NS: i64 = INTERVAL_NS;
 const MIN_WINDOW_NS: i64 = 15 * SECOND_NS;
 
 /// I/Os that a look is at, some two seconds of a CPU: of more it would come too seldom.
