@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::curve::Curve;
 use super::levels::{Level, Levels, Observed};
+use super::workers::{Worker, Workers};
 use crate::model::{OwnedTime, WorstWait};
 
 /// Levels are learned so many edges (issues and completions) ahead of attribution.
@@ -20,10 +20,6 @@ const BYTES_OF_ANY_IO: f64 = 16_384.0;
 
 /// I/Os of one batch.
 const MAX_BATCH: usize = 4096;
-
-/// Groups whose work is kept apart at a time. Of more the one that has been idle for longest gives way; where all have I/Os in
-/// the device, the work of further ones is that of the others.
-const MAX_ACTIVE: usize = 32;
 
 /// Work older than this is forgotten: what waited longer has a part that is unknown.
 const HORIZON_NS: i64 = 60_000_000_000;
@@ -60,10 +56,7 @@ pub(super) struct Pending {
     pub number: u32,
     /// How long it waited for its issue; the sweep may take it for issued later.
     queue_ns: i64,
-    /// The group under which its work counts: the others where its own one has no place.
-    work_group: u32,
-    /// Where that group was in the list of active ones at its issue.
-    work_place: u32,
+    worker: Worker,
     /// Whether it had the device to itself.
     is_alone: bool,
     /// How many others were in the device at its issue.
@@ -90,8 +83,7 @@ impl Pending {
             is_counted: true,
             number: 0,
             queue_ns: issue_ns - start_ns,
-            work_group: 0,
-            work_place: 0,
+            worker: Worker::default(),
             is_alone: false,
             found: 0,
             share_at_issue: 0.0,
@@ -110,7 +102,7 @@ impl Pending {
 
     fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
         visit(&mut self.group);
-        visit(&mut self.work_group);
+        visit(&mut self.worker.group);
     }
 }
 
@@ -195,7 +187,7 @@ impl Slab {
         let io = &mut self.ios[key as usize];
         // A free place needs no group of its own: the first one is always there.
         io.group = 0;
-        io.work_group = 0;
+        io.worker.group = 0;
     }
 
     /// Visits every number of a group that it keeps.
@@ -250,60 +242,6 @@ impl Observer {
     }
 }
 
-/// The work of one group on this device.
-#[derive(Debug, Default)]
-struct Active {
-    group: u32,
-    /// Work if all are served in turn: it stands directly before each completion.
-    turn: Curve,
-    /// Work if all are served side by side: spread evenly from issue to completion. Known up to `side_at_ns`, and growing
-    /// by `side_level` per nanosecond since.
-    side: Curve,
-    side_level: f64,
-    side_at_ns: i64,
-    in_device: u32,
-    last_work_ns: i64,
-}
-
-impl Active {
-    /// The work of another group; the memory stays.
-    fn restart(&mut self, group: u32, at_ns: i64) {
-        self.turn.clear();
-        self.side.clear();
-        self.group = group;
-        self.side_level = 0.0;
-        self.side_at_ns = at_ns;
-        self.in_device = 0;
-        self.last_work_ns = at_ns;
-    }
-
-    fn advance_side(&mut self, at_ns: i64) {
-        let grown = self.side_level * (at_ns - self.side_at_ns) as f64;
-        let area = self.side.last() + grown.max(0.0);
-        self.side.push(at_ns, area);
-        self.side_at_ns = at_ns;
-    }
-
-    fn side_at(&self, at_ns: i64) -> f64 {
-        if at_ns < self.side_at_ns {
-            return self.side.at(at_ns);
-        }
-        self.side.last() + self.side_level * (at_ns - self.side_at_ns) as f64
-    }
-
-    /// Whether it worked after `from_ns`.
-    fn worked_since(&self, from_ns: i64) -> bool {
-        self.in_device > 0 || self.last_work_ns > from_ns
-    }
-
-    /// Its work between two times, by both models.
-    fn work_between(&self, from_ns: i64, to_ns: i64) -> [f64; 2] {
-        let in_turn = self.turn.between(from_ns, to_ns);
-        let side_by_side = (self.side_at(to_ns) - self.side_at(from_ns)).max(0.0);
-        [in_turn, side_by_side]
-    }
-}
-
 /// Completions that one interrupt reported, or a single one whose credit is long enough that others may follow.
 #[derive(Debug)]
 struct Batch {
@@ -340,12 +278,9 @@ struct GroupWork {
 pub(super) struct DeviceWaits {
     observer: Observer,
     ahead: VecDeque<Edge>,
-    active: Vec<Active>,
-    /// The group of those for which there was no place.
-    others: u32,
+    workers: Workers,
     last_done_ns: i64,
     batch: Option<Batch>,
-    forgotten_ns: i64,
     edges: u32,
     /// What the two models left unexplained of late, and when that was brought up to date.
     unexplained: [f64; 2],
@@ -371,11 +306,9 @@ impl DeviceWaits {
                 share_at_ns: 0,
             },
             ahead: VecDeque::new(),
-            active: Vec::new(),
-            others,
+            workers: Workers::new(others),
             last_done_ns: i64::MIN,
             batch: None,
-            forgotten_ns: i64::MIN,
             edges: 0,
             unexplained: [0.0; 2],
             unexplained_at_ns: 0,
@@ -450,10 +383,7 @@ impl DeviceWaits {
 
     /// Visits every number of a group that it keeps.
     pub fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
-        visit(&mut self.others);
-        for active in &mut self.active {
-            visit(&mut active.group);
-        }
+        self.workers.each_group(visit);
         for io in self.batch.iter_mut().flat_map(|batch| &mut batch.members) {
             io.each_group(visit);
         }
@@ -470,7 +400,7 @@ impl DeviceWaits {
     fn attribute_edge(&mut self, slab: &mut Slab, edge: Edge, sink: &mut impl WaitSink) {
         self.edges += 1;
         if self.edges.is_multiple_of(FORGET_EACH) {
-            self.forget_before(edge.at_ns - HORIZON_NS);
+            self.workers.forget_before(edge.at_ns - HORIZON_NS);
         }
         if let Some(batch) = &self.batch
             && edge.at_ns - batch.last_done_ns >= batch.gap_ns()
@@ -490,27 +420,11 @@ impl DeviceWaits {
         let level = self.observer.levels.of(usize::from(io.kind));
         let in_device_ns = io.in_device_ns() as f64;
         io.side_rate = (level.side_work_ns / in_device_ns).min(1.0);
-        let place = self.place_of(io.group, io.issue_ns);
-        let active = &mut self.active[place];
-        io.work_group = active.group;
-        io.work_place = place as u32;
-        active.advance_side(io.issue_ns);
-        active.side_level += io.side_rate;
-        active.in_device += 1;
+        io.worker = self.workers.begin(io.group, io.issue_ns, io.side_rate);
     }
 
     fn complete(&mut self, io: &mut Pending, sink: &mut impl WaitSink) {
-        let place = self.place_of_work(io);
-        let active = &mut self.active[place];
-        active.advance_side(io.done_ns);
-        active.in_device = active.in_device.saturating_sub(1);
-        active.side_level -= io.side_rate;
-        if active.in_device == 0 {
-            // No rounding errors are left behind.
-            active.side_level = 0.0;
-        }
-        active.last_work_ns = io.done_ns;
-
+        self.workers.end(io.worker, io.done_ns, io.side_rate);
         if let Some(batch) = &mut self.batch {
             if batch.includes(io, io.done_ns) {
                 batch.last_done_ns = io.done_ns;
@@ -551,11 +465,8 @@ impl DeviceWaits {
 
     /// Counts the work in turn of an I/O, which ended at `to_ns`.
     fn work_in_turn(&mut self, io: &Pending, to_ns: i64) {
-        let from_ns = to_ns - io.turn_work as i64;
-        let place = self.place_of_work(io);
-        self.active[place]
-            .turn
-            .add_between(from_ns, to_ns, io.turn_work);
+        self.workers
+            .add_in_turn(io.worker, io.done_ns, to_ns, io.turn_work);
     }
 
     /// Shares the time since the batch began among its members, and attributes what they waited.
@@ -625,7 +536,7 @@ impl DeviceWaits {
             }
         }
         let others_ns = excess_ns - rest_ns - own_ns;
-        let misses_work = io.start_ns < self.forgotten_ns
+        let misses_work = io.start_ns < self.workers.forgotten_ns()
             || rest_ns > 0 && sink.has_losses(io.device, io.start_ns, io.done_ns);
         let unknown_ns = if misses_work { rest_ns } else { 0 };
         let held_ns = (rest_ns - unknown_ns).min(io.queue_ns.max(0));
@@ -650,12 +561,9 @@ impl DeviceWaits {
         self.fade_unexplained(io.done_ns);
         self.worked.clear();
         let mut totals = [0.0; 2];
-        for active in &self.active {
-            if !active.worked_since(io.start_ns) {
-                continue;
-            }
-            let mut work = active.work_between(io.start_ns, io.done_ns);
-            if active.group == io.work_group {
+        for (group, place) in self.workers.since(io.start_ns) {
+            let mut work = self.workers.between(place, io.start_ns, io.done_ns);
+            if group == io.worker.group {
                 for (work, own) in work.iter_mut().zip(own_work) {
                     *work = (*work - own).max(0.0);
                 }
@@ -663,10 +571,7 @@ impl DeviceWaits {
             for (total, work) in totals.iter_mut().zip(work) {
                 *total += work;
             }
-            self.worked.push(GroupWork {
-                group: active.group,
-                work,
-            });
+            self.worked.push(GroupWork { group, work });
         }
         for (unexplained, total) in self.unexplained.iter_mut().zip(totals) {
             *unexplained += (excess_ns - total).max(0.0);
@@ -684,63 +589,6 @@ impl DeviceWaits {
             *unexplained *= remembered;
         }
         self.unexplained_at_ns = at_ns;
-    }
-
-    /// The place of the group under which an I/O works: mostly where it was at its issue.
-    fn place_of_work(&mut self, io: &Pending) -> usize {
-        let place = io.work_place as usize;
-        let at_issue = self.active.get(place);
-        if at_issue.is_some_and(|active| active.group == io.work_group) {
-            return place;
-        }
-        self.place_of(io.work_group, io.done_ns)
-    }
-
-    /// The place of a group in the list of active ones.
-    fn place_of(&mut self, group: u32, at_ns: i64) -> usize {
-        if let Some(place) = self.active.iter().position(|a| a.group == group) {
-            return place;
-        }
-        if self.active.len() < MAX_ACTIVE {
-            return self.new_place(group, at_ns);
-        }
-        if let Some(place) = self.longest_idle() {
-            // What waited since before its last work has a part that is unknown.
-            let idle = &mut self.active[place];
-            self.forgotten_ns = self.forgotten_ns.max(idle.last_work_ns);
-            idle.restart(group, at_ns);
-            return place;
-        }
-        let others = self.others;
-        match self.active.iter().position(|a| a.group == others) {
-            Some(place) => place,
-            None => self.new_place(others, at_ns),
-        }
-    }
-
-    /// The group that has been idle for longest.
-    fn longest_idle(&self) -> Option<usize> {
-        let idle = self.active.iter().enumerate();
-        let idle = idle.filter(|(_, a)| a.in_device == 0);
-        let (place, _) = idle.min_by_key(|(_, a)| a.last_work_ns)?;
-        Some(place)
-    }
-
-    fn new_place(&mut self, group: u32, at_ns: i64) -> usize {
-        let mut active = Active::default();
-        active.restart(group, at_ns);
-        self.active.push(active);
-        self.active.len() - 1
-    }
-
-    fn forget_before(&mut self, oldest_ns: i64) {
-        self.forgotten_ns = self.forgotten_ns.max(oldest_ns);
-        self.active
-            .retain(|a| a.in_device > 0 || a.last_work_ns > oldest_ns);
-        for active in &mut self.active {
-            active.turn.forget_before(oldest_ns);
-            active.side.forget_before(oldest_ns);
-        }
     }
 }
 

@@ -26,6 +26,7 @@ mod subjects;
 mod table;
 mod totals;
 mod victims;
+mod workers;
 
 use std::collections::BTreeMap;
 
