@@ -57,8 +57,8 @@ pub(super) struct Pending {
     /// How long it waited for its issue; the sweep may take it for issued later.
     queue_ns: i64,
     worker: Worker,
-    /// Whether it had the device to itself.
-    is_alone: bool,
+    /// For how long from its issue on it had the device to itself; `None` if something was there when it came.
+    alone_ns: Option<i64>,
     /// How many others were in the device at its issue.
     pub found: u32,
     /// Integral of one over the number in the device, at its issue.
@@ -84,7 +84,7 @@ impl Pending {
             number: 0,
             queue_ns: issue_ns - start_ns,
             worker: Worker::default(),
-            is_alone: false,
+            alone_ns: None,
             found: 0,
             share_at_issue: 0.0,
             side_rate: 0.0,
@@ -204,6 +204,8 @@ struct Observer {
     levels: Levels,
     in_device: u32,
     last_done_ns: i64,
+    /// When something was issued beside the I/O that found the device empty.
+    joined_ns: Option<i64>,
     /// Integral of one over the number in the device, up to `share_at_ns`.
     share: f64,
     share_at_ns: i64,
@@ -221,19 +223,25 @@ impl Observer {
         self.advance(at_ns);
         io.share_at_issue = self.share;
         io.found = self.in_device;
+        if self.in_device > 0 {
+            self.joined_ns.get_or_insert(at_ns);
+        } else {
+            self.joined_ns = None;
+            // What it had to wait for above the device was there when it came, too.
+            io.alone_ns = (self.last_done_ns <= io.start_ns).then_some(0);
+        }
         self.in_device += 1;
     }
 
     fn done(&mut self, io: &mut Pending, at_ns: i64) {
         self.advance(at_ns);
-        // It had the device to itself if it is the only one there, and the last completion was before it came: who was
-        // there meanwhile is either there still or has completed meanwhile.
-        io.is_alone = self.in_device == 1 && self.last_done_ns <= io.start_ns;
+        let until_ns = self.joined_ns.unwrap_or(at_ns).min(at_ns);
+        io.alone_ns = io.alone_ns.map(|_| until_ns - io.issue_ns);
         let observed = Observed {
             latency_ns: io.latency_ns(),
             device_ns: io.in_device_ns(),
             share_ns: (self.share - io.share_at_issue).max(1.0),
-            is_alone: io.is_alone,
+            alone_ns: io.alone_ns,
             found: io.found,
         };
         self.levels.observe(usize::from(io.kind), &observed);
@@ -302,6 +310,7 @@ impl DeviceWaits {
                 levels: Levels::new(),
                 in_device: 0,
                 last_done_ns: i64::MIN,
+                joined_ns: None,
                 share: 0.0,
                 share_at_ns: 0,
             },
@@ -456,7 +465,7 @@ impl DeviceWaits {
     fn complete_single(&mut self, io: &mut Pending, credit_ns: i64, sink: &mut impl WaitSink) {
         let levels = &mut self.observer.levels;
         let kind = usize::from(io.kind);
-        levels.observe_credit(kind, credit_ns as f64, io.is_alone);
+        levels.observe_credit(kind, credit_ns as f64, io.alone_ns);
         let limit_ns = Level::MAX_CREDITS * levels.of(kind).usual_credit_ns;
         io.turn_work = limit_ns.min(credit_ns as f64);
         self.work_in_turn(io, io.done_ns);
@@ -482,7 +491,7 @@ impl DeviceWaits {
         for io in &batch.members {
             let ns = time_ns * weight(io) / all;
             let levels = &mut self.observer.levels;
-            levels.observe_credit(usize::from(io.kind), ns, io.is_alone);
+            levels.observe_credit(usize::from(io.kind), ns, io.alone_ns);
             shares.push(Share { ns, limit_ns: 0.0 });
         }
         for (io, share) in batch.members.iter().zip(&mut shares) {

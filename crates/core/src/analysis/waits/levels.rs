@@ -9,8 +9,9 @@ const SAMPLE: usize = 256;
 /// After so many values new ones replace old ones at a constant rate: the sample forgets.
 const MEMORY: u64 = 1 << 16;
 
-/// So many undisturbed I/Os of a kind show its undisturbed latency; with fewer, a low percentile of all of them must do.
-const MIN_ALONE: usize = 8;
+/// So many I/Os of a kind that found the device empty show its undisturbed latency; with fewer, a low percentile of all of them
+/// must do.
+const MIN_FIRST: usize = 8;
 
 /// That percentile. Under constant load the undisturbed level is never seen: this is above it, and what is attributed
 /// then is a lower bound. The I/Os that found the fewest others in the device bound it, too: where a queue builds up and
@@ -28,37 +29,34 @@ pub(super) fn kind_of(class: Class, bytes: i64) -> usize {
     class as usize * SIZES + octave
 }
 
-/// A random sample of a distribution that changes slowly, and its quantiles.
+/// A random sample of a distribution that changes slowly, and what is made of it.
 #[derive(Debug)]
-struct KeptSample {
-    values: Vec<f64>,
+struct KeptSample<T> {
+    values: Vec<T>,
     seen: u64,
     random: Shuffler,
-    /// Values that the quantile does not know yet.
+    /// Values that `made` does not know yet.
     unsorted: usize,
-    quantile: f64,
-    /// Which quantile is asked for.
-    at: f64,
+    made: f64,
 }
 
-impl KeptSample {
-    fn new(at: f64) -> KeptSample {
+impl<T: Copy> KeptSample<T> {
+    fn new() -> KeptSample<T> {
         KeptSample {
             values: Vec::new(),
             seen: 0,
             random: Shuffler::new(1),
             unsorted: 0,
-            quantile: 0.0,
-            at,
+            made: 0.0,
         }
     }
 
-    /// Whether the quantile is to be found anew now: up to a sixteenth of the values are late.
+    /// Whether something new is to be made now: up to a sixteenth of the values are late.
     fn is_due(&self) -> bool {
         self.unsorted * 16 >= self.values.len()
     }
 
-    fn push(&mut self, value: f64) {
+    fn push(&mut self, value: T) {
         self.seen += 1;
         if self.values.len() < SAMPLE {
             self.values.push(value);
@@ -79,20 +77,70 @@ impl KeptSample {
         }
     }
 
-    /// The quantile, up to a sixteenth of the values late.
-    fn quantile(&mut self) -> Option<f64> {
+    /// What `make` makes of the values, up to a sixteenth of them late.
+    fn made(&mut self, make: impl FnOnce(&[T]) -> f64) -> Option<f64> {
         if self.values.is_empty() {
             return None;
         }
         if self.is_due() {
-            let mut sorted = self.values.clone();
-            let rank = (self.at * sorted.len() as f64).ceil() as usize;
-            let place = rank.clamp(1, sorted.len()) - 1;
-            self.quantile = *sorted.select_nth_unstable_by(place, f64::total_cmp).1;
+            self.made = make(&self.values);
             self.unsorted = 0;
         }
-        Some(self.quantile)
+        Some(self.made)
     }
+}
+
+/// The quantile `at` by nearest rank; 0 of nothing.
+fn quantile(values: impl Iterator<Item = f64>, at: f64) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    let rank = (at * values.len() as f64).ceil() as usize;
+    let Some(last) = values.len().checked_sub(1) else {
+        return 0.0;
+    };
+    let place = rank.saturating_sub(1).min(last);
+    *values.select_nth_unstable_by(place, f64::total_cmp).1
+}
+
+/// What an I/O took that found the device empty.
+#[derive(Debug, Clone, Copy)]
+struct FirstIo {
+    /// To its end, whatever came meanwhile.
+    whole: f64,
+    /// Until something came beside it; the same if nothing did.
+    alone: f64,
+}
+
+impl FirstIo {
+    fn was_joined(&self) -> bool {
+        self.alone < self.whole
+    }
+}
+
+/// The median of what I/Os take that have the device to themselves. What came beside one may have slowed it: of that one it is known
+/// only that alone it would have taken longer than until then. Left out, the short ones would remain, so it counts as censored (Kaplan
+/// and Meier 1958). Where nearly all were joined that median is not reached, or hangs on a few: the median of what they took,
+/// slowed or not, bounds it.
+fn undisturbed_median(first: &[FirstIo]) -> f64 {
+    let bound = quantile(first.iter().map(|io| io.whole), 0.5);
+    let mut sorted = first.to_vec();
+    // At one time ends come before what is censored then.
+    sorted.sort_unstable_by(|a, b| {
+        let by_time = a.alone.total_cmp(&b.alone);
+        by_time.then(a.was_joined().cmp(&b.was_joined()))
+    });
+    let mut lasting = 1.0;
+    for (place, io) in sorted.iter().enumerate() {
+        if io.was_joined() {
+            continue;
+        }
+        let at_risk = (sorted.len() - place) as f64;
+        lasting *= 1.0 - 1.0 / at_risk;
+        // Half of an even number, in spite of rounding.
+        if lasting <= 0.5 + 1e-9 {
+            return io.alone.min(bound);
+        }
+    }
+    bound
 }
 
 /// What a completed I/O shows of the levels of its kind.
@@ -102,8 +150,8 @@ pub(super) struct Observed {
     pub device_ns: i64,
     /// Its share of the device: the integral of one over the number in the device, over its time there.
     pub share_ns: f64,
-    /// Whether it had the device to itself, from start to completion.
-    pub is_alone: bool,
+    /// For how long from its issue on it had the device to itself; `None` if something was there when it came.
+    pub alone_ns: Option<i64>,
     /// How many others were in the device when it came there.
     pub found: u32,
 }
@@ -140,7 +188,7 @@ impl LeastQueued {
     fn push(&mut self, found: u32, latency_ns: i64) -> bool {
         self.seen += 1;
         let io = (found, self.seen, latency_ns);
-        if self.ios.len() < MIN_ALONE {
+        if self.ios.len() < MIN_FIRST {
             self.ios.push(io);
             return true;
         }
@@ -168,59 +216,62 @@ impl LeastQueued {
 
     /// Their median, once there are enough.
     fn median(&self) -> Option<f64> {
-        if self.ios.len() < MIN_ALONE {
+        if self.ios.len() < MIN_FIRST {
             return None;
         }
         let mut latencies: Vec<i64> = self.ios.iter().map(|io| io.2).collect();
         latencies.sort_unstable();
-        Some(latencies[MIN_ALONE / 2 - 1] as f64)
+        Some(latencies[MIN_FIRST / 2 - 1] as f64)
     }
 }
 
-/// Values of all I/Os of a kind, and of those that had the device to themselves, which are asked once there are enough.
+/// Values of all I/Os of a kind, and of those that found the device empty, which are asked once there are enough.
 #[derive(Debug)]
 struct LevelSamples {
-    alone: KeptSample,
-    all: KeptSample,
+    first: KeptSample<FirstIo>,
+    all: KeptSample<f64>,
+    /// The quantile of all that is asked for while too few found the device empty.
+    of_all: f64,
 }
 
 impl LevelSamples {
-    /// Asked are the median of those that were alone, or else the quantile `at` of all.
-    fn new(at: f64) -> LevelSamples {
+    fn new(of_all: f64) -> LevelSamples {
         LevelSamples {
-            alone: KeptSample::new(0.5),
-            all: KeptSample::new(at),
+            first: KeptSample::new(),
+            all: KeptSample::new(),
+            of_all,
         }
     }
 
-    fn push(&mut self, of_all: f64, of_alone: Option<f64>) {
-        if let Some(value) = of_alone {
-            self.alone.push(value);
+    fn push(&mut self, value: f64, first: Option<FirstIo>) {
+        if let Some(first) = first {
+            self.first.push(first);
         }
         // From then on all are never asked again.
-        if !self.has_enough_alone() {
-            self.all.push(of_all);
+        if !self.has_enough_first() {
+            self.all.push(value);
         }
     }
 
-    fn has_enough_alone(&self) -> bool {
-        self.alone.values.len() >= MIN_ALONE
+    fn has_enough_first(&self) -> bool {
+        self.first.values.len() >= MIN_FIRST
     }
 
     fn is_due(&self) -> bool {
-        if self.has_enough_alone() {
-            self.alone.is_due()
+        if self.has_enough_first() {
+            self.first.is_due()
         } else {
             self.all.is_due()
         }
     }
 
-    fn quantile(&mut self) -> Option<f64> {
-        if self.has_enough_alone() {
-            self.alone.quantile()
-        } else {
-            self.all.quantile()
+    /// The level of those that have the device to themselves.
+    fn level(&mut self) -> Option<f64> {
+        if self.has_enough_first() {
+            return self.first.made(undisturbed_median);
         }
+        let at = self.of_all;
+        self.all.made(|values| quantile(values.iter().copied(), at))
     }
 }
 
@@ -229,7 +280,7 @@ struct KindLevels {
     least_queued: LeastQueued,
     latency: LevelSamples,
     credit: LevelSamples,
-    /// Of those that were alone their time in the device, of all their share of it.
+    /// Of those that found the device empty their time in it, of all their share of it.
     work: LevelSamples,
     /// What was found last, until a value is due that may change it.
     known: Option<Level>,
@@ -249,19 +300,32 @@ impl KindLevels {
     fn push(&mut self, observed: &Observed) {
         let latency_ns = observed.latency_ns as f64;
         let device_ns = observed.device_ns as f64;
-        self.latency
-            .push(latency_ns, observed.is_alone.then_some(latency_ns));
-        self.work
-            .push(observed.share_ns, observed.is_alone.then_some(device_ns));
-        let is_bound = !self.latency.has_enough_alone()
+        let alone_ns = observed.alone_ns.map(|ns| ns as f64);
+        // What it waited above the device it waited alone.
+        let queue_ns = latency_ns - device_ns;
+        let first = alone_ns.map(|ns| FirstIo {
+            whole: latency_ns,
+            alone: (queue_ns + ns).min(latency_ns),
+        });
+        self.latency.push(latency_ns, first);
+        let first = alone_ns.map(|ns| FirstIo {
+            whole: device_ns,
+            alone: ns.min(device_ns),
+        });
+        self.work.push(observed.share_ns, first);
+        let is_bound = !self.latency.has_enough_first()
             && self.least_queued.push(observed.found, observed.latency_ns);
         if is_bound || self.latency.is_due() || self.work.is_due() {
             self.known = None;
         }
     }
 
-    fn push_credit(&mut self, credit_ns: f64, is_alone: bool) {
-        self.credit.push(credit_ns, is_alone.then_some(credit_ns));
+    fn push_credit(&mut self, credit_ns: f64, alone_ns: Option<i64>) {
+        let first = alone_ns.map(|ns| FirstIo {
+            whole: credit_ns,
+            alone: credit_ns.min(ns as f64),
+        });
+        self.credit.push(credit_ns, first);
         if self.credit.is_due() {
             self.known = None;
         }
@@ -278,15 +342,15 @@ impl KindLevels {
     }
 
     fn find_level(&mut self) -> Level {
-        let mut undisturbed_ns = self.latency.quantile().unwrap_or(0.0);
+        let mut undisturbed_ns = self.latency.level().unwrap_or(0.0);
         let bound_ns = self.least_queued.median();
-        if let Some(bound_ns) = bound_ns.filter(|_| !self.latency.has_enough_alone()) {
+        if let Some(bound_ns) = bound_ns.filter(|_| !self.latency.has_enough_first()) {
             undisturbed_ns = undisturbed_ns.min(bound_ns);
         }
         Level {
             undisturbed_ns: undisturbed_ns as i64,
-            usual_credit_ns: self.credit.quantile().unwrap_or(0.0),
-            side_work_ns: self.work.quantile().unwrap_or(0.0).max(1.0),
+            usual_credit_ns: self.credit.level().unwrap_or(0.0),
+            side_work_ns: self.work.level().unwrap_or(0.0).max(1.0),
         }
     }
 }
@@ -313,12 +377,12 @@ impl Levels {
     }
 
     /// Takes the credit of an I/O: the time between the completion before it, or its issue if that is later, and its own,
-    /// after sharing among those that one interrupt reported.
-    pub fn observe_credit(&mut self, kind: usize, credit_ns: f64, is_alone: bool) {
+    /// after sharing among those that one interrupt reported. `alone_ns` is that of [`Observed`].
+    pub fn observe_credit(&mut self, kind: usize, credit_ns: f64, alone_ns: Option<i64>) {
         if credit_ns <= 0.0 {
             return;
         }
-        self.kind(kind).push_credit(credit_ns, is_alone);
+        self.kind(kind).push_credit(credit_ns, alone_ns);
     }
 
     /// What is known of a kind by now.
@@ -341,13 +405,13 @@ mod tests {
             latency_ns,
             device_ns: latency_ns,
             share_ns: latency_ns as f64,
-            is_alone,
+            alone_ns: is_alone.then_some(latency_ns),
             found: u32::from(!is_alone),
         }
     }
 
     #[test]
-    fn the_undisturbed_level_is_the_median_of_ios_that_were_alone() {
+    fn the_undisturbed_level_is_the_median_of_ios_that_found_the_device_empty() {
         let mut levels = Levels::new();
         for i in 0..1000 {
             levels.observe(0, &observed(50_000, false));
@@ -357,6 +421,50 @@ mod tests {
         }
         let level = levels.of(0);
         assert!((1400..1600).contains(&level.undisturbed_ns), "{level:?}");
+    }
+
+    /// Found the device empty; something came beside it after `joined_ns`.
+    fn joined(latency_ns: i64, joined_ns: i64) -> Observed {
+        Observed {
+            alone_ns: Some(joined_ns.min(latency_ns)),
+            found: 0,
+            ..observed(latency_ns, true)
+        }
+    }
+
+    #[test]
+    fn what_is_alone_to_the_end_is_short_and_does_not_stand_for_all() {
+        // Alone they take 10 to 50 us. Something comes after 0 to 60 us, and triples what is left.
+        let mut random = Shuffler::new(3);
+        let mut levels = Levels::new();
+        for _ in 0..50_000 {
+            let alone_ns = 10_000 + random.below(40_000) as i64;
+            let joined_ns = random.below(60_000) as i64;
+            let slowed_ns = (alone_ns - joined_ns).max(0) * 2;
+            levels.observe(0, &joined(alone_ns + slowed_ns, joined_ns));
+        }
+        let level = levels.of(0);
+        // The median of those that stay alone is 25 us, that of all 44 us.
+        assert!(
+            (27_000..34_000).contains(&level.undisturbed_ns),
+            "{level:?}"
+        );
+    }
+
+    #[test]
+    fn where_nearly_all_are_joined_what_they_took_bounds_the_level() {
+        let mut levels = Levels::new();
+        for i in 0..10_000 {
+            let latency_ns = 30_000 + i % 1000;
+            // One in fifty takes a fifth of that, and is over before something comes.
+            let latency_ns = if i % 50 == 0 { 6000 } else { latency_ns };
+            levels.observe(0, &joined(latency_ns, 12_000));
+        }
+        let level = levels.of(0);
+        assert!(
+            (30_000..31_000).contains(&level.undisturbed_ns),
+            "{level:?}"
+        );
     }
 
     #[test]
@@ -385,7 +493,7 @@ mod tests {
     #[test]
     fn what_found_few_others_long_ago_is_forgotten() {
         let mut levels = Levels::new();
-        for found in 0..MIN_ALONE as u32 {
+        for found in 0..MIN_FIRST as u32 {
             let io = observed(1000, false);
             levels.observe(0, &Observed { found, ..io });
         }
