@@ -410,6 +410,25 @@ fn a_limit_that_is_there_from_the_first_io_is_known_by_what_passes_at_once() {
     }
 }
 
+/// A program that starts 25 reads every 10 ms; the device takes 100 us for each, one after the other.
+fn bursts_by_a_timer() -> Vec<Io> {
+    let mut ios = Vec::new();
+    for i in 0..12_500 {
+        // A burst is under way when each quarter of a second begins.
+        let start_ns = i / 25 * 10 * MS - MS;
+        let done_ns = start_ns + (i % 25 + 1) * MS / 10;
+        ios.push(read_by("pricing", 40, done_ns, done_ns - start_ns));
+    }
+    ios
+}
+
+#[test]
+fn a_device_that_waits_for_a_program_is_not_held_at_its_pace() {
+    let found = stories_of(&bursts_by_a_timer());
+    let is_limit = |s: &Story| s.kind == StoryKind::RateLimit;
+    assert!(!found.iter().any(is_limit), "{found:#?}");
+}
+
 /// Three seconds of reads of 512 KiB, two in flight, then ten of 4 KiB with 24 in flight; the device completes one after
 /// `large_ns` and `small_ns`, and is never idle.
 fn never_idle(large_ns: i64, small_ns: i64) -> Vec<Io> {

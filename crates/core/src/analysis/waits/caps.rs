@@ -13,6 +13,10 @@ const MIN_IOS: u32 = 10;
 /// This share of a loaded bin's I/Os takes more than twice its undisturbed latency.
 const LOADED_SHARE: f64 = 0.9;
 
+/// And the device is idle for at most this share of it: a device that waits for a program is not asked for more, however even the
+/// pace of the program is.
+const MAX_IDLE: f64 = 0.1;
+
 /// Loaded bins from which a rate is known.
 const MIN_BINS: u64 = 12;
 
@@ -70,16 +74,20 @@ struct CapBin {
     delayed_ios: u32,
     undisturbed_ns: i64,
     is_busy_at_start: bool,
+    /// Without an I/O in the device.
+    idle_ns: i64,
     /// Share of the gaps between completions that are close to their median.
     even_share: f64,
 }
 
 impl CapBin {
+    fn is_busy(&self) -> bool {
+        self.is_busy_at_start && self.idle_ns as f64 <= MAX_IDLE * BIN_NS as f64
+    }
+
     fn is_loaded(&self) -> bool {
         let delayed = f64::from(self.delayed_ios);
-        self.is_busy_at_start
-            && self.ios >= MIN_IOS
-            && delayed >= LOADED_SHARE * f64::from(self.ios)
+        self.is_busy() && self.ios >= MIN_IOS && delayed >= LOADED_SHARE * f64::from(self.ios)
     }
 }
 
@@ -170,6 +178,8 @@ impl CapWatch {
             None => i64::MAX,
         };
         if io.found == 0 && rest_ns > 0 {
+            let in_bin_ns = io.start_ns - number * BIN_NS;
+            self.now.idle_ns += rest_ns.min(in_bin_ns).max(0);
             self.rest(Rested {
                 kind: io.kind,
                 rest_ns,
@@ -240,7 +250,7 @@ impl CapWatch {
 
     /// Counts a bin whose I/Os are nearly all of one kind and complete at even gaps.
     fn pace(&mut self, bin: &CapBin) {
-        let is_even = bin.is_busy_at_start && bin.ios >= MIN_IOS && bin.even_share >= EVEN_SHARE;
+        let is_even = bin.is_busy() && bin.ios >= MIN_IOS && bin.even_share >= EVEN_SHARE;
         let Some(main) = main_kind(&self.kinds).filter(|_| is_even) else {
             return;
         };
