@@ -36,7 +36,7 @@ struct KeptSample<T> {
     seen: u64,
     random: Shuffler,
     /// Values that `made` does not know yet.
-    unsorted: usize,
+    unknown: usize,
     made: f64,
 }
 
@@ -46,21 +46,21 @@ impl<T: Copy> KeptSample<T> {
             values: Vec::new(),
             seen: 0,
             random: Shuffler::new(1),
-            unsorted: 0,
+            unknown: 0,
             made: 0.0,
         }
     }
 
     /// Whether something new is to be made now: up to a sixteenth of the values are late.
     fn is_due(&self) -> bool {
-        self.unsorted * 16 >= self.values.len()
+        self.unknown * 16 >= self.values.len()
     }
 
     fn push(&mut self, value: T) {
         self.seen += 1;
         if self.values.len() < SAMPLE {
             self.values.push(value);
-            self.unsorted += 1;
+            self.unknown += 1;
             return;
         }
         // Algorithm R, but with a bound on what was seen: a value that is in the sample leaves it after some MEMORY others.
@@ -73,7 +73,7 @@ impl<T: Copy> KeptSample<T> {
         };
         if let Some(slot) = self.values.get_mut(place as usize) {
             *slot = value;
-            self.unsorted += 1;
+            self.unknown += 1;
         }
     }
 
@@ -84,7 +84,7 @@ impl<T: Copy> KeptSample<T> {
         }
         if self.is_due() {
             self.made = make(&self.values);
-            self.unsorted = 0;
+            self.unknown = 0;
         }
         Some(self.made)
     }
@@ -280,7 +280,7 @@ struct KindLevels {
     least_queued: LeastQueued,
     latency: LevelSamples,
     credit: LevelSamples,
-    /// Of those that found the device empty their time in it, of all their share of it.
+    /// Their shares of the device.
     work: LevelSamples,
     /// What was found last, until a value is due that may change it.
     known: Option<Level>,
@@ -309,8 +309,8 @@ impl KindLevels {
         });
         self.latency.push(latency_ns, first);
         let first = alone_ns.map(|ns| FirstIo {
-            whole: device_ns,
-            alone: ns.min(device_ns),
+            whole: observed.share_ns,
+            alone: ns.min(observed.share_ns),
         });
         self.work.push(observed.share_ns, first);
         let is_bound = !self.latency.has_enough_first()
