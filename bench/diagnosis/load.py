@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import itertools
 import json
+import math
 import mmap
 import os
 import random
@@ -135,6 +136,7 @@ def requests(options: Options, clock: Clock, seed: int) -> Requests:
     lock, done = threading.Lock(), []
     compute_s = options.number("compute_ms", 0) / 1e3
     think_s = options.number("peer_ms", 0) / 1e3
+    tick_s = options.number("tick_ms", 0) / 1e3
     shared = threading.Lock()
     if options.text("op", "read") == "cached":
         # What it works on is in memory before its requests come, as far as there is room.
@@ -149,7 +151,8 @@ def requests(options: Options, clock: Clock, seed: int) -> Requests:
                 at = next(times, None)
             if at is None:
                 return
-            clock.wait_until(at)
+            # By a timer of its own it lets through what has come until then.
+            clock.wait_until(math.ceil(at / tick_s) * tick_s if tick_s else at)
             called = clock.now()
             serve()
             call = clock.now() - called

@@ -247,8 +247,9 @@ SCENARIOS = (
         file_system="btrfs",
         layout="mirror",
     ),
-    # Storage is innocent: the program's own code, a lock, the CPUs, a process that was stopped.
+    # Storage is innocent: the program's own code, its own pace, a lock, the CPUs, a process that was stopped.
     Scenario("slow-code", truth("", "shop", ""), (shop(80, workers=1, wrong={"compute_ms": 6}), LOADER, INDEXER)),
+    Scenario("own-pace", truth("", "shop", ""), (shop(80, wrong={"tick_ms": 50}), LOADER, INDEXER)),
     Scenario("lock", truth("", "shop", ""), (shop(50, wrong={"peer_ms": 18}), LOADER, INDEXER)),
     Scenario("cpu-hogs", truth("", "shop", ""), (shop(60, nice=0), LOADER, guilty("cruncher", "burn", "", threads=8))),
     Scenario(
