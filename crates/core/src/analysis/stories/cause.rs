@@ -144,14 +144,17 @@ impl<'a> Place<'a> {
                 (&*joined, self.explain(&joined)?)
             }
         };
+        self.is_worth_a_story(effect, &explained)
+            .then(|| self.assemble(effect, &explained))
+    }
+
+    /// Whether the victim felt it, and lost enough to it.
+    fn is_worth_a_story(&self, effect: &Effect, explained: &Explained) -> bool {
         let is_long = explained.worst.excess_ns() >= LONG_DELAY_NS;
         let is_felt = explained.delayed_ios >= MIN_DELAYED_IOS || is_long;
         let is_enough = self.matters(effect, explained.ns)
             || explained.pairs.iter().any(|p| self.matters_in_interval(p));
-        if !is_felt || !is_enough {
-            return None;
-        }
-        Some(self.assemble(effect, &explained))
+        is_felt && is_enough
     }
 
     /// `effect` with what was waited behind the journal's thread counted for the program for which it commits.
@@ -201,7 +204,9 @@ impl<'a> Place<'a> {
         if let Some(explained) = self.by_programs(effect, &pairs) {
             return Some(explained);
         }
-        if let Some(explained) = self.by_device(effect) {
+        // What the device took may be too little for a story, and hides no queue then.
+        let by_device = self.by_device(effect);
+        if let Some(explained) = by_device.filter(|e| self.is_worth_a_story(effect, e)) {
             return Some(explained);
         }
         if let Some(explained) = self.by_own_queue(effect) {

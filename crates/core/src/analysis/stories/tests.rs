@@ -540,21 +540,34 @@ fn a_deep_queue_of_its_own_is_no_rate_limit() {
 }
 
 #[test]
+fn a_slow_io_that_matters_little_hides_no_queue() {
+    // Of all that was not waited behind the program's own reads, the first one lost nearly everything.
+    let mut ios = vec![read_by("analytics", 40, 300 * MS, 300 * MS)];
+    ios.extend(lasting_queue(400 * MS));
+    let found = stories_of(&ios);
+    assert_eq!(found[0].kind, StoryKind::OwnQueue, "{found:#?}");
+}
+
+#[test]
 fn how_far_the_kernel_reads_ahead_is_no_queue_of_the_program() {
     let found = stories_of(&deep_queue(Origin::BufferedRead));
     assert_eq!(found, [], "{found:#?}");
 }
 
-#[test]
-fn a_queue_that_never_empties_is_seen_by_how_it_built_up() {
-    // 24 reads come at once, and each that completes is followed by another.
+/// From `from_ns` on: 24 reads come at once, and each that completes is followed by another.
+fn lasting_queue(from_ns: i64) -> Vec<Io> {
     let mut ios = Vec::new();
     for i in 0..3000i64 {
-        let start_ns = (i - 23).max(0) * 4 * MS;
-        let done_ns = (i + 1) * 4 * MS;
+        let start_ns = from_ns + (i - 23).max(0) * 4 * MS;
+        let done_ns = from_ns + (i + 1) * 4 * MS;
         ios.push(read_by("analytics", 40, done_ns, done_ns - start_ns));
     }
-    let found = stories_of(&ios);
+    ios
+}
+
+#[test]
+fn a_queue_that_never_empties_is_seen_by_how_it_built_up() {
+    let found = stories_of(&lasting_queue(0));
     assert_eq!(found[0].kind, StoryKind::OwnQueue, "{found:#?}");
     assert!(found[0].harm_share() > 0.7, "{found:#?}");
 }
