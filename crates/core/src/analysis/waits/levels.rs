@@ -1,17 +1,12 @@
 //! What an I/O of a kind takes when nothing disturbs it, learned while the stream runs.
 
-use crate::analysis::math::stats::Shuffler;
+use super::first_ios::{FirstIo, FirstIos};
+use super::kept_sample::{KeptSample, MEMORY};
 use crate::model::{Class, Io};
 
-/// Values kept of each distribution.
-const SAMPLE: usize = 256;
-
-/// After so many values new ones replace old ones at a constant rate: the sample forgets.
-const MEMORY: u64 = 1 << 16;
-
-/// So many I/Os of a kind that found the device empty show its undisturbed latency; with fewer, a low percentile of all of them
+/// So many I/Os of a kind that had the device to themselves show its undisturbed latency; with fewer, a low percentile of all of them
 /// must do.
-const MIN_FIRST: usize = 8;
+const MIN_ALONE: usize = 8;
 
 /// That percentile. Under constant load the undisturbed level is never seen: this is above it, and what is attributed
 /// then is a lower bound. The I/Os that found the fewest others in the device bound it, too: where a queue builds up and
@@ -27,120 +22,6 @@ pub(super) fn kind_of(class: Class, bytes: i64) -> usize {
     let sectors = (bytes.max(512) / 512) as u64;
     let octave = (sectors.ilog2() as usize).min(SIZES - 1);
     class as usize * SIZES + octave
-}
-
-/// A random sample of a distribution that changes slowly, and what is made of it.
-#[derive(Debug)]
-struct KeptSample<T> {
-    values: Vec<T>,
-    seen: u64,
-    random: Shuffler,
-    /// Values that `made` does not know yet.
-    unknown: usize,
-    made: f64,
-}
-
-impl<T: Copy> KeptSample<T> {
-    fn new() -> KeptSample<T> {
-        KeptSample {
-            values: Vec::new(),
-            seen: 0,
-            random: Shuffler::new(1),
-            unknown: 0,
-            made: 0.0,
-        }
-    }
-
-    /// Whether something new is to be made now: up to a sixteenth of the values are late.
-    fn is_due(&self) -> bool {
-        self.unknown * 16 >= self.values.len()
-    }
-
-    fn push(&mut self, value: T) {
-        self.seen += 1;
-        if self.values.len() < SAMPLE {
-            self.values.push(value);
-            self.unknown += 1;
-            return;
-        }
-        // Algorithm R, but with a bound on what was seen: a value that is in the sample leaves it after some MEMORY others.
-        // The remainder by a constant takes no division, and nearly always it is that one.
-        let random = self.random.bits();
-        let place = if self.seen >= MEMORY {
-            random % MEMORY
-        } else {
-            random % self.seen
-        };
-        if let Some(slot) = self.values.get_mut(place as usize) {
-            *slot = value;
-            self.unknown += 1;
-        }
-    }
-
-    /// What `make` makes of the values, up to a sixteenth of them late.
-    fn made(&mut self, make: impl FnOnce(&[T]) -> f64) -> Option<f64> {
-        if self.values.is_empty() {
-            return None;
-        }
-        if self.is_due() {
-            self.made = make(&self.values);
-            self.unknown = 0;
-        }
-        Some(self.made)
-    }
-}
-
-/// The quantile `at` by nearest rank; 0 of nothing.
-fn quantile(values: impl Iterator<Item = f64>, at: f64) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    let rank = (at * values.len() as f64).ceil() as usize;
-    let Some(last) = values.len().checked_sub(1) else {
-        return 0.0;
-    };
-    let place = rank.saturating_sub(1).min(last);
-    *values.select_nth_unstable_by(place, f64::total_cmp).1
-}
-
-/// What an I/O took that found the device empty.
-#[derive(Debug, Clone, Copy)]
-struct FirstIo {
-    /// To its end, whatever came meanwhile.
-    whole: f64,
-    /// Until something came beside it; the same if nothing did.
-    alone: f64,
-}
-
-impl FirstIo {
-    fn was_joined(&self) -> bool {
-        self.alone < self.whole
-    }
-}
-
-/// The median of what I/Os take that have the device to themselves. What came beside one may have slowed it: of that one it is known
-/// only that alone it would have taken longer than until then. Left out, the short ones would remain, so it counts as censored (Kaplan
-/// and Meier 1958). Where nearly all were joined that median is not reached, or hangs on a few: the median of what they took,
-/// slowed or not, bounds it.
-fn undisturbed_median(first: &[FirstIo]) -> f64 {
-    let bound = quantile(first.iter().map(|io| io.whole), 0.5);
-    let mut sorted = first.to_vec();
-    // At one time ends come before what is censored then.
-    sorted.sort_unstable_by(|a, b| {
-        let by_time = a.alone.total_cmp(&b.alone);
-        by_time.then(a.was_joined().cmp(&b.was_joined()))
-    });
-    let mut lasting = 1.0;
-    for (place, io) in sorted.iter().enumerate() {
-        if io.was_joined() {
-            continue;
-        }
-        let at_risk = (sorted.len() - place) as f64;
-        lasting *= 1.0 - 1.0 / at_risk;
-        // Half of an even number, in spite of rounding.
-        if lasting <= 0.5 + 1e-9 {
-            return io.alone.min(bound);
-        }
-    }
-    bound
 }
 
 /// What a completed I/O shows of the levels of its kind.
@@ -188,7 +69,7 @@ impl LeastQueued {
     fn push(&mut self, found: u32, latency_ns: i64) -> bool {
         self.seen += 1;
         let io = (found, self.seen, latency_ns);
-        if self.ios.len() < MIN_FIRST {
+        if self.ios.len() < MIN_ALONE {
             self.ios.push(io);
             return true;
         }
@@ -216,30 +97,32 @@ impl LeastQueued {
 
     /// Their median, once there are enough.
     fn median(&self) -> Option<f64> {
-        if self.ios.len() < MIN_FIRST {
+        if self.ios.len() < MIN_ALONE {
             return None;
         }
         let mut latencies: Vec<i64> = self.ios.iter().map(|io| io.2).collect();
         latencies.sort_unstable();
-        Some(latencies[MIN_FIRST / 2 - 1] as f64)
+        Some(latencies[MIN_ALONE / 2 - 1] as f64)
     }
 }
 
-/// Values of all I/Os of a kind, and of those that found the device empty, which are asked once there are enough.
+/// Values of all I/Os of a kind, and of those that found the device empty, which are asked once enough were alone.
 #[derive(Debug)]
 struct LevelSamples {
-    first: KeptSample<FirstIo>,
+    first: FirstIos,
     all: KeptSample<f64>,
-    /// The quantile of all that is asked for while too few found the device empty.
+    /// The quantile of all that is asked for until then, and what it was last.
+    at: f64,
     of_all: f64,
 }
 
 impl LevelSamples {
-    fn new(of_all: f64) -> LevelSamples {
+    fn new(at: f64) -> LevelSamples {
         LevelSamples {
-            first: KeptSample::new(),
+            first: FirstIos::new(),
             all: KeptSample::new(),
-            of_all,
+            at,
+            of_all: 0.0,
         }
     }
 
@@ -248,31 +131,45 @@ impl LevelSamples {
             self.first.push(first);
         }
         // From then on all are never asked again.
-        if !self.has_enough_first() {
+        if !self.has_enough_alone() {
             self.all.push(value);
         }
     }
 
-    fn has_enough_first(&self) -> bool {
-        self.first.values.len() >= MIN_FIRST
+    fn has_enough_alone(&self) -> bool {
+        self.first.n_alone_kept() >= MIN_ALONE
     }
 
     fn is_due(&self) -> bool {
-        if self.has_enough_first() {
+        if self.has_enough_alone() {
             self.first.is_due()
         } else {
             self.all.is_due()
         }
     }
 
-    /// The level of those that have the device to themselves.
-    fn level(&mut self) -> Option<f64> {
-        if self.has_enough_first() {
-            return self.first.made(undisturbed_median);
+    /// The level of those that have the device to themselves, up to a sixteenth of the values late; 0 if there are none.
+    fn level(&mut self) -> f64 {
+        if self.has_enough_alone() {
+            return self.first.median();
         }
-        let at = self.of_all;
-        self.all.made(|values| quantile(values.iter().copied(), at))
+        if self.all.is_due() {
+            self.all.was_used();
+            self.of_all = quantile(self.all.values(), self.at);
+        }
+        self.of_all
     }
+}
+
+/// The quantile `at` by nearest rank; 0 of nothing.
+fn quantile(values: &[f64], at: f64) -> f64 {
+    let mut values = values.to_vec();
+    let rank = (at * values.len() as f64).ceil() as usize;
+    let Some(last) = values.len().checked_sub(1) else {
+        return 0.0;
+    };
+    let place = rank.saturating_sub(1).min(last);
+    *values.select_nth_unstable_by(place, f64::total_cmp).1
 }
 
 #[derive(Debug)]
@@ -313,7 +210,7 @@ impl KindLevels {
             alone: ns.min(observed.share_ns),
         });
         self.work.push(observed.share_ns, first);
-        let is_bound = !self.latency.has_enough_first()
+        let is_bound = !self.latency.has_enough_alone()
             && self.least_queued.push(observed.found, observed.latency_ns);
         if is_bound || self.latency.is_due() || self.work.is_due() {
             self.known = None;
@@ -342,15 +239,15 @@ impl KindLevels {
     }
 
     fn find_level(&mut self) -> Level {
-        let mut undisturbed_ns = self.latency.level().unwrap_or(0.0);
+        let mut undisturbed_ns = self.latency.level();
         let bound_ns = self.least_queued.median();
-        if let Some(bound_ns) = bound_ns.filter(|_| !self.latency.has_enough_first()) {
+        if let Some(bound_ns) = bound_ns.filter(|_| !self.latency.has_enough_alone()) {
             undisturbed_ns = undisturbed_ns.min(bound_ns);
         }
         Level {
             undisturbed_ns: undisturbed_ns as i64,
-            usual_credit_ns: self.credit.level().unwrap_or(0.0),
-            side_work_ns: self.work.level().unwrap_or(0.0).max(1.0),
+            usual_credit_ns: self.credit.level(),
+            side_work_ns: self.work.level().max(1.0),
         }
     }
 }
@@ -411,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_undisturbed_level_is_the_median_of_ios_that_found_the_device_empty() {
+    fn the_undisturbed_level_is_the_median_of_ios_that_were_alone() {
         let mut levels = Levels::new();
         for i in 0..1000 {
             levels.observe(0, &observed(50_000, false));
@@ -421,50 +318,6 @@ mod tests {
         }
         let level = levels.of(0);
         assert!((1400..1600).contains(&level.undisturbed_ns), "{level:?}");
-    }
-
-    /// Found the device empty; something came beside it after `joined_ns`.
-    fn joined(latency_ns: i64, joined_ns: i64) -> Observed {
-        Observed {
-            alone_ns: Some(joined_ns.min(latency_ns)),
-            found: 0,
-            ..observed(latency_ns, true)
-        }
-    }
-
-    #[test]
-    fn what_is_alone_to_the_end_is_short_and_does_not_stand_for_all() {
-        // Alone they take 10 to 50 us. Something comes after 0 to 60 us, and triples what is left.
-        let mut random = Shuffler::new(3);
-        let mut levels = Levels::new();
-        for _ in 0..50_000 {
-            let alone_ns = 10_000 + random.below(40_000) as i64;
-            let joined_ns = random.below(60_000) as i64;
-            let slowed_ns = (alone_ns - joined_ns).max(0) * 2;
-            levels.observe(0, &joined(alone_ns + slowed_ns, joined_ns));
-        }
-        let level = levels.of(0);
-        // The median of those that stay alone is 25 us, that of all 44 us.
-        assert!(
-            (27_000..34_000).contains(&level.undisturbed_ns),
-            "{level:?}"
-        );
-    }
-
-    #[test]
-    fn where_nearly_all_are_joined_what_they_took_bounds_the_level() {
-        let mut levels = Levels::new();
-        for i in 0..10_000 {
-            let latency_ns = 30_000 + i % 1000;
-            // One in fifty takes a fifth of that, and is over before something comes.
-            let latency_ns = if i % 50 == 0 { 6000 } else { latency_ns };
-            levels.observe(0, &joined(latency_ns, 12_000));
-        }
-        let level = levels.of(0);
-        assert!(
-            (30_000..31_000).contains(&level.undisturbed_ns),
-            "{level:?}"
-        );
     }
 
     #[test]
@@ -493,7 +346,7 @@ mod tests {
     #[test]
     fn what_found_few_others_long_ago_is_forgotten() {
         let mut levels = Levels::new();
-        for found in 0..MIN_FIRST as u32 {
+        for found in 0..MIN_ALONE as u32 {
             let io = observed(1000, false);
             levels.observe(0, &Observed { found, ..io });
         }
