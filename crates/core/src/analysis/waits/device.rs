@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::first_ios::Alone;
 use super::levels::{Level, Levels, Observed};
 use super::workers::{Worker, Workers};
 use crate::model::{OwnedTime, WorstWait};
@@ -57,8 +58,8 @@ pub(super) struct Pending {
     /// How long it waited for its issue; the sweep may take it for issued later.
     queue_ns: i64,
     worker: Worker,
-    /// For how long from its issue on it had the device to itself; `None` if something was there when it came.
-    alone_ns: Option<i64>,
+    /// `None` if something was in the device when it came.
+    alone: Option<Alone>,
     /// How many others were in the device at its issue.
     pub found: u32,
     /// Integral of one over the number in the device, at its issue.
@@ -84,7 +85,7 @@ impl Pending {
             number: 0,
             queue_ns: issue_ns - start_ns,
             worker: Worker::default(),
-            alone_ns: None,
+            alone: None,
             found: 0,
             share_at_issue: 0.0,
             side_rate: 0.0,
@@ -228,20 +229,26 @@ impl Observer {
         } else {
             self.joined_ns = None;
             // What it had to wait for above the device was there when it came, too.
-            io.alone_ns = (self.last_done_ns <= io.start_ns).then_some(0);
+            let found_it_empty = self.last_done_ns <= io.start_ns;
+            io.alone = found_it_empty.then_some(Alone {
+                ns: 0,
+                was_joined: false,
+            });
         }
         self.in_device += 1;
     }
 
     fn done(&mut self, io: &mut Pending, at_ns: i64) {
         self.advance(at_ns);
-        let until_ns = self.joined_ns.unwrap_or(at_ns).min(at_ns);
-        io.alone_ns = io.alone_ns.map(|_| until_ns - io.issue_ns);
+        if let Some(alone) = &mut io.alone {
+            alone.ns = self.joined_ns.unwrap_or(at_ns) - io.issue_ns;
+            alone.was_joined = self.joined_ns.is_some();
+        }
         let observed = Observed {
             latency_ns: io.latency_ns(),
             device_ns: io.in_device_ns(),
             share_ns: (self.share - io.share_at_issue).max(1.0),
-            alone_ns: io.alone_ns,
+            alone: io.alone,
             found: io.found,
         };
         self.levels.observe(usize::from(io.kind), &observed);
@@ -465,7 +472,7 @@ impl DeviceWaits {
     fn complete_single(&mut self, io: &mut Pending, credit_ns: i64, sink: &mut impl WaitSink) {
         let levels = &mut self.observer.levels;
         let kind = usize::from(io.kind);
-        levels.observe_credit(kind, credit_ns as f64, io.alone_ns);
+        levels.observe_credit(kind, credit_ns as f64, io.alone.as_ref());
         let limit_ns = Level::MAX_CREDITS * levels.of(kind).usual_credit_ns;
         io.turn_work = limit_ns.min(credit_ns as f64);
         self.work_in_turn(io, io.done_ns);
@@ -491,7 +498,7 @@ impl DeviceWaits {
         for io in &batch.members {
             let ns = time_ns * weight(io) / all;
             let levels = &mut self.observer.levels;
-            levels.observe_credit(usize::from(io.kind), ns, io.alone_ns);
+            levels.observe_credit(usize::from(io.kind), ns, io.alone.as_ref());
             shares.push(Share { ns, limit_ns: 0.0 });
         }
         for (io, share) in batch.members.iter().zip(&mut shares) {

@@ -6,18 +6,38 @@
 
 use super::kept_sample::{KeptSample, MEMORY};
 
+/// How long an I/O that found the device empty had it to itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Alone {
+    /// From its issue on.
+    pub ns: i64,
+    /// Whether something came beside it before its end.
+    pub was_joined: bool,
+}
+
 /// What an I/O took that found the device empty.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FirstIo {
     /// To its end, whatever came meanwhile.
-    pub whole: f64,
+    whole: f64,
     /// Until something came beside it; the same if nothing did.
-    pub alone: f64,
+    alone: f64,
+    was_joined: bool,
 }
 
 impl FirstIo {
-    fn was_joined(&self) -> bool {
-        self.alone < self.whole
+    /// It took `whole`, of which `before` lies before its issue.
+    pub fn new(whole: f64, before: f64, alone: &Alone) -> FirstIo {
+        let until_joined = (before + alone.ns as f64).min(whole);
+        FirstIo {
+            whole,
+            alone: if alone.was_joined {
+                until_joined
+            } else {
+                whole
+            },
+            was_joined: alone.was_joined,
+        }
     }
 }
 
@@ -52,7 +72,7 @@ impl FirstIos {
     }
 
     pub fn push(&mut self, io: FirstIo) {
-        if io.was_joined() {
+        if io.was_joined {
             self.n_joined += 1.0;
             self.joined.push(io);
         } else {
@@ -98,12 +118,12 @@ impl FirstIos {
         // At one time ends come before what is censored then.
         all.sort_unstable_by(|a, b| {
             let by_time = a.io.alone.total_cmp(&b.io.alone);
-            by_time.then(a.io.was_joined().cmp(&b.io.was_joined()))
+            by_time.then(a.io.was_joined.cmp(&b.io.was_joined))
         });
         let mut at_risk = n;
         let mut lasting = 1.0;
         for value in &all {
-            if !value.io.was_joined() {
+            if !value.io.was_joined {
                 lasting *= 1.0 - (value.n / at_risk).min(1.0);
                 // Half of an even number, in spite of rounding.
                 if lasting <= 0.5 + 1e-9 {
@@ -139,10 +159,11 @@ mod tests {
         let mut first = FirstIos::new();
         for (alone, joined) in ios {
             let left = (alone - joined).max(0.0);
-            first.push(FirstIo {
-                whole: alone + 2.0 * left,
-                alone: alone.min(joined),
-            });
+            let had_it = Alone {
+                ns: alone.min(joined) as i64,
+                was_joined: joined < alone,
+            };
+            first.push(FirstIo::new(alone + 2.0 * left, 0.0, &had_it));
         }
         first.median()
     }

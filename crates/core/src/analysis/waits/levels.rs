@@ -1,6 +1,6 @@
 //! What an I/O of a kind takes when nothing disturbs it, learned while the stream runs.
 
-use super::first_ios::{FirstIo, FirstIos};
+use super::first_ios::{Alone, FirstIo, FirstIos};
 use super::kept_sample::{KeptSample, MEMORY};
 use crate::model::{Class, Io};
 
@@ -31,8 +31,8 @@ pub(super) struct Observed {
     pub device_ns: i64,
     /// Its share of the device: the integral of one over the number in the device, over its time there.
     pub share_ns: f64,
-    /// For how long from its issue on it had the device to itself; `None` if something was there when it came.
-    pub alone_ns: Option<i64>,
+    /// `None` if something was in the device when it came.
+    pub alone: Option<Alone>,
     /// How many others were in the device when it came there.
     pub found: u32,
 }
@@ -197,19 +197,14 @@ impl KindLevels {
     fn push(&mut self, observed: &Observed) {
         let latency_ns = observed.latency_ns as f64;
         let device_ns = observed.device_ns as f64;
-        let alone_ns = observed.alone_ns.map(|ns| ns as f64);
+        let alone = observed.alone.as_ref();
         // What it waited above the device it waited alone.
         let queue_ns = latency_ns - device_ns;
-        let first = alone_ns.map(|ns| FirstIo {
-            whole: latency_ns,
-            alone: (queue_ns + ns).min(latency_ns),
-        });
+        let first = alone.map(|alone| FirstIo::new(latency_ns, queue_ns, alone));
         self.latency.push(latency_ns, first);
-        let first = alone_ns.map(|ns| FirstIo {
-            whole: observed.share_ns,
-            alone: ns.min(observed.share_ns),
-        });
-        self.work.push(observed.share_ns, first);
+        let share_ns = observed.share_ns;
+        let first = alone.map(|alone| FirstIo::new(share_ns, 0.0, alone));
+        self.work.push(share_ns, first);
         let is_bound = !self.latency.has_enough_alone()
             && self.least_queued.push(observed.found, observed.latency_ns);
         if is_bound || self.latency.is_due() || self.work.is_due() {
@@ -217,11 +212,8 @@ impl KindLevels {
         }
     }
 
-    fn push_credit(&mut self, credit_ns: f64, alone_ns: Option<i64>) {
-        let first = alone_ns.map(|ns| FirstIo {
-            whole: credit_ns,
-            alone: credit_ns.min(ns as f64),
-        });
+    fn push_credit(&mut self, credit_ns: f64, alone: Option<&Alone>) {
+        let first = alone.map(|alone| FirstIo::new(credit_ns, 0.0, alone));
         self.credit.push(credit_ns, first);
         if self.credit.is_due() {
             self.known = None;
@@ -274,12 +266,12 @@ impl Levels {
     }
 
     /// Takes the credit of an I/O: the time between the completion before it, or its issue if that is later, and its own,
-    /// after sharing among those that one interrupt reported. `alone_ns` is that of [`Observed`].
-    pub fn observe_credit(&mut self, kind: usize, credit_ns: f64, alone_ns: Option<i64>) {
+    /// after sharing among those that one interrupt reported. `alone` is that of [`Observed`].
+    pub fn observe_credit(&mut self, kind: usize, credit_ns: f64, alone: Option<&Alone>) {
         if credit_ns <= 0.0 {
             return;
         }
-        self.kind(kind).push_credit(credit_ns, alone_ns);
+        self.kind(kind).push_credit(credit_ns, alone);
     }
 
     /// What is known of a kind by now.
@@ -302,7 +294,10 @@ mod tests {
             latency_ns,
             device_ns: latency_ns,
             share_ns: latency_ns as f64,
-            alone_ns: is_alone.then_some(latency_ns),
+            alone: is_alone.then_some(Alone {
+                ns: latency_ns,
+                was_joined: false,
+            }),
             found: u32::from(!is_alone),
         }
     }
