@@ -6,12 +6,15 @@ use super::curve::Curve;
 /// the device, the work of further ones is that of the others.
 const MAX_WORKERS: usize = 32;
 
-/// Stands for when a group worked last while it has I/Os in the device.
+/// Later than all that ended.
 const WORKS_NOW: i64 = i64::MAX;
 
 /// The work of one group.
 #[derive(Debug, Default)]
 struct Work {
+    group: u32,
+    /// When it worked last; [`WORKS_NOW`] while it has I/Os in the device.
+    last_work_ns: i64,
     /// If all are served in turn: it stands directly before each completion.
     turn: Curve,
     /// If all are served side by side: spread evenly from issue to completion. Known up to `side_at_ns`, and growing by `side_level`
@@ -24,7 +27,9 @@ struct Work {
 
 impl Work {
     /// The work of another group; the memory stays.
-    fn restart(&mut self, at_ns: i64) {
+    fn restart(&mut self, group: u32, at_ns: i64) {
+        self.group = group;
+        self.last_work_ns = at_ns;
         self.turn.clear();
         self.side.clear();
         self.side_level = 0.0;
@@ -59,11 +64,7 @@ pub(super) struct Worker {
 /// The groups that worked on one device, at places that change only when one gives way.
 #[derive(Debug)]
 pub(super) struct Workers {
-    /// By place. Each I/O looks for its group, and each wait for those that worked meanwhile: so both stand by themselves.
-    groups: Vec<u32>,
-    /// The same: when each worked last, or [`WORKS_NOW`].
-    last_work_ns: Vec<i64>,
-    /// The same.
+    /// By place.
     work: Vec<Work>,
     /// The group of those for which there was no place.
     others: u32,
@@ -74,8 +75,6 @@ impl Workers {
     /// `others` is the group of work for which there is no place of its own.
     pub fn new(others: u32) -> Workers {
         Workers {
-            groups: Vec::new(),
-            last_work_ns: Vec::new(),
             work: Vec::new(),
             others,
             forgotten_ns: i64::MIN,
@@ -94,9 +93,9 @@ impl Workers {
         work.advance_side(at_ns);
         work.side_level += side_rate;
         work.in_device += 1;
-        self.last_work_ns[place] = WORKS_NOW;
+        work.last_work_ns = WORKS_NOW;
         Worker {
-            group: self.groups[place],
+            group: work.group,
             place: place as u32,
         }
     }
@@ -111,7 +110,7 @@ impl Workers {
         if work.in_device == 0 {
             // No rounding errors are left behind.
             work.side_level = 0.0;
-            self.last_work_ns[place] = at_ns;
+            work.last_work_ns = at_ns;
         }
     }
 
@@ -124,9 +123,9 @@ impl Workers {
 
     /// The groups that worked after `from_ns`, and where their work is.
     pub fn since(&self, from_ns: i64) -> impl Iterator<Item = (u32, usize)> {
-        let all = self.groups.iter().zip(&self.last_work_ns).enumerate();
-        all.filter(move |(_, (_, last_work_ns))| **last_work_ns > from_ns)
-            .map(|(place, (group, _))| (*group, place))
+        let all = self.work.iter().enumerate();
+        all.filter(move |(_, work)| work.last_work_ns > from_ns)
+            .map(|(place, work)| (work.group, place))
     }
 
     /// The work of the group at a place between two times: in turn, and side by side.
@@ -140,18 +139,7 @@ impl Workers {
     /// Forgets what no question about `oldest_ns` or later needs.
     pub fn forget_before(&mut self, oldest_ns: i64) {
         self.forgotten_ns = self.forgotten_ns.max(oldest_ns);
-        let mut kept = 0;
-        for place in 0..self.groups.len() {
-            if self.last_work_ns[place] > oldest_ns {
-                self.groups.swap(kept, place);
-                self.last_work_ns.swap(kept, place);
-                self.work.swap(kept, place);
-                kept += 1;
-            }
-        }
-        self.groups.truncate(kept);
-        self.last_work_ns.truncate(kept);
-        self.work.truncate(kept);
+        self.work.retain(|work| work.last_work_ns > oldest_ns);
         for work in &mut self.work {
             work.turn.forget_before(oldest_ns);
             work.side.forget_before(oldest_ns);
@@ -161,13 +149,16 @@ impl Workers {
     /// Visits every number of a group that it keeps.
     pub fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
         visit(&mut self.others);
-        self.groups.iter_mut().for_each(visit);
+        for work in &mut self.work {
+            visit(&mut work.group);
+        }
     }
 
     /// The place of the group under which an I/O works: mostly where it was at its issue.
     fn place_of_worker(&mut self, worker: Worker, at_ns: i64) -> usize {
         let place = worker.place as usize;
-        if self.groups.get(place) == Some(&worker.group) {
+        let at_issue = self.work.get(place);
+        if at_issue.is_some_and(|work| work.group == worker.group) {
             return place;
         }
         self.place_of(worker.group, at_ns)
@@ -177,13 +168,14 @@ impl Workers {
         if let Some(place) = self.known_place(group) {
             return place;
         }
-        if self.groups.len() < MAX_WORKERS {
+        if self.work.len() < MAX_WORKERS {
             return self.new_place(group, at_ns);
         }
         if let Some(place) = self.longest_idle() {
             // What waited since before its last work has a part that is unknown.
-            self.forgotten_ns = self.forgotten_ns.max(self.last_work_ns[place]);
-            self.restart(place, group, at_ns);
+            let idle = &mut self.work[place];
+            self.forgotten_ns = self.forgotten_ns.max(idle.last_work_ns);
+            idle.restart(group, at_ns);
             return place;
         }
         let others = self.others;
@@ -194,28 +186,20 @@ impl Workers {
     }
 
     fn known_place(&self, group: u32) -> Option<usize> {
-        self.groups.iter().position(|g| *g == group)
+        self.work.iter().position(|work| work.group == group)
     }
 
     /// The group that has been idle for longest.
     fn longest_idle(&self) -> Option<usize> {
-        let all = self.last_work_ns.iter().enumerate();
-        let (place, last_work_ns) = all.min_by_key(|(_, last_work_ns)| **last_work_ns)?;
-        (*last_work_ns != WORKS_NOW).then_some(place)
+        let all = self.work.iter().enumerate();
+        let (place, work) = all.min_by_key(|(_, work)| work.last_work_ns)?;
+        (work.last_work_ns != WORKS_NOW).then_some(place)
     }
 
     fn new_place(&mut self, group: u32, at_ns: i64) -> usize {
-        let place = self.groups.len();
-        self.groups.push(group);
-        self.last_work_ns.push(at_ns);
-        self.work.push(Work::default());
-        self.restart(place, group, at_ns);
-        place
-    }
-
-    fn restart(&mut self, place: usize, group: u32, at_ns: i64) {
-        self.groups[place] = group;
-        self.last_work_ns[place] = at_ns;
-        self.work[place].restart(at_ns);
+        let mut work = Work::default();
+        work.restart(group, at_ns);
+        self.work.push(work);
+        self.work.len() - 1
     }
 }
