@@ -230,10 +230,7 @@ impl Observer {
             self.joined_ns = None;
             // What it had to wait for above the device was there when it came, too.
             let found_it_empty = self.last_done_ns <= io.start_ns;
-            io.alone = found_it_empty.then_some(Alone {
-                ns: 0,
-                was_joined: false,
-            });
+            io.alone = found_it_empty.then(Alone::default);
         }
         self.in_device += 1;
     }

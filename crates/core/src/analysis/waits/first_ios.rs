@@ -7,7 +7,7 @@
 use super::kept_sample::{KeptSample, MEMORY};
 
 /// How long an I/O that found the device empty had it to itself.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Alone {
     /// From its issue on.
     pub ns: i64,

@@ -2,6 +2,7 @@
 
 use super::first_ios::{Alone, FirstIo, FirstIos};
 use super::kept_sample::{KeptSample, MEMORY};
+use crate::analysis::math::stats::nearest_rank;
 use crate::model::{Class, Io};
 
 /// So many I/Os of a kind that had the device to themselves show its undisturbed latency; with fewer, a low percentile of all of them
@@ -155,21 +156,11 @@ impl LevelSamples {
         }
         if self.all.is_due() {
             self.all.was_used();
-            self.of_all = quantile(self.all.values(), self.at);
+            let mut values = self.all.values().to_vec();
+            self.of_all = nearest_rank(&mut values, self.at).unwrap_or(0.0);
         }
         self.of_all
     }
-}
-
-/// The quantile `at` by nearest rank; 0 of nothing.
-fn quantile(values: &[f64], at: f64) -> f64 {
-    let mut values = values.to_vec();
-    let rank = (at * values.len() as f64).ceil() as usize;
-    let Some(last) = values.len().checked_sub(1) else {
-        return 0.0;
-    };
-    let place = rank.saturating_sub(1).min(last);
-    *values.select_nth_unstable_by(place, f64::total_cmp).1
 }
 
 #[derive(Debug)]
