@@ -349,6 +349,10 @@ fn of_ten_equal_processes_none_is_the_culprit() {
     assert!(found.iter().all(|s| s.culprits.is_empty()), "{found:#?}");
 }
 
+fn has_rate_limit(found: &[Story]) -> bool {
+    found.iter().any(|s| s.kind == StoryKind::RateLimit)
+}
+
 /// A device that takes `ms` for an I/O but completes only `per_s` of them, after `credit` at full speed; `depth` are in flight
 /// all the time.
 fn held_at(per_s: i64, credit: i64, depth: usize) -> Vec<Io> {
@@ -425,8 +429,7 @@ fn bursts_by_a_timer() -> Vec<Io> {
 #[test]
 fn a_device_that_waits_for_a_program_is_not_held_at_its_pace() {
     let found = stories_of(&bursts_by_a_timer());
-    let is_limit = |s: &Story| s.kind == StoryKind::RateLimit;
-    assert!(!found.iter().any(is_limit), "{found:#?}");
+    assert!(!has_rate_limit(&found), "{found:#?}");
 }
 
 /// Three seconds of reads of 512 KiB, two in flight, then ten of 4 KiB with 24 in flight; the device completes one after
@@ -460,8 +463,7 @@ fn a_device_that_takes_as_long_for_little_as_for_much_is_held_at_a_rate() {
     assert!((ios_per_s - 60.0).abs() < 2.0, "{ios_per_s}");
     // An arm that moves for 15 ms and then reads 150 MB a second.
     let found = stories_of(&never_idle(18_500_000, 15_000_000));
-    let is_limit = |s: &Story| s.kind == StoryKind::RateLimit;
-    assert!(!found.iter().any(is_limit), "{found:#?}");
+    assert!(!has_rate_limit(&found), "{found:#?}");
 }
 
 #[test]
@@ -483,8 +485,7 @@ fn a_device_that_did_more_small_ios_is_not_held_at_its_rate_of_large_ones() {
         add(start_ns, from_ns + (i + 1) * 10 * MS, 1 << 20);
     }
     let found = stories_of(&ios);
-    let is_limit = |s: &Story| s.kind == StoryKind::RateLimit;
-    assert!(!found.iter().any(is_limit), "{found:#?}");
+    assert!(!has_rate_limit(&found), "{found:#?}");
 }
 
 #[test]
@@ -502,8 +503,7 @@ fn an_arm_that_serves_one_at_a_time_is_no_rate_limit() {
             free_ns
         });
         let found = stories_of(&served);
-        let is_limit = |s: &Story| s.kind == StoryKind::RateLimit;
-        assert!(!found.iter().any(is_limit), "{per_s}: {found:#?}");
+        assert!(!has_rate_limit(&found), "{per_s}: {found:#?}");
     }
 }
 
