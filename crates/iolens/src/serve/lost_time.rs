@@ -1,11 +1,13 @@
-//! I/Os, and the I/O time that was lost, in each second of the last minutes: they show where a look at a busy host is worth most.
+//! I/Os, and the I/O time that was lost, in each second of the last minutes: they show where a look at a busy host is worth most,
+//! and whether one is worth it soon.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use iolens_core::analysis::waits::WaitBin;
-use iolens_core::model::SECOND_NS;
+use iolens_core::analysis::stories::is_likely_victim;
+use iolens_core::analysis::waits::{Program, WaitBin};
+use iolens_core::model::{Class, DevId, OwnedTime, SECOND_NS};
 
 use crate::engine::worst_stretch::{Slot, longest_wait};
 
@@ -19,6 +21,16 @@ struct SecondSums {
     lost_ns: i64,
 }
 
+/// Where the I/O time of each program went, by device and class.
+type ProgramTimes = BTreeMap<(DevId, Class, Program), OwnedTime>;
+
+/// What there is since the last look.
+#[derive(Debug, Default)]
+struct SinceLook {
+    times: ProgramTimes,
+    has_trouble: bool,
+}
+
 /// By second, on all devices. The last two seconds are not known yet.
 #[derive(Debug)]
 pub struct LostTime {
@@ -26,6 +38,7 @@ pub struct LostTime {
     start_unix_ns: i64,
     /// By the second's beginning in Unix time.
     seconds: Mutex<BTreeMap<i64, SecondSums>>,
+    since_look: Mutex<SinceLook>,
 }
 
 impl LostTime {
@@ -34,11 +47,13 @@ impl LostTime {
         LostTime {
             start_unix_ns,
             seconds: Mutex::default(),
+            since_look: Mutex::default(),
         }
     }
 
     /// Adds waits of intervals of a second.
     pub fn add(&self, bins: &[WaitBin]) {
+        self.since_look().add(bins);
         for bin in bins {
             let mut second = SecondSums::default();
             for victim in &bin.victims {
@@ -47,6 +62,21 @@ impl LostTime {
             }
             self.add_second(self.start_unix_ns + bin.from_ns, second);
         }
+    }
+
+    /// An I/O failed.
+    pub fn failed(&self) {
+        self.since_look().has_trouble = true;
+    }
+
+    /// Whether since the last look a program lost so much that there may be a story, or an I/O failed.
+    pub fn has_trouble(&self) -> bool {
+        self.since_look().has_trouble
+    }
+
+    /// A look begins.
+    pub fn look_begins(&self) {
+        *self.since_look() = SinceLook::default();
     }
 
     /// Adds what came of the second that begins at `at_ns` (Unix time).
@@ -102,14 +132,45 @@ impl LostTime {
         Some(worst.range)
     }
 
+    fn since_look(&self) -> MutexGuard<'_, SinceLook> {
+        self.since_look
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, SecondSums>> {
         self.seconds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SinceLook {
+    /// Adds waits of intervals of a second. What is lost in one second counts even if hours before it were good.
+    fn add(&mut self, bins: &[WaitBin]) {
+        for bin in bins {
+            let mut second = ProgramTimes::new();
+            for victim in &bin.victims {
+                let group = &victim.group;
+                if let Some(program) = group.program {
+                    let key = (bin.dev, group.class, program);
+                    second.entry(key).or_default().add(&victim.time);
+                }
+            }
+            for (key, time) in second {
+                let (_, _, program) = key;
+                let all = self.times.entry(key).or_default();
+                all.add(&time);
+                self.has_trouble |=
+                    is_likely_victim(&program, &time) || is_likely_victim(&program, all);
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iolens_core::analysis::waits::{Group, Service, Victim, WorstWait};
+    use iolens_core::model::{Comm, Origin};
 
     const S: i64 = SECOND_NS;
 
@@ -141,6 +202,80 @@ mod tests {
         }
         assert_eq!(lost.ios(&s(0..100)), 213);
         assert_eq!(lost.ios(&s(11..50)), 110);
+    }
+
+    /// A second of a program's reads.
+    fn second(comm: &str, at_s: i64, time_ms: [i64; 4]) -> WaitBin {
+        let [undisturbed_ms, own_ms, others_ms, device_ms] = time_ms;
+        let ms = S / 1000;
+        WaitBin {
+            from_ns: at_s * S,
+            dev: DevId::new(8, 0),
+            service: Service::InTurn,
+            victims: vec![Victim {
+                group: Group {
+                    program: Some(Program {
+                        comm: Some(Comm::new(comm.as_bytes())),
+                        tgid: Some(7),
+                        cgroup: None,
+                    }),
+                    class: Class::Read,
+                    origin: Origin::Direct,
+                    file: None,
+                },
+                ios: 10,
+                delayed_ios: 5,
+                time: OwnedTime {
+                    undisturbed_ns: undisturbed_ms * ms,
+                    own_ns: own_ms * ms,
+                    others_ns: others_ms * ms,
+                    device_ns: device_ms * ms,
+                    ..OwnedTime::default()
+                },
+                behind: Vec::new(),
+                worst: WorstWait::default(),
+            }],
+        }
+    }
+
+    #[test]
+    fn there_is_trouble_where_a_program_loses_much_behind_others_or_to_the_device() {
+        let seconds = [
+            ("little of its time", "db", [1000, 0, 100, 0], false),
+            ("too little in all", "db", [10, 0, 30, 30], false),
+            ("behind others", "db", [100, 0, 100, 0], true),
+            ("the device itself", "db", [100, 0, 0, 100], true),
+            ("its own queue", "db", [100, 900, 0, 0], false),
+            (
+                "nobody waits",
+                "kworker/u4:1+flush-8:0",
+                [100, 0, 900, 0],
+                false,
+            ),
+        ];
+        for (what, comm, time_ms, is_trouble) in seconds {
+            let lost = LostTime::new(0);
+            lost.add(&[second(comm, 0, time_ms)]);
+            assert_eq!(lost.has_trouble(), is_trouble, "{what}");
+            lost.look_begins();
+            assert!(!lost.has_trouble(), "{what}, after a look");
+        }
+    }
+
+    #[test]
+    fn trouble_adds_up_and_good_hours_do_not_hide_it() {
+        let lost = LostTime::new(0);
+        lost.add(&[second("db", 0, [10, 0, 60, 0])]);
+        assert!(!lost.has_trouble());
+        lost.add(&[second("db", 1, [10, 0, 60, 0])]);
+        assert!(lost.has_trouble(), "120 ms of 140");
+        let lost = LostTime::new(0);
+        for at_s in 0..100 {
+            lost.add(&[second("db", at_s, [1000, 0, 0, 0])]);
+        }
+        assert!(!lost.has_trouble());
+        lost.add(&[second("db", 100, [10, 0, 110, 0])]);
+        assert!(lost.has_trouble(), "in one second");
     }
 
     #[test]

@@ -39,14 +39,12 @@ use crate::present::stories as story_entries;
 use active::{ActiveFinding, JOIN_NS, Memory, Phase};
 pub use commands::Commands;
 use commands::StopTime;
-use pace::{LookPace, WINDOW_NS};
+use pace::{LookPace, NextLook, WINDOW_NS};
 pub use stories::StorySeconds;
 use stories::{ActiveStory, StoryCosts, StoryMemory};
 
-/// At the earliest this long after the last look began.
-const PERIOD: Duration = Duration::from_secs(10);
-/// A look takes at most one in so many parts of the time.
-const SHARE: u32 = 50;
+/// Until a look is due, what was lost meanwhile is asked this often.
+const ASK_EACH: Duration = Duration::from_secs(1);
 /// A look that takes longer is given up.
 const MAX_LOOK: Duration = Duration::from_secs(10);
 
@@ -196,9 +194,10 @@ fn watch(
     let mut costs = StoryCosts::default();
     let mut seen = 0;
     let mut pace = LookPace::new(begin_ns);
-    let mut rest = PERIOD;
-    while ended.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
+    let mut next = NextLook::first();
+    while is_time_for(&next, lost_time, ended) {
         let now = Instant::now();
+        lost_time.look_begins();
         let now_ns = wall_clock_ns();
         let ios = found.ios.load(Ordering::Relaxed);
         let range = pace.next(now_ns, lost_time);
@@ -220,12 +219,24 @@ fn watch(
             // Between two recordings, or before the first I/O, there is nothing to look at.
             Err(_) => {}
         }
-        rest = PERIOD
-            .max(now.elapsed() * SHARE)
-            .saturating_sub(now.elapsed());
+        next = NextLook::after(now, now.elapsed());
     }
     report_all(&memory.end(|_| true), found, outlets);
     report_stories(&stories.end(), outlets);
+}
+
+/// Waits until the next look is due; `false` if there are no more.
+fn is_time_for(next: &NextLook, lost_time: &LostTime, ended: &Receiver<()>) -> bool {
+    loop {
+        let now = Instant::now();
+        if next.is_due(now, lost_time) {
+            return true;
+        }
+        let until = next.earliest.saturating_duration_since(now);
+        if ended.recv_timeout(until.max(ASK_EACH)) != Err(RecvTimeoutError::Timeout) {
+            return false;
+        }
+    }
 }
 
 /// What a look has found.

@@ -10,7 +10,7 @@ use crate::analysis::device::detail::DeviceDetail;
 use crate::analysis::waits::effects::{Effect, INTERVAL_NS, LatencyCounts, Pair};
 use crate::analysis::waits::stretches::Stretches;
 use crate::analysis::waits::{DeviceFelt, DeviceVictims, EffectSums, Program, WorstWait};
-use crate::model::{Class, DevId, KernelThread, Origin};
+use crate::model::{Class, DevId, KernelThread, Origin, OwnedTime};
 
 /// A victim must lose so much, or this share of the time in view if that is less.
 const MIN_LOST_NS: i64 = 100_000_000;
@@ -190,7 +190,7 @@ impl<'a> Place<'a> {
 
     /// Whether a program that lost so much of so much I/O time is a victim.
     pub fn is_enough(&self, lost_ns: i64, io_time_ns: i64) -> bool {
-        lost_ns >= self.min_lost_ns && lost_ns as f64 >= MIN_LOST_OF_IO_TIME * io_time_ns as f64
+        is_much(lost_ns, io_time_ns, self.min_lost_ns)
     }
 
     /// One process that explains it.
@@ -598,6 +598,19 @@ pub(super) fn shares(effect: &Effect) -> Vec<Share> {
 /// Whether a program is a thread of the kernel: it works for others, and none of its waits is its own.
 pub(super) fn is_kernel_thread(program: &Program) -> bool {
     program.kernel_thread().is_some()
+}
+
+/// Whether a program that lost so much of its I/O time, some of it behind others or to the device, is likely the victim of a
+/// story. It costs nothing to ask, and tells when a view is worth it; what queues behind its own I/Os is not counted.
+pub fn is_likely_victim(program: &Program, time: &OwnedTime) -> bool {
+    let is_program = *program != Program::OTHERS && !is_kernel_thread(program);
+    let lost_ns = time.lost_ns() - time.own_ns;
+    is_program && is_much(lost_ns, time.total_ns(), MIN_LOST_NS)
+}
+
+/// Whether so much of so much I/O time is a harm.
+fn is_much(lost_ns: i64, io_time_ns: i64, min_lost_ns: i64) -> bool {
+    lost_ns >= min_lost_ns && lost_ns as f64 >= MIN_LOST_OF_IO_TIME * io_time_ns as f64
 }
 
 /// Whether the programs of `chosen` explain enough of what was lost.

@@ -23,7 +23,7 @@ use crate::analysis::waits::{DeviceVictims, Program, WorstWait};
 use crate::model::{Class, DevId, Origin};
 
 pub use advice::Advice;
-pub use cause::Cause;
+pub use cause::{Cause, is_likely_victim};
 pub use identity::story_id;
 
 /// By what mechanism time was lost.

@@ -1,6 +1,7 @@
-//! Which time a look is at: the last minutes, or on a busy host what of them cost most.
+//! When looks are, and which time one is at: the last minutes, or on a busy host what of them cost most.
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use iolens_core::analysis::waits::effects::INTERVAL_NS;
 use iolens_core::model::SECOND_NS;
@@ -11,8 +12,52 @@ use crate::serve::lost_time::{KEPT_NS, LostTime};
 pub const WINDOW_NS: i64 = INTERVAL_NS;
 const MIN_WINDOW_NS: i64 = 15 * SECOND_NS;
 
+/// At the earliest this long after the last look began.
+pub const PERIOD: Duration = Duration::from_secs(10);
+/// A look takes at most one in so many parts of the time.
+const SHARE: u32 = 50;
+/// The same while no program loses much: a look may still find a queue of a program's own, or a device that becomes slower.
+const CALM_SHARE: u32 = 200;
+/// A look comes after this time even so, where that is not more than [`SHARE`] allows.
+const MAX_CALM: Duration = Duration::from_secs(300);
+
 /// I/Os that a look is at, some two seconds of a CPU: of more it would come too seldom.
 const MAX_IOS: f64 = 1_200_000.0;
+
+/// When the next look is.
+#[derive(Debug)]
+pub struct NextLook {
+    /// Not before this.
+    pub earliest: Instant,
+    /// Not after this, even if there seems to be nothing to find.
+    latest: Instant,
+}
+
+impl NextLook {
+    /// After a period, whatever there is.
+    pub fn first() -> NextLook {
+        let at = Instant::now() + PERIOD;
+        NextLook {
+            earliest: at,
+            latest: at,
+        }
+    }
+
+    /// After a look that began at `began` and took `took`.
+    pub fn after(began: Instant, took: Duration) -> NextLook {
+        let earliest = began + PERIOD.max(took * SHARE);
+        let latest = began + (took * CALM_SHARE).min(MAX_CALM);
+        NextLook {
+            earliest,
+            latest: latest.max(earliest),
+        }
+    }
+
+    /// Whether it is now, by what was lost since the last one.
+    pub fn is_due(&self, now: Instant, lost: &LostTime) -> bool {
+        now >= self.latest || now >= self.earliest && lost.has_trouble()
+    }
+}
 
 /// Looks so far.
 #[derive(Debug)]
@@ -77,6 +122,30 @@ mod tests {
 
     fn seconds(range: &Range<i64>) -> Range<i64> {
         range.start / S..range.end / S
+    }
+
+    #[test]
+    fn a_look_comes_soon_where_much_is_lost_and_later_where_it_is_calm() {
+        let began = Instant::now();
+        let ms = Duration::from_millis;
+        // How long a look took; when the next one is where much is lost, and where nothing is.
+        let looks = [
+            (ms(10), ms(10_000), ms(10_000)),
+            (ms(100), ms(10_000), ms(20_000)),
+            (ms(1000), ms(50_000), ms(200_000)),
+            (ms(2000), ms(100_000), ms(300_000)),
+            (ms(8000), ms(400_000), ms(400_000)),
+        ];
+        let calm = LostTime::new(0);
+        let trouble = LostTime::new(0);
+        trouble.failed();
+        for (took, soon, late) in looks {
+            let next = NextLook::after(began, took);
+            for (lost, after) in [(&trouble, soon), (&calm, late)] {
+                assert!(!next.is_due(began + after - ms(1), lost), "{took:?}");
+                assert!(next.is_due(began + after, lost), "{took:?}");
+            }
+        }
     }
 
     #[test]
