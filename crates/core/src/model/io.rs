@@ -252,6 +252,8 @@ impl Io {
     pub const FLAG_SYNC: i32 = 1 << 3;
     /// `REQ_META`.
     pub const FLAG_META: i32 = 1 << 4;
+    /// `EOPNOTSUPP`.
+    const ERROR_NOT_SUPPORTED: i32 = 95;
     /// `REQ_PREFLUSH`.
     pub const FLAG_PREFLUSH: i32 = 1 << 10;
     /// `REQ_FUA`.
@@ -320,6 +322,13 @@ impl Io {
             comm: self.comm.filter(Comm::is_of_kernel),
             ..*self
         }
+    }
+
+    /// Whether it failed. What the device does not offer is no failure: the kernel asks once, as with the zeroes of mkfs, and does
+    /// without.
+    pub fn has_failed(&self) -> bool {
+        self.error
+            .is_some_and(|e| e != 0 && e != Io::ERROR_NOT_SUPPORTED)
     }
 
     /// Whether it carries a flush (`REQ_PREFLUSH`), or must itself reach the medium (`REQ_FUA`).

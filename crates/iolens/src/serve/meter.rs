@@ -153,7 +153,7 @@ impl Meter {
         for io in &seen.ios {
             waits.builder.push(io);
         }
-        if seen.ios.iter().any(is_failed) {
+        if seen.ios.iter().any(Io::has_failed) {
             self.lost_time.failed();
         }
         for lost in &seen.lost {
@@ -258,16 +258,12 @@ impl WaitTable {
     }
 }
 
-fn is_failed(io: &Io) -> bool {
-    io.error.is_some_and(|e| e != 0)
-}
-
 impl Totals {
     fn count(&mut self, io: &Io) {
         let device = self.devices.entry(io.dev).or_default();
         let class = device.classes[io.class() as usize].get_or_insert_default();
         class.bytes = class.bytes.saturating_add(io.bytes);
-        class.errors += u64::from(is_failed(io));
+        class.errors += u64::from(io.error.is_some_and(|e| e != 0));
         class.device.add(io.device_ns);
         class.total.add(io.total_ns());
         if let Some(ns) = io.queue_ns {

@@ -44,7 +44,7 @@ impl Case {
             class: io.class(),
             bytes: io.bytes,
             sector: io.sector,
-            error: io.error.filter(|e| *e != 0),
+            error: io.error.filter(|_| io.has_failed()),
             tgid: io.tgid,
             comm: io.comm,
         }
@@ -101,7 +101,7 @@ impl ErrorCounts {
 
     /// Takes the next completed I/O.
     pub fn push(&mut self, io: &Io) {
-        let failed = io.error.is_some_and(|e| e != 0);
+        let failed = io.has_failed();
         let total_ns = io.total_ns();
         if !failed && total_ns < SLOW_NS || !self.window.contains(io.done_ns) {
             return;

@@ -17,11 +17,14 @@ impl Sentence for IoErrorEvidence {
             .iter()
             .max_by_key(|(_, n)| **n)
             .map_or(0, |(code, _)| *code);
+        // As the kernel's own errors: `Input/output error (os error 5)`.
+        let named = std::io::Error::from_raw_os_error(most_often).to_string();
+        let named = named.split(" (os error").next().unwrap_or_default();
         let at = self
             .first_sector
             .map_or_else(String::new, |s| format!(" at sector {s}"));
         format!(
-            "The device failed {} I/O{}, most often with error {most_often}; the first was a {}{at}{}.",
+            "The device failed {} I/O{}, most often with error {most_often} ({named}); the first was a {}{at}{}.",
             self.ios,
             if self.ios == 1 { "" } else { "s" },
             self.first_class.name(),

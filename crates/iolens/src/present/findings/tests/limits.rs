@@ -196,8 +196,8 @@ fn failed_and_missing_ios_are_counted_with_the_reason() {
     assert_eq!(
         [error, one].map(Evidence::IoError).map(said),
         [
-            "The device failed 3 I/Os, most often with error 5; the first was a read at sector 64 by fio.",
-            "The device failed 1 I/O, most often with error 5; the first was a read by process 9.",
+            "The device failed 3 I/Os, most often with error 5 (Input/output error); the first was a read at sector 64 by fio.",
+            "The device failed 1 I/O, most often with error 5 (Input/output error); the first was a read by process 9.",
         ]
     );
     let lost = |ios, percent, reason| {
