@@ -357,16 +357,17 @@ fn dispatch(phase: Phase, active: &ActiveFinding, found: &Found, outlets: &Outle
     }
 }
 
-/// Whether findings of a kind are said on stderr: not facts, which harmed no program that is known. They are stored, counted
-/// and published like all others.
-fn is_said(kind: &KindName) -> bool {
-    FindingKind::from_name(kind.as_str()).is_none_or(|kind| !kind.is_fact())
+/// Whether a finding is said on stderr: not what is only worth knowing, nor facts, which harmed no program that is known. They are
+/// stored, counted and published like all others.
+fn is_said(finding: &StoredFinding) -> bool {
+    let kind = FindingKind::from_name(finding.kind.as_str());
+    finding.severity > Severity::Info && kind.is_none_or(|kind| !kind.is_fact())
 }
 
 /// Shows it on standard error and to those who watch, and runs the command for it.
 fn publish(phase: Phase, active: &ActiveFinding, found: &Found, outlets: &Outlets) {
     let text = active.event(phase);
-    if is_said(&active.finding.kind) {
+    if is_said(&active.finding) {
         outlets.log.write(&text, || active.event_line(phase));
     }
     if phase == Phase::Begins {
