@@ -5,7 +5,7 @@ use iolens_core::analysis::findings::{FindingKind, Severity};
 use iolens_core::analysis::limits::MemoryLimit;
 use iolens_core::analysis::stories::{self, Advice, Cause, CulpritIo, Doubt, Story, StoryKind};
 use iolens_core::analysis::waits::Program;
-use iolens_core::model::{Class, DevId, Names, RecordingMeta, Settings};
+use iolens_core::model::{Class, DevId, Inode, Names, RecordingMeta, Settings};
 use serde::Serialize;
 
 use super::actors::{cgroup_name, file_name};
@@ -111,8 +111,24 @@ struct CulpritEntry {
     end_s: f64,
     /// From begin to begin, if at least five come back at one pace.
     period_s: Option<f64>,
+    /// The stretch in which the victim waited longest, if it is known.
+    at_worst: Option<StretchEntry>,
     /// Up to three files of that class, those with most I/O time first.
     file_names: Vec<String>,
+}
+
+/// A stretch of a culprit's I/O.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct StretchEntry {
+    /// Begin, since the recording's start.
+    start_s: f64,
+    /// End, since the recording's start.
+    end_s: f64,
+    /// I/Os in it.
+    ios: u64,
+    /// Bytes that they moved.
+    bytes: i64,
 }
 
 /// A part of what the victim lost.
@@ -253,6 +269,9 @@ pub struct StoryNews {
     pub advice: Vec<String>,
 }
 
+/// Files of a culprit that are named.
+const MAX_FILES: usize = 3;
+
 /// What a story needs to be put in words.
 pub(super) struct NamedStory<'a> {
     pub story: &'a Story,
@@ -261,6 +280,8 @@ pub(super) struct NamedStory<'a> {
     pub device: String,
     /// Of the first culprit.
     pub files: Vec<String>,
+    /// The loop device over the first of them, for which a thread of the kernel works.
+    pub loop_device: Option<String>,
     pub id: String,
 }
 
@@ -285,6 +306,7 @@ pub(super) fn named_stories<'a>(
             story,
             settings: meta.settings.as_ref(),
             device: device_name(meta, story.dev),
+            loop_device: files.first().and_then(|file| loop_over(file, meta)),
             files,
             id,
         });
@@ -314,6 +336,14 @@ fn identity_of(program: &Program, names: &Names) -> String {
     format!("{process} {cgroup}")
 }
 
+/// The loop device that is made of a file.
+fn loop_over(file: &str, meta: &RecordingMeta) -> Option<String> {
+    let stable_id = format!("loop:{file}");
+    let mut devices = meta.devices.iter();
+    let device = devices.find(|d| d.stable_id.as_ref() == Some(&stable_id))?;
+    Some(device.name.clone())
+}
+
 /// Files of a culprit, those with most I/O time first.
 fn files_of(
     report: &Report,
@@ -323,22 +353,33 @@ fn files_of(
     program: &Program,
     io: &CulpritIo,
 ) -> Vec<String> {
-    let mut files = Vec::new();
+    let mut bytes = 0;
+    let mut used: Vec<(Inode, u64)> = Vec::new();
+    // The kernel's workers have several rows.
     for row in &report.actors.rows {
         let group = &row.group;
-        let is_it = group.dev == dev && group.class == io.class && group.comm == program.comm;
+        let of_row = Program {
+            tgid: program.tgid,
+            comm: group.comm,
+            cgroup: group.cgroup,
+        };
+        let is_it = group.dev == dev && group.class == io.class;
         let has_pid = program.tgid.is_none_or(|pid| row.pids.contains(&pid));
-        if !is_it || !has_pid || group.cgroup != program.cgroup {
+        if !is_it || !has_pid || of_row.without_worker_number() != *program {
             continue;
         }
-        for used in &row.files {
-            // A file with a tenth of the bytes is not what it is about.
-            if 10 * used.bytes >= row.bytes {
-                files.push(file_name(&used.file, meta, names));
+        bytes += row.bytes;
+        for file in &row.files {
+            match used.iter_mut().find(|(known, _)| *known == file.file) {
+                Some((_, sum)) => *sum += file.bytes,
+                None => used.push((file.file, file.bytes)),
             }
         }
     }
-    files
+    // A file with less than a tenth of the bytes is not what it is about.
+    used.retain(|(_, of_file)| 10 * of_file >= bytes);
+    let names_of_used = used.iter().map(|(file, _)| file_name(file, meta, names));
+    names_of_used.take(MAX_FILES).collect()
 }
 
 /// A story in words, for a screen.
@@ -368,6 +409,7 @@ pub fn lines(
             settings: meta.settings.as_ref(),
             device: device_name(meta, story.dev),
             files: Vec::new(),
+            loop_device: None,
             id: id_of(story, meta, names),
         };
         all.push(StoryText {
@@ -461,7 +503,7 @@ fn entry(named: NamedStory, names: &Names, times: &Times) -> StoryEntry {
     for what in &story.advice {
         advice.push(AdviceEntry {
             what: *what,
-            text: story_text::advice(*what, story),
+            text: story_text::advice(*what, &named),
             now: story_text::present_value(*what, story, named.settings),
         });
     }
@@ -559,6 +601,12 @@ fn culprit_entry(
         start_s: seconds(io.from_ns),
         end_s: seconds(io.to_ns),
         period_s: io.period_ns.map(|ns| ns / 1e9),
+        at_worst: io.at_worst.map(|stretch| StretchEntry {
+            start_s: seconds(stretch.from_ns),
+            end_s: seconds(stretch.to_ns),
+            ios: stretch.ios,
+            bytes: stretch.amount,
+        }),
         file_names: files,
     }
 }
@@ -649,12 +697,13 @@ pub(super) fn cleared(
 #[cfg(test)]
 mod tests {
     use super::super::layout::Layout;
-    use super::super::waits::tests::shop_behind_backup;
+    use super::super::waits::tests::{shop_behind, shop_behind_backup};
     use super::*;
     use iolens_core::analysis::findings::Finding;
     use iolens_core::analysis::findings::evidence::{Evidence, IoErrorEvidence};
+    use iolens_core::analysis::waits::stretches::Stretch;
     use iolens_core::analysis::{ReportBuilder, Window};
-    use iolens_core::model::{CgroupSample, Comm, Io, Op};
+    use iolens_core::model::{CgroupSample, Comm, Device, Io, Op, Origin};
 
     fn shown(facts: &RecordingFacts, width: usize) -> String {
         let (report, meta, names) = shop_behind_backup();
@@ -683,6 +732,76 @@ mod tests {
         assert!(!text.contains('\x1b'), "{text}");
         let narrow = shown(&RecordingFacts::default(), 80);
         assert!(narrow.lines().all(|l| l.chars().count() <= 80), "{narrow}");
+    }
+
+    #[test]
+    fn a_worker_of_the_kernel_is_named_by_what_it_works_for() {
+        let image = Inode {
+            ino: 9,
+            generation: None,
+            fs_dev: DevId::new(8, 0).0,
+        };
+        let summary = |origin: Origin| {
+            let (report, mut meta, mut names) = shop_behind(|write| Io {
+                comm: Some(Comm::new(b"kworker/u8:3")),
+                tgid: Some(12 + (write.done_ns % 3) as i32),
+                origin,
+                ino: Some(image.ino),
+                fs_dev: Some(image.fs_dev),
+                ..write
+            });
+            names.files.insert(image, "/images/db.img".to_owned());
+            meta.devices.push(Device {
+                stable_id: Some("loop:/images/db.img".to_owned()),
+                ..Device::named("loop3", DevId::new(7, 3))
+            });
+            let all = entries(&report, &meta, &names, &RecordingFacts::default());
+            all[0].summary.clone()
+        };
+        let for_loop = summary(Origin::Direct);
+        assert!(for_loop.contains(" loop3 (kworker) writes "), "{for_loop}");
+        assert!(for_loop.contains(" of db.img on sda "), "{for_loop}");
+        let written_back = summary(Origin::Writeback);
+        let who = " the kernel's write-back (kworker) writes back ";
+        assert!(written_back.contains(who), "{written_back}");
+    }
+
+    #[test]
+    fn a_stretch_that_stands_out_is_what_the_culprit_did() {
+        let (report, meta, names) = shop_behind(|write| Io {
+            comm: Some(Comm::new(b"backup")),
+            tgid: Some(12),
+            origin: Origin::Direct,
+            ..write
+        });
+        let facts = RecordingFacts::default();
+        let mut story = report.stories[0].clone();
+        let io = &mut story.culprit_ios[0];
+        io.stretches = 489;
+        io.stretch_bytes = 16_384.0;
+        io.period_ns = None;
+        let large = Stretch {
+            from_ns: 4_000_000_000,
+            to_ns: 6_000_000_000,
+            amount: 500_000_000,
+            ios: 500,
+        };
+        let begins = [
+            (
+                Some(large),
+                "From 4.000 s to 6.000 s backup (12) writes 500 MB on sda in 2.00 s (250 MB/s or more)",
+            ),
+            (None, "489 times backup (12) writes 16.4 kB on sda in "),
+        ];
+        for (at_worst, begin) in begins {
+            story.culprit_ios[0].at_worst = at_worst;
+            let named = NamedStory {
+                story: &story,
+                ..named_stories(&report, &meta, &names, &facts).remove(0)
+            };
+            let text = story_text::sentences(&named, &Times::utc(&meta)).join(" ");
+            assert!(text.starts_with(begin), "{text}");
+        }
     }
 
     #[test]

@@ -6,10 +6,11 @@ use iolens_core::analysis::Report;
 use iolens_core::analysis::limits::OwnLimit;
 use iolens_core::analysis::stories::{Advice, Cause, Cleared, CulpritIo, Doubt, Story, StoryKind};
 use iolens_core::analysis::waits::Program;
+use iolens_core::analysis::waits::stretches::Stretch;
 use iolens_core::model::{Class, KernelThread, Names, RecordingMeta, Settings};
 
 use super::escape::terminal;
-use super::findings::words::plural;
+use super::findings::words::{plural, role_of};
 use super::layout::{Layout, Role, count_of, size};
 use super::report_json::RecordingFacts;
 use super::stories::{self, NamedStory};
@@ -23,6 +24,8 @@ pub(super) const INDENT: usize = 2;
 
 /// Parts that are named where no single cause explains half.
 const MAX_SHARES: usize = 3;
+/// A stretch of so many times the bytes of the median one stands out.
+const OUTSTANDING: f64 = 4.0;
 
 /// The part of a report that a person reads first: at most five stories in at most `max_lines` lines, and what was cleared.
 pub(super) fn section(
@@ -109,7 +112,7 @@ fn paragraph(named: &NamedStory, times: &Times, layout: Layout) -> String {
 fn tries(named: &NamedStory) -> String {
     let mut all = Vec::new();
     for what in &named.story.advice {
-        let mut text = advice(*what, named.story);
+        let mut text = advice(*what, named);
         if let Some(now) = present_value(*what, named.story, named.settings) {
             let _ = write!(text, " (now {now})");
         }
@@ -262,13 +265,16 @@ fn by_program(named: &NamedStory, times: &Times) -> String {
     // Two programs without a name need not be the same one.
     let is_own = *culprit == story.victim && culprit.comm.is_some();
     let second = match &story.culprits[1..] {
-        [second] => format!(" and {}", label(second)),
+        [second] => match story.culprit_ios.get(1) {
+            Some(io) => format!(" and {}", culprit_label(second, io, None)),
+            None => format!(" and {}", label(second)),
+        },
         _ => String::new(),
     };
     let _ = write!(
         out,
         "{}{second} {}",
-        label(culprit),
+        culprit_label(culprit, io, named.loop_device.as_deref()),
         deed(story.kind, io, named, second.is_empty())
     );
     let class = plural(story.class);
@@ -291,8 +297,19 @@ fn worst(story: &Story, times: &Times) -> String {
     )
 }
 
+/// The stretch of a culprit's I/O in which the victim waited longest, where it stands out: what the others have in common would say
+/// too little of it.
+fn outstanding(io: &CulpritIo) -> Option<&Stretch> {
+    let stretch = io.at_worst.as_ref()?;
+    let is_larger = stretch.amount as f64 > OUTSTANDING * io.stretch_bytes;
+    (is_larger && io.period_ns.is_none()).then_some(stretch)
+}
+
 /// When a culprit was at work.
 fn when(io: &CulpritIo, times: &Times) -> String {
+    if let Some(stretch) = outstanding(io) {
+        return format!("From {} ", times.span(stretch.from_ns, stretch.to_ns));
+    }
     if let Some(period_ns) = io.period_ns {
         return format!("Every {} ", duration(period_ns));
     }
@@ -305,26 +322,33 @@ fn when(io: &CulpritIo, times: &Times) -> String {
 /// What the culprit does: in the present where it comes back, else in the past.
 fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) -> String {
     let verb = verb(kind, io, is_single);
-    let amount = size(io.stretch_bytes);
+    let mut bytes = io.stretch_bytes;
+    let mut length_ns = io.stretch_ns;
+    let mut per_s = io.ios as f64 / ((io.to_ns - io.from_ns).max(1) as f64 / 1e9);
+    if let Some(stretch) = outstanding(io) {
+        bytes = stretch.amount as f64;
+        length_ns = (stretch.to_ns - stretch.from_ns) as f64;
+        per_s = stretch.ios as f64 / (length_ns / 1e9).max(1e-9);
+    }
+    let amount = size(bytes);
     let file = match named.files.first() {
         Some(file) => format!(" of {}", short_path(file)),
         None => String::new(),
     };
     let device = &named.device;
     match kind {
-        StoryKind::Discard => format!("{verb} {amount} on {device} in {}", duration(io.stretch_ns)),
+        StoryKind::Discard => format!("{verb} {amount} on {device} in {}", duration(length_ns)),
         StoryKind::FsyncStorm
         | StoryKind::Journal
         | StoryKind::SmallWrites
         | StoryKind::Metadata => {
-            let per_s = io.ios as f64 / ((io.to_ns - io.from_ns).max(1) as f64 / 1e9);
             format!("{verb} {device} ({} a second)", rounded(per_s))
         }
         _ => {
-            let rate = size(io.stretch_bytes / (io.stretch_ns / 1e9).max(1e-9));
+            let rate = size(bytes / (length_ns / 1e9).max(1e-9));
             format!(
                 "{verb} {amount}{file} on {device} in {} ({rate}/s or more)",
-                duration(io.stretch_ns)
+                duration(length_ns)
             )
         }
     }
@@ -378,11 +402,14 @@ fn how_bad(story: &Story) -> String {
         100.0 * story.harm_share(),
     );
     if !story.culprits.is_empty() {
-        let times = match story.episodes.times {
-            0 | 1 => "once".to_owned(),
-            n => format!("{} times", rounded(n as f64)),
-        };
-        let _ = write!(out, ", {times}");
+        // None is known where there were too many pairs to keep when they waited.
+        match story.episodes.times {
+            0 => {}
+            1 => out.push_str(", once"),
+            n => {
+                let _ = write!(out, ", {} times", rounded(n as f64));
+            }
+        }
     }
     out.push_str(&shares(story));
     if let (Some(with), Some(without)) = (harm.p99_with_ns, harm.p99_without_ns) {
@@ -480,7 +507,8 @@ pub(super) fn present_value(
 }
 
 /// What to try.
-pub(super) fn advice(what: Advice, story: &Story) -> String {
+pub(super) fn advice(what: Advice, named: &NamedStory) -> String {
+    let story = named.story;
     let culprit = story.culprits.first().unwrap_or(&story.victim);
     let name = match &culprit.comm {
         Some(comm) => comm.to_text().into_owned(),
@@ -507,6 +535,10 @@ pub(super) fn advice(what: Advice, story: &Story) -> String {
             "look at io.max of the control group and at the device's scheduler".to_owned()
         }
         Advice::LookAtDevice => "look at the device: its log, firmware, the hypervisor".to_owned(),
+        Advice::LookAbove => {
+            let above = named.loop_device.as_deref().unwrap_or("the device above");
+            format!("see who uses {above} (report --device)")
+        }
     }
 }
 
@@ -519,6 +551,18 @@ pub(super) fn cleared(cleared: &Cleared) -> String {
         duration(cleared.longest_ns as f64),
         duration(cleared.excess_ns as f64),
     )
+}
+
+/// A culprit by name; a worker of the kernel by what it does: it works for anybody.
+fn culprit_label(culprit: &Program, io: &CulpritIo, loop_device: Option<&str>) -> String {
+    if culprit.kernel_thread() != Some(KernelThread::Worker) {
+        return label(culprit);
+    }
+    let role = role_of(KernelThread::Worker, io.class, io.origin);
+    match loop_device.filter(|_| io.origin.is_by_submitter()).or(role) {
+        Some(who) => format!("{who} (kworker)"),
+        None => label(culprit),
+    }
 }
 
 fn label(program: &Program) -> String {
@@ -538,7 +582,7 @@ pub(super) fn program_label(name: Option<&str>, pid: Option<i32>) -> String {
         };
     };
     if name == "kworker" {
-        return "the kernel's write-back (kworker)".to_owned();
+        return "the kernel (kworker)".to_owned();
     }
     if KernelThread::of(name.as_bytes()) == Some(KernelThread::Journal) {
         return format!("ext4's journal ({name})");

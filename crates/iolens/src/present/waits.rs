@@ -512,6 +512,16 @@ pub(super) mod tests {
 
     /// A shop reads every 25 ms and takes 0.1 ms; at every fourth read a backup writes for 19 ms first.
     pub fn shop_behind_backup() -> (Report, RecordingMeta, Names) {
+        shop_behind(|write| Io {
+            comm: Some(Comm::new(b"backup")),
+            tgid: Some(12),
+            origin: Origin::Writeback,
+            ..write
+        })
+    }
+
+    /// The same where `made` says whose the writes are.
+    pub fn shop_behind(made: impl Fn(Io) -> Io) -> (Report, RecordingMeta, Names) {
         let sda = DevId::new(8, 0);
         let mut meta = RecordingMeta::new(Source::Ebpf, 0);
         meta.devices = vec![Device::named("sda", sda)];
@@ -531,12 +541,7 @@ pub(super) mod tests {
             if waits {
                 let done_ns = at_ns + latency_ns - MS / 10;
                 let write = Io::new(done_ns, sda, Op::WRITE, 1 << 20, Some(0), 19 * MS);
-                ios.push(Io {
-                    comm: Some(Comm::new(b"backup")),
-                    tgid: Some(12),
-                    origin: Origin::Writeback,
-                    ..write
-                });
+                ios.push(made(write));
             }
         }
         ios.sort_by_key(|io| io.done_ns);

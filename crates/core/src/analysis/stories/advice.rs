@@ -31,23 +31,45 @@ pub enum Advice {
     LookAtLimits,
     /// Look at the device: SMART, firmware, the hypervisor.
     LookAtDevice,
+    /// Look at the device above, for which a thread of the kernel works: its stories name the program.
+    LookAbove,
+}
+
+/// What is known of a culprit.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CulpritFacts {
+    /// It asked for its write-back by syncs.
+    pub is_sync: bool,
+    /// It is the victim.
+    pub is_own: bool,
+    /// It is in a control group of its own.
+    pub is_apart: bool,
+    /// It is a thread of the kernel, which cannot be run under anything.
+    pub is_kernel_thread: bool,
+    /// It is one that carries out what programs ask of a device above.
+    pub is_for_device_above: bool,
 }
 
 impl Advice {
-    /// What may help where a culprit does `kind`; `is_sync`: the culprit asked for its write-back by syncs; `is_apart`: it is
-    /// in a control group of its own.
-    pub(super) fn of(kind: StoryKind, is_sync: bool, is_own: bool, is_apart: bool) -> Vec<Advice> {
-        let mut all = Advice::of_kind(kind, is_sync, is_own);
+    /// What may help where a culprit does `kind`.
+    pub(super) fn of(kind: StoryKind, culprit: CulpritFacts) -> Vec<Advice> {
+        if culprit.is_for_device_above {
+            return vec![Advice::LookAbove];
+        }
+        let mut all = Advice::of_kind(kind, culprit);
         // A limit of the victim's own control group would hold the victim, too.
-        if !is_apart {
+        if !culprit.is_apart {
             all.retain(|a| *a != Advice::LimitCgroup);
+        }
+        if culprit.is_kernel_thread {
+            all.retain(|a| *a != Advice::Throttle);
         }
         all
     }
 
-    fn of_kind(kind: StoryKind, is_sync: bool, is_own: bool) -> Vec<Advice> {
+    fn of_kind(kind: StoryKind, culprit: CulpritFacts) -> Vec<Advice> {
         match kind {
-            StoryKind::WritebackFlush if is_sync => {
+            StoryKind::WritebackFlush if culprit.is_sync => {
                 vec![Advice::SyncInSteps, Advice::DirtyBackgroundBytes]
             }
             StoryKind::WritebackFlush => vec![Advice::DirtyBackgroundBytes, Advice::LimitCgroup],
@@ -58,7 +80,7 @@ impl Advice {
             | StoryKind::BulkWrites
             | StoryKind::Compaction
             | StoryKind::RandomReads
-                if !is_own =>
+                if !culprit.is_own =>
             {
                 vec![Advice::LimitCgroup, Advice::Throttle]
             }

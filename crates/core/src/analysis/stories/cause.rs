@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::advice::Advice;
+use super::advice::{Advice, CulpritFacts};
 use super::mechanism;
 use super::{Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
 use crate::analysis::device::detail::DeviceDetail;
@@ -222,6 +222,7 @@ impl<'a> Place<'a> {
     /// program that syncs.
     fn pairs_of_others<'e>(&self, effect: &'e Effect) -> Vec<&'e Pair> {
         let syncs = self.syncs_of(&effect.victim) > 0;
+        let is_above = self.uses_device_above(&effect.victim);
         let mut others = Vec::new();
         for pair in &effect.pairs {
             // Of all for whom there was no place none can be blamed, and the victim may be among them; nor can a program of which
@@ -229,11 +230,36 @@ impl<'a> Place<'a> {
             let culprit = &pair.culprit;
             let is_nameless = culprit.comm.is_none() && culprit.tgid.is_none();
             let is_known = *culprit != Program::OTHERS && !is_nameless;
-            if is_known && !(syncs && is_journal_thread(culprit)) {
+            // What is carried out for a device above and could not be given to a program may be the victim's own.
+            let is_own_commit = syncs && is_journal_thread(culprit);
+            let may_be_own = is_own_commit || is_above && self.is_for_device_above(pair);
+            if is_known && !may_be_own {
                 others.push(pair);
             }
         }
         others
+    }
+
+    /// Whether a program has I/O that came to this device through one above.
+    fn uses_device_above(&self, program: &Program) -> bool {
+        let mut groups = self.felt.groups.iter();
+        groups.any(|group| group.program == Some(*program) && group.origin == Origin::Above)
+    }
+
+    /// Whether most of what was waited behind a thread of the kernel is I/O that it carried out for a device above.
+    fn is_for_device_above(&self, pair: &Pair) -> bool {
+        let thread = pair.culprit.kernel_thread();
+        let is_worker = thread.is_some_and(KernelThread::submits_for_others);
+        if !is_worker || self.scene.layers.is_empty() {
+            return false;
+        }
+        let groups = &self.felt.groups;
+        let for_others = pair
+            .blame
+            .iter()
+            .filter(|blame| groups[blame.group].origin.is_by_submitter());
+        let ns: i64 = for_others.map(|blame| blame.ns).sum();
+        2 * ns >= pair.ns
     }
 
     /// Syncs that a program asked for, as far as its I/O shows them.
@@ -449,12 +475,17 @@ impl<'a> Place<'a> {
         for pair in &explained.pairs {
             culprit_ios.extend(mechanism::culprit_io(pair, self.felt));
         }
-        let is_sync = first.is_some_and(|p| mechanism::is_sync(p, self.felt));
-        let is_own = first.is_some_and(|p| p.culprit == effect.victim);
-        let is_apart = first.is_some_and(|p| {
-            let cgroup = p.culprit.cgroup;
-            cgroup.is_some() && cgroup != effect.victim.cgroup
-        });
+        let mut culprit = CulpritFacts::default();
+        if let Some(pair) = first {
+            let cgroup = pair.culprit.cgroup;
+            culprit = CulpritFacts {
+                is_sync: mechanism::is_sync(pair, self.felt),
+                is_own: pair.culprit == effect.victim,
+                is_apart: cgroup.is_some() && cgroup != effect.victim.cgroup,
+                is_kernel_thread: is_kernel_thread(&pair.culprit),
+                is_for_device_above: self.is_for_device_above(pair),
+            };
+        }
         let episodes = match first {
             Some(pair) => episodes(&pair.stretches, effect),
             None => episodes(&Stretches::default(), effect),
@@ -486,7 +517,7 @@ impl<'a> Place<'a> {
                 .filter(|_| explained.kind == StoryKind::RateLimit),
             own_limit: None,
             memory_limit: None,
-            advice: Advice::of(explained.kind, is_sync, is_own, is_apart),
+            advice: Advice::of(explained.kind, culprit),
         }
     }
 

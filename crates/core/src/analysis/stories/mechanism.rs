@@ -109,6 +109,7 @@ pub(super) fn culprit_io(pair: &Pair, felt: &DeviceFelt) -> Option<CulpritIo> {
         }
     }
     let stretches = &profile.stretches;
+    let worst = &pair.worst;
     Some(CulpritIo {
         class: profile.class,
         origin: profile.origin,
@@ -122,6 +123,7 @@ pub(super) fn culprit_io(pair: &Pair, felt: &DeviceFelt) -> Option<CulpritIo> {
         from_ns: stretches.first_ns()?,
         to_ns: stretches.last_ns()?,
         period_ns: stretches.period_ns(),
+        at_worst: stretches.at(worst.done_ns - worst.latency_ns, worst.done_ns),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Control groups that read again what their memory limit had evicted (A29) as stories: their reads need not wait for anything,
 //! so waits (A28) say nothing of them.
 
-use super::advice::Advice;
+use super::advice::{Advice, CulpritFacts};
 use super::cause::{Place, in_flight, is_kernel_thread};
 use super::{Cause, Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
 use crate::analysis::limits::MemoryLimit;
@@ -88,7 +88,7 @@ fn of_device(
             .collect(),
         in_flight: in_flight(effect),
         cap: None,
-        advice: Advice::of(StoryKind::CacheMisses, false, false, false),
+        advice: Advice::of(StoryKind::CacheMisses, CulpritFacts::default()),
         own_limit: None,
         memory_limit: Some(limit.clone()),
     })

@@ -157,6 +157,8 @@ pub struct CulpritIo {
     pub to_ns: i64,
     /// From start to start, if at least five come back at one pace.
     pub period_ns: Option<f64>,
+    /// The stretch in which the victim waited longest; `None` where too many were to be kept.
+    pub at_worst: Option<Stretch>,
 }
 
 /// What the victim lost to the cause.

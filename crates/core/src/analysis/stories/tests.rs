@@ -43,11 +43,15 @@ fn stories_of(ios: &[Io]) -> Vec<Story> {
 
 /// The same of a view of so many seconds.
 fn stories_in(ios: &[Io], seconds: i64) -> Vec<Story> {
-    let layers = BTreeSet::new();
+    stories_below(&BTreeSet::new(), ios, seconds)
+}
+
+/// The same where devices above others were recorded too.
+fn stories_below(layers: &BTreeSet<DevId>, ios: &[Io], seconds: i64) -> Vec<Story> {
     let scene = Scene {
         window: Window::new(0, seconds * 1000 * MS),
         details: &[],
-        layers: &layers,
+        layers,
         host: &HostPressure::default(),
         has_losses: false,
     };
@@ -733,6 +737,58 @@ fn nobody_is_blamed_whose_name_and_number_are_not_known() {
     }
     let found = stories_of(&served);
     assert!(found.iter().all(|s| s.culprits.is_empty()), "{found:#?}");
+}
+
+#[test]
+fn a_worker_for_a_device_above_is_not_blamed_for_who_uses_that_device() {
+    let shop = requests(3, "shop", Op::READ, 100.0, MS);
+    let guest = requests(4, "guest", Op::READ, 100.0, MS);
+    let mut served = Device::fifo(1).serve([shop, guest, scan(20, 33, 0.6, 5 * MS)].concat());
+    for io in &mut served {
+        match io.comm.map(|c| c.to_text().into_owned()).as_deref() {
+            // What it reads from a loop device; the rest of that could not be told from what others read there.
+            Some("guest") => io.origin = Origin::Above,
+            Some("scan") => {
+                io.comm = Some(Comm::new(b"kworker/u8:1"));
+                io.origin = Origin::Direct;
+            }
+            _ => io.origin = Origin::Direct,
+        }
+    }
+    let above = BTreeSet::from([DevId(7 << 20)]);
+    let found = stories_below(&above, &served, SECONDS);
+    let named: Vec<_> = found
+        .iter()
+        .map(|s| (name(&s.victim), culprits(s)))
+        .collect();
+    assert_eq!(named, [("shop".to_owned(), vec!["kworker".to_owned()])]);
+    assert_eq!(found[0].advice, [Advice::LookAbove]);
+    // Nothing above was recorded: it is a worker as any other.
+    let found = stories_of(&served);
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert!(found.iter().all(|s| s.advice.is_empty()), "{found:#?}");
+}
+
+#[test]
+fn a_thousand_small_programs_leave_room_for_what_hurts() {
+    let shop = requests(3, "shop", Op::READ, 100.0, MS);
+    let small = requests(4, "small", Op::READ, 100.0, MS);
+    let mut served = Device::fifo(1).serve([shop, small, scan(20, 33, 0.6, 5 * MS)].concat());
+    let is_small = |io: &&mut Io| io.comm.is_some_and(|c| c.as_bytes() == b"small");
+    for (n, io) in served.iter_mut().filter(is_small).enumerate() {
+        io.comm = Some(Comm::new(format!("job{n}").as_bytes()));
+    }
+    let found = stories_of(&served);
+    let story = found
+        .iter()
+        .find(|s| name(&s.victim) == "shop")
+        .expect("a story");
+    assert_eq!(culprits(story), ["scan"]);
+    assert!(story.episodes.times > 0, "{story:#?}");
+    assert!(
+        story.harm.p99_with_ns > story.harm.p99_without_ns,
+        "{story:#?}"
+    );
 }
 
 #[test]

@@ -12,6 +12,10 @@ use crate::model::{Class, OwnedTime, SECOND_NS, WorstWait, floor_to};
 /// Pairs of victim and culprit of which latencies and stretches are kept; of further ones only the sums are.
 const MAX_DETAILED: usize = 512;
 
+/// Where there are more pairs those have them that lost at least this; if these are too many, this many times as much.
+const FIRST_LEAST_NS: i64 = 10_000_000;
+const LEAST_FACTOR: i64 = 8;
+
 /// Of longer recordings intervals of this length are looked at by themselves, too.
 pub const INTERVAL_NS: i64 = 120 * SECOND_NS;
 
@@ -232,13 +236,48 @@ pub(super) struct ProcessEffect {
     interval_io_time_ns: i64,
 }
 
-/// Pairs that still may get details.
+/// Pairs that still may get details. The first ones have them; where there are too many, those that lost most take their place.
 #[derive(Debug)]
-pub(super) struct DetailsLeft(usize);
+pub(super) struct DetailsLeft {
+    left: usize,
+    /// A pair must have lost this much.
+    least_ns: i64,
+    /// A pair without details lost so much more that those with less must give theirs up.
+    pub is_wanted: bool,
+}
 
 impl Default for DetailsLeft {
     fn default() -> DetailsLeft {
-        DetailsLeft(MAX_DETAILED)
+        DetailsLeft {
+            left: MAX_DETAILED,
+            least_ns: 0,
+            is_wanted: false,
+        }
+    }
+}
+
+impl DetailsLeft {
+    /// Details for a pair that lost `ns` so far.
+    fn take(&mut self, ns: i64) -> Option<Box<PairDetails>> {
+        if ns < self.least_ns {
+            return None;
+        }
+        if self.left == 0 {
+            self.is_wanted |= ns >= self.next_least_ns();
+            return None;
+        }
+        self.left -= 1;
+        Some(Box::default())
+    }
+
+    fn next_least_ns(&self) -> i64 {
+        FIRST_LEAST_NS.max(LEAST_FACTOR * self.least_ns)
+    }
+
+    /// Raises what a pair must have lost. Call [`ProcessEffect::give_up_details`] of all then.
+    pub fn raise(&mut self) {
+        self.least_ns = self.next_least_ns();
+        self.is_wanted = false;
     }
 }
 
@@ -286,13 +325,8 @@ impl ProcessEffect {
         let place = match self.pairs.iter().position(|p| p.actor == actor) {
             Some(place) => place,
             None => {
-                let details = left.0.checked_sub(1).map(|left_after| {
-                    left.0 = left_after;
-                    Box::default()
-                });
                 self.pairs.push(PairSums {
                     actor,
-                    details,
                     ..PairSums::default()
                 });
                 self.pairs.len() - 1
@@ -315,6 +349,9 @@ impl ProcessEffect {
         // What does not double the latency is queueing, and marks no stretch.
         let is_delayed = ns > wait.time.undisturbed_ns;
         pair.delayed_ios += u64::from(is_delayed);
+        if pair.details.is_none() {
+            pair.details = left.take(pair.ns);
+        }
         if let Some(details) = &mut pair.details {
             if is_first {
                 let bucket = LatencyCounts::bucket(wait.io.latency_ns());
@@ -329,6 +366,15 @@ impl ProcessEffect {
         }
         pair.worst.keep_worse(&wait.as_worst());
         place
+    }
+
+    /// Pairs that lost less than what a pair must have lost have details no more.
+    pub fn give_up_details(&mut self, left: &mut DetailsLeft) {
+        for pair in &mut self.pairs {
+            if pair.ns < left.least_ns && pair.details.take().is_some() {
+                left.left += 1;
+            }
+        }
     }
 
     /// Ends an I/O of which `own_ns` was waited behind the program's own I/Os of this class, and behind other programs most

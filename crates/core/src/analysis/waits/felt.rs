@@ -117,6 +117,12 @@ impl FeltTotals {
             }
         }
         effect.close(wait, own_ns, main.map(|(pair, _)| pair));
+        if self.left.is_wanted {
+            self.left.raise();
+            for effect in self.effects.iter_mut().flatten() {
+                effect.give_up_details(&mut self.left);
+            }
+        }
     }
 
     /// The program of an actor as it is shown: without the number of the process where there are many.

@@ -100,7 +100,7 @@ impl Program {
     }
 
     /// Workers of the kernel as one program.
-    pub(super) fn without_worker_number(self) -> Program {
+    pub fn without_worker_number(self) -> Program {
         if self.kernel_thread() == Some(KernelThread::Worker) {
             return Program {
                 tgid: None,

@@ -8,8 +8,9 @@ const GAP_NS: i64 = 100_000_000;
 /// Stretches, and times between their starts, that are kept of many.
 const KEPT: usize = 128;
 
-/// The stretches with most time lost that are kept.
-const WORST: usize = 8;
+/// The largest stretches that are kept, and those of them that [`Stretches::largest`] yields.
+const KEPT_LARGEST: usize = 32;
+const LARGEST: usize = 8;
 
 /// From so many stretches on a period can be recognised.
 pub const MIN_FOR_PERIOD: u64 = 5;
@@ -89,15 +90,15 @@ impl Stretches {
     fn close(&mut self, stretch: Stretch) {
         keep_in_sample(&mut self.sample, self.n, &mut self.random, stretch);
         self.largest.push(stretch);
-        if self.largest.len() > 2 * WORST {
-            self.keep_largest();
+        if self.largest.len() > 2 * KEPT_LARGEST {
+            self.keep_largest(KEPT_LARGEST);
         }
     }
 
-    fn keep_largest(&mut self) {
+    fn keep_largest(&mut self, n: usize) {
         self.largest
             .sort_by_key(|s| (std::cmp::Reverse(s.amount), s.from_ns));
-        self.largest.truncate(WORST);
+        self.largest.truncate(n);
     }
 
     fn keep_step(&mut self, step_ns: i64) {
@@ -126,7 +127,7 @@ impl Stretches {
             self.close(stretch);
         }
         self.largest.extend(&other.largest);
-        self.keep_largest();
+        self.keep_largest(KEPT_LARGEST);
         self.sample.extend(&other.sample);
         self.sample.truncate(KEPT);
         self.steps.extend(&other.steps);
@@ -149,9 +150,16 @@ impl Stretches {
     pub fn largest(&self) -> Vec<Stretch> {
         let mut all = self.clone();
         all.largest.extend(all.open);
-        all.keep_largest();
+        all.keep_largest(LARGEST);
         all.largest.sort_by_key(|s| s.from_ns);
         all.largest
+    }
+
+    /// Of those that are kept and meet a time, the largest.
+    pub fn at(&self, from_ns: i64, to_ns: i64) -> Option<Stretch> {
+        let kept = self.all().chain(&self.largest);
+        let met = kept.filter(|s| s.from_ns <= to_ns && from_ns <= s.to_ns);
+        met.max_by_key(|s| s.amount).copied()
     }
 
     /// Begin of the first.
@@ -237,7 +245,7 @@ mod tests {
         assert_eq!(stretches.median_len_ns(), Some(60e6));
         assert_eq!(stretches.first_ns(), Some(0));
         assert_eq!(stretches.last_ns(), Some(9060 * MS));
-        assert_eq!(stretches.largest().len(), WORST);
+        assert_eq!(stretches.largest().len(), LARGEST);
     }
 
     #[test]

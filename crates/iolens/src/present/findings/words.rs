@@ -55,7 +55,11 @@ fn process(actor: &IoActor) -> Option<String> {
 
 /// What a thread of the kernel is for. A worker works for anybody: only what it writes out of caches is write-back; what it reads,
 /// or moves past the page cache, may be for a loop device or a network server.
-fn role_of(thread: KernelThread, class: Class, origin: Origin) -> Option<&'static str> {
+pub(in crate::present) fn role_of(
+    thread: KernelThread,
+    class: Class,
+    origin: Origin,
+) -> Option<&'static str> {
     let is_for_others = class != Class::Write || origin.is_by_submitter();
     match thread {
         KernelThread::Worker | KernelThread::Loop if is_for_others => {
