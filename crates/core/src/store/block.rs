@@ -11,6 +11,7 @@ use super::error::StoreError;
 use super::frame::FrameColumns;
 use super::parquet_read::{ColumnChunk, ParquetFile, ReadFailure, guarded};
 use super::row::Row;
+use super::schema::Table;
 use super::wal::Frame;
 
 /// Rows that a cursor decodes at a time.
@@ -95,6 +96,15 @@ impl Block {
             left_out: 0,
             place: Place::Log(Arc::new(frames), path),
         })
+    }
+
+    /// Reads how long before its time a row of a log began at most: a log has no statistics. Its rows are of the last minutes.
+    pub fn measure_log(&mut self, table: Table) {
+        if let Place::Log(frames, _) = &self.place
+            && self.longest.is_none()
+        {
+            self.longest = longest_in_log(frames, table).ok();
+        }
     }
 
     /// No row of this block at or after `time` began before this.
@@ -251,6 +261,21 @@ fn open_group<R: Row>(
         cursor = Cursor::of_rows(all, range);
     }
     Ok(cursor)
+}
+
+fn longest_in_log(frames: &[Frame], table: Table) -> Result<i64, super::frame::BadFrame> {
+    let lengths = table.length_columns();
+    let mut longest = 0;
+    for frame in frames {
+        let rows = frame.rows as usize;
+        let columns = FrameColumns::parse(&frame.payload, rows)?;
+        let columns = columns.decode(table, |i| lengths.contains(&i))?;
+        for row in 0..rows {
+            let parts = lengths.iter().filter_map(|c| columns[*c].int(row));
+            longest = parts.fold(0, i64::saturating_add).max(longest);
+        }
+    }
+    Ok(longest)
 }
 
 fn open_log<R: Row>(

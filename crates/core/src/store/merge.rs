@@ -38,6 +38,9 @@ impl<R: Row> TableReader<R> {
             .cloned()
             .collect();
         waiting.sort_by_key(|b| b.min);
+        for block in &mut waiting {
+            block.measure_log(R::TABLE);
+        }
         let mut floor = i64::MAX;
         let floors = waiting.iter().rev().map(|b| {
             floor = floor.min(b.began(b.min));

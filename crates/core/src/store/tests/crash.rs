@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::support::{
     copy, ios, meta, numbers, read, record_all_tables, ring_full, small_segments,
 };
-use crate::model::{LossReason, Mark, Observation, RecorderCost};
+use crate::model::{Io, LossReason, Mark, Observation, RecorderCost};
 use crate::private::Access;
-use crate::store::{Recording, RecordingWriter, WriterOptions, close_logs};
+use crate::store::{IoColumns, Recording, RecordingWriter, WriterOptions, close_logs};
 
 /// Opens what a crash left and checks that it is a prefix of what was pushed; its length.
 fn prefix(dir: &Path) -> i64 {
@@ -43,6 +43,28 @@ fn a_copy_taken_at_any_time_holds_everything_ticked() {
         let n = prefix(&snapshot);
         assert!(n >= ticked, "{n} of {ticked} I/Os after call {i}");
     }
+}
+
+#[test]
+fn what_is_still_to_come_of_a_log_began_at_a_known_time() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    let mut w = RecordingWriter::create(&dir, meta(), small_segments(50)).expect("creates");
+    let all = ios(0..140);
+    w.push_ios(&all).expect("pushes");
+    w.tick(1).expect("ticks");
+    assert!(dir.join("io/000001.parquet").exists() && dir.join("wal").exists());
+    let r = Recording::open(&dir).expect("opens");
+    let mut batches = r.ios(i64::MIN..i64::MAX, IoColumns::ALL);
+    let mut seen = 0;
+    while let Some(batch) = batches.next() {
+        seen += batch.expect("reads").len();
+        let first_ns = all[seen..].iter().map(Io::start_ns).min();
+        let promised_ns = batches.later_start_ns();
+        assert!(promised_ns > i64::MIN, "after {seen}");
+        assert!(first_ns.is_none_or(|ns| promised_ns <= ns), "after {seen}");
+    }
+    assert_eq!(seen, 140);
 }
 
 #[test]
