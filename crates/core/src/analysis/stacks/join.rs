@@ -280,18 +280,24 @@ impl StackJoin {
         if own.any(|(upper, _)| self.losses.overlap(upper, lower.issue_ns(), to_ns)) {
             return Match::Ambiguous;
         }
+        // A file has many places: where one is known, others may not be.
         let loose: Vec<usize> = above
             .iter()
             .copied()
             .filter(|u| {
                 self.pair(&self.held[*u].io, lower)
-                    .is_some_and(|pair| !pair.placement.is_known())
+                    .is_some_and(|pair| pair.is_loop || !pair.placement.is_known())
             })
             .collect();
         // Without a place, the size must say that it is the same request.
-        let has_its_size = loose.iter().any(|u| self.held[*u].io.bytes == lower.bytes);
+        let mut sized = loose.clone();
+        sized.retain(|u| self.held[*u].io.bytes == lower.bytes);
+        // Past the page cache a loop device hands on each request as it is.
+        let is_handed_on =
+            lower.origin == Origin::Direct && loose.iter().all(|u| self.is_of_loop(*u, lower));
         match self.one_of(loose.iter()) {
-            Match::Of(..) if !has_its_size => Match::Ambiguous,
+            Match::Of(..) | Match::Ambiguous if sized.is_empty() => Match::Ambiguous,
+            Match::Ambiguous if is_handed_on => self.one_of(sized.iter()),
             found => found,
         }
     }
@@ -314,6 +320,11 @@ impl StackJoin {
         } else {
             Match::Ambiguous
         }
+    }
+
+    fn is_of_loop(&self, upper: usize, lower: &Io) -> bool {
+        let pair = self.pair(&self.held[upper].io, lower);
+        pair.is_some_and(|pair| pair.is_loop)
     }
 
     /// Whether files on `dev` are all that devices above it are made of.

@@ -405,6 +405,30 @@ fn a_guest_in_a_file_is_named_on_the_disk() {
     assert_eq!((below.origin, below.inode()), (Origin::Above, Some(IMAGE)));
 }
 
+/// A file has many extents: a place is known for one of them only.
+#[test]
+fn where_no_place_is_known_the_size_names_who_uses_a_file_past_the_page_cache() {
+    let mut ios = in_guest(two_writers(200));
+    for (i, both) in ios.chunks_mut(2).enumerate() {
+        if i % 2 == 1 {
+            both.iter_mut().for_each(|io| io.bytes = 64 * 512);
+        }
+        if i >= 150 {
+            both[1].sector = both[1].sector.map(|sector| sector + 5000 * i as i64);
+        }
+        both[1].origin = Origin::Direct;
+    }
+    let expected: Vec<_> = (0..200).map(|i| Some(1 + i % 2)).collect();
+    assert_eq!(on_disk(&join(&guest(), &[], ios.clone())), expected);
+    // Through the page cache they are of any size; only at the end there is one process left.
+    for io in &mut ios {
+        io.origin = Origin::BufferedRead;
+    }
+    let cached = on_disk(&join(&guest(), &[], ios));
+    assert_eq!(cached[..150], expected[..150]);
+    assert_eq!(cached[150..199], [Some(99); 49]);
+}
+
 fn readahead_in(ios: &[Io]) -> Io {
     let mut larger = ios.iter().filter(|io| io.bytes == 64 * 512);
     *larger.next().expect("one")
