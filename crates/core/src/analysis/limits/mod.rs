@@ -33,6 +33,9 @@ const MIN_IOS_PER_BIN: f64 = 20.0;
 /// Bins are at most so many seconds long: a limit that lets pass so little cannot be judged.
 const MAX_BIN_S: i64 = 60;
 
+/// Requests that start within this time may be charged at once.
+const TOGETHER_NS: i64 = 2_000_000;
+
 /// So many bins in a row make a flat rate.
 const MIN_FLAT_BINS: usize = 3;
 
@@ -235,12 +238,24 @@ struct LimitedGroup {
 #[derive(Debug, Default)]
 struct Rate {
     bins: Vec<(i64, i64)>,
+    /// The most that was charged for one request, and for those that started together.
     max_charge: i64,
+    max_together: i64,
+    /// Charged since here.
+    together_from_ns: i64,
+    together: i64,
 }
 
 impl Rate {
-    fn add(&mut self, bin: i64, charge: i64) {
+    /// What starts together may have passed the limit at once: a bio of some megabytes becomes many requests.
+    fn add(&mut self, bin: i64, charge: i64, start_ns: i64) {
+        if (start_ns - self.together_from_ns).abs() > TOGETHER_NS {
+            self.together_from_ns = start_ns;
+            self.together = 0;
+        }
+        self.together += charge;
         self.max_charge = self.max_charge.max(charge);
+        self.max_together = self.max_together.max(self.together);
         // I/Os come in the order of completion: only the last bin grows.
         match self.bins.last_mut() {
             Some(last) if last.0 >= bin => last.1 += charge,
@@ -438,7 +453,7 @@ impl LimitedGroup {
         for rate in LimitedRate::ALL {
             if rate.class() == io.class() {
                 let measured = self.rates.entry((io.dev, rate)).or_default();
-                measured.add(bin, rate.charge(io));
+                measured.add(bin, rate.charge(io), io.start_ns());
             }
         }
     }
@@ -502,7 +517,8 @@ impl LimitedGroup {
         })
     }
 
-    /// Stretches of [`MIN_FLAT_BINS`] bins or more, one after the other, whose rate is that of the limit.
+    /// Stretches whose rate is that of the limit: in bins that are long enough for requests, or in those that are long enough for
+    /// what starts together, whichever finds more.
     fn flat_runs(
         &self,
         dev: DevId,
@@ -510,9 +526,24 @@ impl LimitedGroup {
         measured: &Rate,
         limit_per_s: i64,
     ) -> Vec<Window> {
-        let Some(bin_s) = bin_length_s(limit_per_s, measured.max_charge) else {
-            return Vec::new();
-        };
+        let mut most = Vec::new();
+        let mut most_ns = 0;
+        for charge in [measured.max_charge, measured.max_together] {
+            let Some(bin_s) = bin_length_s(limit_per_s, charge) else {
+                continue;
+            };
+            let runs = self.flat_bins(dev, rate, measured, bin_s);
+            let flat_ns: i64 = runs.iter().map(Window::len_ns).sum();
+            if flat_ns > most_ns {
+                most = runs;
+                most_ns = flat_ns;
+            }
+        }
+        most
+    }
+
+    /// Stretches of [`MIN_FLAT_BINS`] bins of `bin_s` seconds or more, one after the other, whose rate is that of the limit.
+    fn flat_bins(&self, dev: DevId, rate: LimitedRate, measured: &Rate, bin_s: i64) -> Vec<Window> {
         let bin_ns = bin_s * BIN_NS;
         let mut runs: Vec<(Window, usize)> = Vec::new();
         for (number, charge) in measured.widened(bin_s) {
