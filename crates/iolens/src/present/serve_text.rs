@@ -11,6 +11,7 @@ use super::escape;
 use super::layout::{count_of, size};
 use super::record_text::shell_word;
 use super::stories::StoryNews;
+use super::story_text::duration;
 
 /// The lines before recording begins; `limits` says what this source cannot show and why.
 pub fn started(source: &Source, limits: &[String], root: &Path, keep_bytes: u64) -> String {
@@ -195,9 +196,11 @@ pub fn story(line: &StoryLine) -> String {
     if line.is_over {
         let seconds = (line.to_unix_ns - line.from_unix_ns) as f64 / 1e9;
         return format!(
-            "{} over: {kind}, {device}, story {}, after {seconds:.1} s",
+            "{} over: {kind}, {device}, story {}, after {seconds:.1} s: {} lost at least {}",
             clock(line.to_unix_ns),
             news.id,
+            escape::terminal(&news.victim),
+            duration(1e9 * news.harm_s),
         );
     }
     let mut out = format!(
@@ -303,7 +306,7 @@ mod tests {
         };
         assert_eq!(
             story(&over),
-            "22:13:32Z over: sequential-scan, sda, story 48b69ca5edff, after 12.5 s"
+            "22:13:32Z over: sequential-scan, sda, story 48b69ca5edff, after 12.5 s: shop (77) lost at least 104 s"
         );
     }
 

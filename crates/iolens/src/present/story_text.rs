@@ -262,8 +262,9 @@ fn by_program(named: &NamedStory, times: &Times) -> String {
         return String::new();
     };
     let mut out = when(io, times);
-    // Two programs without a name need not be the same one.
+    // Two programs without a name need not be the same one. Threads may have names of their own.
     let is_own = *culprit == story.victim && culprit.comm.is_some();
+    let is_same_process = culprit.tgid.is_some() && culprit.tgid == story.victim.tgid;
     let second = match &story.culprits[1..] {
         [second] => match story.culprit_ios.get(1) {
             Some(io) => format!(" and {}", culprit_label(second, io, None)),
@@ -280,6 +281,12 @@ fn by_program(named: &NamedStory, times: &Times) -> String {
     let class = plural(story.class);
     if is_own && second.is_empty() {
         let _ = write!(out, "; its own {} wait for it: ", class.to_lowercase());
+    } else if is_same_process {
+        let victim = label(&story.victim);
+        let _ = write!(
+            out,
+            ". {class} of {victim}, the same process, wait for it: "
+        );
     } else {
         let _ = write!(out, ". {class} of {} wait for it: ", label(&story.victim));
     }
@@ -356,6 +363,8 @@ fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) ->
 
 fn verb(kind: StoryKind, io: &CulpritIo, is_single: bool) -> &'static str {
     let s = is_single;
+    // Large reads at random places are as long in the device as a stream.
+    let is_stream = io.sequential_share >= 0.5;
     match kind {
         StoryKind::WritebackFlush if s => "writes back",
         StoryKind::WritebackFlush => "write back",
@@ -373,8 +382,8 @@ fn verb(kind: StoryKind, io: &CulpritIo, is_single: bool) -> &'static str {
         StoryKind::SmallWrites => "make small writes to",
         StoryKind::Metadata if s => "changes metadata on",
         StoryKind::Metadata => "change metadata on",
-        StoryKind::SequentialScan if s => "reads in one stream",
-        StoryKind::SequentialScan => "read in one stream",
+        StoryKind::SequentialScan if is_stream && s => "reads in one stream",
+        StoryKind::SequentialScan if is_stream => "read in one stream",
         StoryKind::RandomReads if s => "reads at random places",
         StoryKind::RandomReads => "read at random places",
         _ if io.class == Class::Read && s => "reads",
@@ -412,7 +421,10 @@ fn how_bad(story: &Story) -> String {
         }
     }
     out.push_str(&shares(story));
-    if let (Some(with), Some(without)) = (harm.p99_with_ns, harm.p99_without_ns) {
+    // Where other causes delay more, the quantiles do not show this one.
+    if let (Some(with), Some(without)) = (harm.p99_with_ns, harm.p99_without_ns)
+        && with > without
+    {
         let _ = write!(
             out,
             "; p99 {} with it, {} without",
@@ -600,7 +612,7 @@ fn short_path(path: &str) -> &str {
 }
 
 /// A time with three significant digits.
-fn duration(ns: f64) -> String {
+pub(super) fn duration(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns >= 1e9 => (ns / 1e9, "s"),
         ns if ns >= 1e6 => (ns / 1e6, "ms"),

@@ -445,6 +445,11 @@ impl<'a> Place<'a> {
         if pairs.len() < 3 || !is_most || !is_much {
             return None;
         }
+        // Of the others together not one could be named beside it.
+        let first = *pairs.first()?;
+        if first.ns as f64 >= (1.0 - MIN_OF_TWO) * ns as f64 {
+            return Some(self.explained_by(first, vec![first]));
+        }
         Some(Explained {
             kind: StoryKind::NoSingleCause,
             pairs: Vec::new(),
@@ -480,7 +485,8 @@ impl<'a> Place<'a> {
             let cgroup = pair.culprit.cgroup;
             culprit = CulpritFacts {
                 is_sync: mechanism::is_sync(pair, self.felt),
-                is_own: pair.culprit == effect.victim,
+                is_own: pair.culprit == effect.victim
+                    || is_same_process(&pair.culprit, &effect.victim),
                 is_apart: cgroup.is_some() && cgroup != effect.victim.cgroup,
                 is_kernel_thread: is_kernel_thread(&pair.culprit),
                 is_for_device_above: self.is_for_device_above(pair),
@@ -642,6 +648,11 @@ pub fn is_likely_victim(program: &Program, time: &OwnedTime) -> bool {
 /// Whether so much of so much I/O time is a harm.
 fn is_much(lost_ns: i64, io_time_ns: i64, min_lost_ns: i64) -> bool {
     lost_ns >= min_lost_ns && lost_ns as f64 >= MIN_LOST_OF_IO_TIME * io_time_ns as f64
+}
+
+/// Whether two programs are threads of one process that have names of their own.
+fn is_same_process(one: &Program, other: &Program) -> bool {
+    one.tgid.is_some() && one.tgid == other.tgid
 }
 
 /// Whether the programs of `chosen` explain enough of what was lost.

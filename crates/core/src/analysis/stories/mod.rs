@@ -443,15 +443,23 @@ fn of_program(place: &cause::Place, effects: &[&Effect]) -> Vec<Story> {
 }
 
 /// An I/O through a stack waits on each layer: of stories with one victim and one cause on several devices, one on a device
-/// that lies above another one goes where there is one below.
+/// that lies above another one goes where there is one below. Where that knows less than half of the harm, as some of the I/O below has
+/// no program, it goes.
 fn without_layers(found: Vec<Story>, scene: &Scene) -> Vec<Story> {
     let mut kept = Vec::new();
     for story in &found {
-        let is_below_too = found.iter().any(|other| {
-            let is_below = !scene.layers.contains(&other.dev);
-            is_below && other.victim == story.victim && other.class == story.class
+        let is_above = scene.layers.contains(&story.dev);
+        let is_better_elsewhere = found.iter().any(|other| {
+            let is_same = other.victim == story.victim && other.class == story.class;
+            let is_elsewhere = scene.layers.contains(&other.dev) != is_above;
+            let is_enough = if is_above {
+                2 * other.harm.ns >= story.harm.ns
+            } else {
+                other.harm.ns > 2 * story.harm.ns
+            };
+            is_same && is_elsewhere && is_enough
         });
-        if !scene.layers.contains(&story.dev) || !is_below_too {
+        if !is_better_elsewhere {
             kept.push(story.clone());
         }
     }

@@ -18,19 +18,63 @@ pub(super) fn is_waited_for(io: &Io) -> bool {
     }
 }
 
+/// Of many processes of one program one stands out if in a time like this it moves two thirds of what all move, at least this much,
+/// while two others or more have I/O, too. Small I/Os count as larger ones: they take as long.
+const TOGETHER_NS: i64 = 2_000_000_000;
+const STANDING_OUT_BYTES: i64 = 8 << 20;
+const SMALL_BYTES: i64 = 16 << 10;
+
+/// So many of them can.
+const MAX_STANDING_OUT: usize = 4;
+
 /// A process on a device, or a pool of them.
 #[derive(Debug)]
 struct FeltActor {
     device: u32,
     program: Program,
+    family: u32,
+    /// It came out of a pool.
+    stands_out: bool,
 }
 
 /// The processes of one program in one control group on one device.
 #[derive(Debug, Default)]
-struct Processes {
+struct Family {
+    /// The first ones, and those that stand out.
     actors: Vec<u32>,
     /// Of all beyond [`MAX_PROCESSES`].
     pool: Option<u32>,
+    standing_out: usize,
+    work: FamilyWork,
+}
+
+/// What the processes of a program do in the present interval.
+#[derive(Debug, Default)]
+struct FamilyWork {
+    slot: i64,
+    bytes: HashMap<i32, i64>,
+}
+
+impl FamilyWork {
+    /// Adds an I/O of a process; the one that stood out in the interval that is over, if one did.
+    fn add(&mut self, tgid: i32, io: &Io) -> Option<i32> {
+        let slot = io.done_ns / TOGETHER_NS;
+        let mut standing_out = None;
+        if slot != self.slot {
+            standing_out = self.most();
+            self.slot = slot;
+            self.bytes.clear();
+        }
+        *self.bytes.entry(tgid).or_default() += io.bytes.max(SMALL_BYTES);
+        standing_out
+    }
+
+    fn most(&self) -> Option<i32> {
+        let all: i64 = self.bytes.values().sum();
+        let (tgid, bytes) = self.bytes.iter().max_by_key(|(_, bytes)| **bytes)?;
+        let is_much = *bytes >= STANDING_OUT_BYTES && 3 * bytes >= 2 * all;
+        (is_much && self.bytes.len() > 2).then_some(*tgid)
+    }
 }
 
 /// Accumulates what programs felt.
@@ -41,7 +85,8 @@ pub(super) struct FeltTotals {
     class_of: Vec<Class>,
     profiles: Vec<Profile>,
     actors: Vec<FeltActor>,
-    processes: HashMap<(u32, Option<Comm>, Option<i64>), Processes>,
+    family_of: HashMap<(u32, Option<Comm>, Option<i64>), u32>,
+    families: Vec<Family>,
     /// By actor and class.
     effects: Vec<Option<Box<ProcessEffect>>>,
     /// By the device's number.
@@ -67,7 +112,11 @@ impl FeltTotals {
     fn actor(&mut self, device: u32, program: Option<Program>) -> u32 {
         let program = program.unwrap_or(Program::OTHERS);
         let key = (device, program.comm, program.cgroup);
-        let known = self.processes.entry(key).or_default();
+        let family = *self.family_of.entry(key).or_insert_with(|| {
+            self.families.push(Family::default());
+            self.families.len() as u32 - 1
+        });
+        let known = &mut self.families[family as usize];
         for actor in &known.actors {
             if self.actors[*actor as usize].program == program {
                 return *actor;
@@ -82,14 +131,65 @@ impl FeltTotals {
         } else {
             known.actors.push(new);
         }
-        self.actors.push(FeltActor { device, program });
+        self.new_actor(FeltActor {
+            device,
+            program,
+            family,
+            stands_out: false,
+        })
+    }
+
+    fn new_actor(&mut self, actor: FeltActor) -> u32 {
+        self.actors.push(actor);
         self.effects.resize_with(self.actors.len() * 4, || None);
-        new
+        self.actors.len() as u32 - 1
     }
 
     /// Takes an I/O, for what its group's I/O is.
     pub fn profile(&mut self, group: u32, io: &Io) {
         self.profiles[group as usize].push(io);
+        let actor = &self.actors[self.actor_of[group as usize] as usize];
+        let family = &mut self.families[actor.family as usize];
+        if family.pool.is_none() {
+            return;
+        }
+        if let Some(tgid) = io.tgid.and_then(|tgid| family.work.add(tgid, io)) {
+            let family = actor.family;
+            self.let_stand_out(family, tgid);
+        }
+    }
+
+    /// From now on a process is an actor of its own, if it is in the pool: it does most of what all do, so what the others wait for
+    /// is not their own.
+    fn let_stand_out(&mut self, family: u32, tgid: i32) {
+        let known = &mut self.families[family as usize];
+        let Some(pool) = known.pool else { return };
+        let all = self.actor_of.iter_mut().zip(&self.profiles);
+        let mut its: Vec<&mut u32> = Vec::new();
+        for (actor, profile) in all {
+            if *actor == pool && profile.program.and_then(|p| p.tgid) == Some(tgid) {
+                its.push(actor);
+            }
+        }
+        if its.is_empty() || known.standing_out == MAX_STANDING_OUT {
+            return;
+        }
+        let new = self.actors.len() as u32;
+        its.into_iter().for_each(|actor| *actor = new);
+        known.standing_out += 1;
+        known.actors.push(new);
+        let FeltActor {
+            device, program, ..
+        } = self.actors[pool as usize];
+        self.new_actor(FeltActor {
+            device,
+            program: Program {
+                tgid: Some(tgid),
+                ..program
+            },
+            family,
+            stands_out: true,
+        });
     }
 
     /// Takes where the time of an I/O went.
@@ -125,14 +225,14 @@ impl FeltTotals {
         }
     }
 
-    /// The program of an actor as it is shown: without the number of the process where there are many.
+    /// The program of an actor as it is shown: without the number of the process where there are many and it does not stand out.
     fn shown(&self, actor: u32) -> Program {
-        let FeltActor { device, program } = &self.actors[actor as usize];
-        let processes = self.processes.get(&(*device, program.comm, program.cgroup));
-        let is_pool = processes.is_some_and(|p| p.pool.is_some());
+        let actor = &self.actors[actor as usize];
+        let is_pool = self.families[actor.family as usize].pool.is_some();
+        let program = actor.program;
         Program {
-            tgid: program.tgid.filter(|_| !is_pool),
-            ..*program
+            tgid: program.tgid.filter(|_| actor.stands_out || !is_pool),
+            ..program
         }
     }
 
