@@ -741,10 +741,10 @@ mod tests {
             generation: None,
             fs_dev: DevId::new(8, 0).0,
         };
-        let summary = |origin: Origin| {
+        let summary = |comm: Option<&[u8]>, origin: Origin| {
             let (report, mut meta, mut names) = shop_behind(|write| Io {
-                comm: Some(Comm::new(b"kworker/u8:3")),
-                tgid: Some(12 + (write.done_ns % 3) as i32),
+                comm: comm.map(Comm::new),
+                tgid: comm.map(|_| 12 + (write.done_ns % 3) as i32),
                 origin,
                 ino: Some(image.ino),
                 fs_dev: Some(image.fs_dev),
@@ -758,12 +758,15 @@ mod tests {
             let all = entries(&report, &meta, &names, &RecordingFacts::default());
             all[0].summary.clone()
         };
-        let for_loop = summary(Origin::Direct);
+        let for_loop = summary(Some(b"kworker/u8:3"), Origin::Direct);
         assert!(for_loop.contains(" loop3 (kworker) writes "), "{for_loop}");
         assert!(for_loop.contains(" of db.img on sda "), "{for_loop}");
-        let written_back = summary(Origin::Writeback);
+        let written_back = summary(Some(b"kworker/u8:3"), Origin::Writeback);
         let who = " the kernel's write-back (kworker) writes back ";
         assert!(written_back.contains(who), "{written_back}");
+        let nameless = summary(None, Origin::Writeback);
+        let who = " the kernel for loop3 writes back ";
+        assert!(nameless.contains(who), "{nameless}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use iolens_core::analysis::limits::OwnLimit;
 use iolens_core::analysis::stories::{Advice, Cause, Cleared, CulpritIo, Doubt, Story, StoryKind};
 use iolens_core::analysis::waits::Program;
 use iolens_core::analysis::waits::stretches::Stretch;
-use iolens_core::model::{Class, KernelThread, Names, RecordingMeta, Settings};
+use iolens_core::model::{Class, KernelThread, Names, Origin, RecordingMeta, Settings};
 
 use super::escape::terminal;
 use super::findings::words::{plural, role_of};
@@ -567,6 +567,10 @@ pub(super) fn cleared(cleared: &Cleared) -> String {
 
 /// A culprit by name; a worker of the kernel by what it does: it works for anybody.
 fn culprit_label(culprit: &Program, io: &CulpritIo, loop_device: Option<&str>) -> String {
+    if culprit.comm.is_none() && culprit.tgid.is_none() && io.origin == Origin::Writeback {
+        let whose = loop_device.unwrap_or("an unknown process");
+        return format!("the kernel for {whose}");
+    }
     if culprit.kernel_thread() != Some(KernelThread::Worker) {
         return label(culprit);
     }

@@ -226,10 +226,10 @@ impl<'a> Place<'a> {
         let mut others = Vec::new();
         for pair in &effect.pairs {
             // Of all for whom there was no place none can be blamed, and the victim may be among them; nor can a program of which
-            // neither name nor number is known.
+            // neither name nor number is known, but for the kernel's write-back.
             let culprit = &pair.culprit;
             let is_nameless = culprit.comm.is_none() && culprit.tgid.is_none();
-            let is_known = *culprit != Program::OTHERS && !is_nameless;
+            let is_known = *culprit != Program::OTHERS && (!is_nameless || self.is_writeback(pair));
             // What is carried out for a device above and could not be given to a program may be the victim's own.
             let is_own_commit = syncs && is_journal_thread(culprit);
             let may_be_own = is_own_commit || is_above && self.is_for_device_above(pair);
@@ -238,6 +238,23 @@ impl<'a> Place<'a> {
             }
         }
         others
+    }
+
+    /// Whether most of what was waited behind a culprit is write-back.
+    fn is_writeback(&self, pair: &Pair) -> bool {
+        self.is_mostly(pair, |origin| origin == Origin::Writeback)
+    }
+
+    /// Whether most of what was waited behind a culprit came to be in a way that `is_it` accepts.
+    fn is_mostly(&self, pair: &Pair, is_it: impl Fn(Origin) -> bool) -> bool {
+        let groups = &self.felt.groups;
+        let mut ns = 0;
+        for blame in &pair.blame {
+            if is_it(groups[blame.group].origin) {
+                ns += blame.ns;
+            }
+        }
+        2 * ns >= pair.ns
     }
 
     /// Whether a program has I/O that came to this device through one above.
@@ -253,13 +270,7 @@ impl<'a> Place<'a> {
         if !is_worker || self.scene.layers.is_empty() {
             return false;
         }
-        let groups = &self.felt.groups;
-        let for_others = pair
-            .blame
-            .iter()
-            .filter(|blame| groups[blame.group].origin.is_by_submitter());
-        let ns: i64 = for_others.map(|blame| blame.ns).sum();
-        2 * ns >= pair.ns
+        self.is_mostly(pair, Origin::is_by_submitter)
     }
 
     /// Syncs that a program asked for, as far as its I/O shows them.

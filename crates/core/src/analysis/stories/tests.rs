@@ -737,6 +737,13 @@ fn nobody_is_blamed_whose_name_and_number_are_not_known() {
     }
     let found = stories_of(&served);
     assert!(found.iter().all(|s| s.culprits.is_empty()), "{found:#?}");
+    // Write-back has a mechanism, whoever dirtied the pages.
+    for io in served.iter_mut().filter(|io| io.comm.is_none()) {
+        io.origin = Origin::Writeback;
+    }
+    let found = stories_of(&served);
+    assert_eq!(found[0].kind, StoryKind::WritebackFlush, "{found:#?}");
+    assert_eq!(found[0].culprits.len(), 1);
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::cached_writes::{CachedWrites, add};
 use super::first_ios::Alone;
-use super::levels::{Level, Levels, Observed};
+use super::levels::{Level, Levels, Observed, class_of};
 use super::workers::{Worker, Workers};
-use crate::model::{OwnedTime, WorstWait};
+use crate::model::{Class, OwnedTime, WorstWait};
 
 /// Levels are learned so many edges (issues and completions) ahead of attribution.
 const LOOK_AHEAD: usize = 1024;
@@ -91,6 +92,10 @@ impl Pending {
             side_rate: 0.0,
             turn_work: 0.0,
         }
+    }
+
+    fn class(&self) -> Class {
+        class_of(usize::from(self.kind))
     }
 
     pub fn latency_ns(&self) -> i64 {
@@ -291,6 +296,7 @@ pub(super) struct DeviceWaits {
     observer: Observer,
     ahead: VecDeque<Edge>,
     workers: Workers,
+    cached: CachedWrites,
     last_done_ns: i64,
     batch: Option<Batch>,
     edges: u32,
@@ -320,6 +326,7 @@ impl DeviceWaits {
             },
             ahead: VecDeque::new(),
             workers: Workers::new(others),
+            cached: CachedWrites::new(others),
             last_done_ns: i64::MIN,
             batch: None,
             edges: 0,
@@ -397,6 +404,7 @@ impl DeviceWaits {
     /// Visits every number of a group that it keeps.
     pub fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
         self.workers.each_group(visit);
+        self.cached.each_group(visit);
         for io in self.batch.iter_mut().flat_map(|batch| &mut batch.members) {
             io.each_group(visit);
         }
@@ -434,10 +442,18 @@ impl DeviceWaits {
         let in_device_ns = io.in_device_ns() as f64;
         io.side_rate = (level.side_work_ns / in_device_ns).min(1.0);
         io.worker = self.workers.begin(io.group, io.issue_ns, io.side_rate);
+        if io.class() == Class::Flush {
+            self.cached.flush_begins();
+        }
     }
 
     fn complete(&mut self, io: &mut Pending, sink: &mut impl WaitSink) {
         self.workers.end(io.worker, io.done_ns, io.side_rate);
+        match io.class() {
+            Class::Write => self.cached.wrote(io.group, io.bytes),
+            Class::Flush => self.cached.flush_ends(),
+            Class::Read | Class::Discard => {}
+        }
         if let Some(batch) = &mut self.batch {
             if batch.includes(io, io.done_ns) {
                 batch.last_done_ns = io.done_ns;
@@ -528,7 +544,6 @@ impl DeviceWaits {
         let excess_ns = latency_ns - undisturbed_ns;
         self.behind.clear();
         let mut rest_ns = excess_ns;
-        let mut own_ns = 0;
         if excess_ns > 0 {
             let totals = self.find_work(io, excess_ns as f64);
             let model = match self.service() {
@@ -542,17 +557,25 @@ impl DeviceWaits {
                 if ns > 0 {
                     self.behind.push((worked.group, ns));
                     rest_ns -= ns;
-                    if worked.group == io.group {
-                        own_ns += ns;
-                    }
                 }
             }
+            self.cached.divide(&mut self.behind);
         }
-        let others_ns = excess_ns - rest_ns - own_ns;
         let misses_work = io.start_ns < self.workers.forgotten_ns()
             || rest_ns > 0 && sink.has_losses(io.device, io.start_ns, io.done_ns);
         let unknown_ns = if misses_work { rest_ns } else { 0 };
         let held_ns = (rest_ns - unknown_ns).min(io.queue_ns.max(0));
+        let mut device_ns = rest_ns - unknown_ns - held_ns;
+        if io.class() == Class::Flush {
+            // What the device itself seems to take is what it writes out for all.
+            for (group, ns) in self.cached.waits(device_ns, io.group, io.in_device_ns()) {
+                device_ns -= ns;
+                add(&mut self.behind, group, ns);
+            }
+        }
+        let own = self.behind.iter().find(|(group, _)| *group == io.group);
+        let own_ns = own.map_or(0, |(_, ns)| *ns);
+        let others_ns = excess_ns - own_ns - held_ns - device_ns - unknown_ns;
         sink.wait(&Wait {
             io,
             time: OwnedTime {
@@ -560,7 +583,7 @@ impl DeviceWaits {
                 own_ns,
                 others_ns,
                 held_ns,
-                device_ns: rest_ns - unknown_ns - held_ns,
+                device_ns,
                 unknown_ns,
             },
             behind: &self.behind,

@@ -25,6 +25,11 @@ pub(super) fn kind_of(class: Class, bytes: i64) -> usize {
     class as usize * SIZES + octave
 }
 
+/// The class of a kind.
+pub(super) fn class_of(kind: usize) -> Class {
+    Class::ALL[kind / SIZES]
+}
+
 /// What a completed I/O shows of the levels of its kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observed {

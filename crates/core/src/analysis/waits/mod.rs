@@ -12,6 +12,7 @@
 
 mod attribution;
 mod bins;
+mod cached_writes;
 mod caps;
 mod curve;
 mod device;
