@@ -45,36 +45,9 @@ struct Family {
     /// Of all beyond [`MAX_PROCESSES`].
     pool: Option<u32>,
     standing_out: usize,
-    work: FamilyWork,
-}
-
-/// What the processes of a program do in the present interval.
-#[derive(Debug, Default)]
-struct FamilyWork {
+    groups: Vec<u32>,
+    /// The present interval.
     slot: i64,
-    bytes: HashMap<i32, i64>,
-}
-
-impl FamilyWork {
-    /// Adds an I/O of a process; the one that stood out in the interval that is over, if one did.
-    fn add(&mut self, tgid: i32, io: &Io) -> Option<i32> {
-        let slot = io.done_ns / TOGETHER_NS;
-        let mut standing_out = None;
-        if slot != self.slot {
-            standing_out = self.most();
-            self.slot = slot;
-            self.bytes.clear();
-        }
-        *self.bytes.entry(tgid).or_default() += io.bytes.max(SMALL_BYTES);
-        standing_out
-    }
-
-    fn most(&self) -> Option<i32> {
-        let all: i64 = self.bytes.values().sum();
-        let (tgid, bytes) = self.bytes.iter().max_by_key(|(_, bytes)| **bytes)?;
-        let is_much = *bytes >= STANDING_OUT_BYTES && 3 * bytes >= 2 * all;
-        (is_much && self.bytes.len() > 2).then_some(*tgid)
-    }
 }
 
 /// Accumulates what programs felt.
@@ -84,6 +57,8 @@ pub(super) struct FeltTotals {
     actor_of: Vec<u32>,
     class_of: Vec<Class>,
     profiles: Vec<Profile>,
+    /// What each moved in the present interval of its family, if that has a pool.
+    moved_bytes: Vec<i64>,
     actors: Vec<FeltActor>,
     family_of: HashMap<(u32, Option<Comm>, Option<i64>), u32>,
     families: Vec<Family>,
@@ -102,6 +77,11 @@ impl FeltTotals {
             self.actor_of.push(actor);
             self.class_of.push(group.class);
             self.profiles.push(Profile::of(group));
+            self.moved_bytes.push(0);
+            let family = self.actors[actor as usize].family as usize;
+            self.families[family]
+                .groups
+                .push(self.actor_of.len() as u32 - 1);
             let device = *device as usize;
             if self.caps.len() <= device {
                 self.caps.resize_with(device + 1, CapWatch::default);
@@ -153,8 +133,34 @@ impl FeltTotals {
         if family.pool.is_none() {
             return;
         }
-        if let Some(tgid) = io.tgid.and_then(|tgid| family.work.add(tgid, io)) {
+        let slot = io.done_ns / TOGETHER_NS;
+        if slot != family.slot {
+            family.slot = slot;
             let family = actor.family;
+            self.end_interval(family);
+        }
+        self.moved_bytes[group as usize] += io.bytes.max(SMALL_BYTES);
+    }
+
+    /// The present interval of a family is over: one of its processes may have stood out.
+    fn end_interval(&mut self, family: u32) {
+        let mut processes: HashMap<Option<i32>, i64> = HashMap::new();
+        let mut all = 0;
+        for group in &self.families[family as usize].groups {
+            let bytes = std::mem::take(&mut self.moved_bytes[*group as usize]);
+            if bytes > 0 {
+                let program = self.profiles[*group as usize].program;
+                *processes.entry(program.and_then(|p| p.tgid)).or_default() += bytes;
+                all += bytes;
+            }
+        }
+        let has_others = processes.len() > 2;
+        let most = processes.into_iter().max_by_key(|(_, bytes)| *bytes);
+        if let Some((Some(tgid), bytes)) = most
+            && has_others
+            && bytes >= STANDING_OUT_BYTES
+            && 3 * bytes >= 2 * all
+        {
             self.let_stand_out(family, tgid);
         }
     }
