@@ -10,7 +10,7 @@ answer, is a line of "BYTES SECONDS" in the file that FUSE_DISK_TIMES names. Spe
 library; needs root to mount. Ends when it is unmounted.
 
 Options change its service: --pause, --slow and --degraded-us add times, --limit a rate, --flush-us and --discard-us the cost of flushes
-and discards, which take no time otherwise. With --on-signal requests take no time at all until SIGUSR1 comes, and again
+and discards, which take no time otherwise, --cache-mb-per-s lets writes go to a cache that flushes write out. With --on-signal requests take no time at all until SIGUSR1 comes, and again
 after SIGUSR2. Times of options count from SIGUSR1, or from the start of the disk without --on-signal.
 """
 import argparse
@@ -30,6 +30,8 @@ import time
 FALLOCATE, PUNCH_HOLE, ZERO_RANGE = 43, 2, 16
 IN, OUT = struct.Struct("<IIQQIIII"), struct.Struct("<IiQ")
 MAX_WRITE = 1 << 20
+# A write to the cache takes so long.
+CACHE_US = 100.0
 ENOENT, ENOSYS, EOPNOTSUPP = 2, 38, 95
 
 
@@ -69,6 +71,7 @@ def options():
     parser.add_argument("--limit", type=float, help="at most so many requests a second")
     parser.add_argument("--credit", type=float, default=0.0, help="so many requests pass before the limit holds")
     parser.add_argument("--flush-us", type=float, default=0.0, help="service time of a flush")
+    parser.add_argument("--cache-mb-per-s", type=float, help="writes go to a cache, which a flush writes out at this rate")
     parser.add_argument("--discard-us", type=float, default=0.0, help="service time of a discard")
     parser.add_argument("--on-signal", action="store_true", help="take no time before SIGUSR1 and after SIGUSR2")
     return parser.parse_args()
@@ -149,6 +152,7 @@ def main():
         arrived = time.monotonic()
         heapq.heappush(serving, (service.done_at(arrived, base_us, length), arrivals, reply, arrived))
 
+    cached = 0
     while True:
         now = time.monotonic()
         while serving and serving[0][0] <= now:
@@ -193,7 +197,12 @@ def main():
         elif op == WRITE:
             _, offset, length = struct.unpack_from("<QQI", body)
             data[offset:offset + length] = body[40:40 + length]
-            serve(chosen.base_us, length, [OUT.pack(OUT.size + 8, 0, unique), struct.pack("<II", length, 0)])
+            written = [OUT.pack(OUT.size + 8, 0, unique), struct.pack("<II", length, 0)]
+            if chosen.cache_mb_per_s:
+                cached += length
+                serve(CACHE_US, 0, written)
+            else:
+                serve(chosen.base_us, length, written)
             continue
         elif op == FALLOCATE:
             _, offset, length, mode = struct.unpack_from("<QQQI", body)
@@ -203,8 +212,11 @@ def main():
                 serve(chosen.discard_us, 0, [OUT.pack(OUT.size, 0, unique)])
                 continue
             error = EOPNOTSUPP
-        elif op == FSYNC and chosen.flush_us:
-            serve(chosen.flush_us, 0, [OUT.pack(OUT.size, 0, unique)])
+        elif op == FSYNC and (chosen.flush_us or cached):
+            # 1 MB/s is a byte in a microsecond.
+            written_out_us = cached / chosen.cache_mb_per_s if cached else 0
+            cached = 0
+            serve(chosen.flush_us + written_out_us, 0, [OUT.pack(OUT.size, 0, unique)])
             continue
         elif op == STATFS:
             reply = struct.pack("<QQQQQIIII24x", size // 4096, 0, 0, 2, 0, 4096, 255, 4096, 0)

@@ -111,6 +111,17 @@ SCENARIOS = (
         (shop(), LOADER, guilty("logger", "syncs", "log", threads=6)),
         DiskSpec(options=("--flush-us", "10000")),
     ),
+    # Writes are fast until somebody's sync writes out what all of them have left in the disk's cache.
+    Scenario(
+        "write-cache",
+        truth("importer", "mailer", "bulk-writes"),
+        (
+            Actor("mailer", "requests", {"file": "mail", "op": "append", "rate": 12, "workers": 8}),
+            LOADER,
+            guilty("importer", "scan", "table", mode="write", mib_per_s=20),
+        ),
+        DiskSpec(options=("--cache-mb-per-s", "60")),
+    ),
     Scenario("cgroup-limit", truth("", "shop", "held rate-limit"), (shop(70, group=True), LOADER), limits={"read_iops": 55}),
     # Reads through the page cache what fits into memory, but not into that of its control group.
     Scenario(

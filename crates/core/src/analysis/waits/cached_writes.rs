@@ -56,12 +56,18 @@ impl CachedWrites {
         move_all(&mut self.in_flush, &mut self.written_out);
     }
 
+    /// How long the next flush can have written out at most.
+    pub fn writing_out_ns(&self) -> f64 {
+        let all: i64 = self.written_out.values().sum();
+        all as f64 / MIN_BYTES_PER_NS
+    }
+
     /// What the next flush waited for the writes of each group, of `rest_ns` that nothing else explains. It is of `flush_group`,
     /// and was in the device for `device_ns`. Of several that complete together the first one wrote out all.
     pub fn waits(&mut self, rest_ns: i64, flush_group: u32, device_ns: i64) -> Vec<(u32, i64)> {
+        let explained_ns = (rest_ns as f64).min(self.writing_out_ns());
         let written_out = std::mem::take(&mut self.written_out);
         let all: i64 = written_out.values().sum();
-        let explained_ns = (rest_ns as f64).min(all as f64 / MIN_BYTES_PER_NS);
         let ns_per_byte = explained_ns / all.max(1) as f64;
         let mut waits = Vec::new();
         let mut shares = Vec::new();

@@ -487,9 +487,17 @@ impl DeviceWaits {
         let kind = usize::from(io.kind);
         levels.observe_credit(kind, credit_ns as f64, io.alone.as_ref());
         let limit_ns = Level::MAX_CREDITS * levels.of(kind).usual_credit_ns;
-        io.turn_work = limit_ns.min(credit_ns as f64);
+        io.turn_work = (limit_ns + self.writing_out_ns(io)).min(credit_ns as f64);
         self.work_in_turn(io, io.done_ns);
         self.attribute(io, sink);
+    }
+
+    /// How long a flush may have written out what lay in the cache.
+    fn writing_out_ns(&self, io: &Pending) -> f64 {
+        match io.class() {
+            Class::Flush => self.cached.writing_out_ns(),
+            _ => 0.0,
+        }
     }
 
     /// Counts the work in turn of an I/O, which ended at `to_ns`.
@@ -516,7 +524,7 @@ impl DeviceWaits {
         }
         for (io, share) in batch.members.iter().zip(&mut shares) {
             let level = self.observer.levels.of(usize::from(io.kind));
-            share.limit_ns = Level::MAX_CREDITS * level.usual_credit_ns;
+            share.limit_ns = Level::MAX_CREDITS * level.usual_credit_ns + self.writing_out_ns(io);
         }
         let mut work = std::mem::take(&mut self.work);
         shared_work(&mut work, &shares);
