@@ -649,7 +649,7 @@ pub(super) fn is_kernel_thread(program: &Program) -> bool {
 }
 
 /// Whether a program that lost so much of its I/O time, some of it behind others or to the device, is likely the victim of a
-/// story. It costs nothing to ask, and tells when a view is worth it; what queues behind its own I/Os is not counted.
+/// story. It costs little to ask, and says when a closer look is worth it; what queues behind its own I/Os is not counted.
 pub fn is_likely_victim(program: &Program, time: &OwnedTime) -> bool {
     let is_program = *program != Program::OTHERS && !is_kernel_thread(program);
     let lost_ns = time.lost_ns() - time.own_ns;

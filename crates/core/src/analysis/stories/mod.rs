@@ -333,7 +333,7 @@ pub fn stories(waits: &[DeviceVictims], scene: &Scene) -> Vec<Story> {
             found.extend(of_program(&place, &effects));
         }
     }
-    let mut found = without_layers(found, scene);
+    let mut found = without_layers(found, waits, scene);
     sort(&mut found, waits);
     found
 }
@@ -445,7 +445,7 @@ fn of_program(place: &cause::Place, effects: &[&Effect]) -> Vec<Story> {
 /// An I/O through a stack waits on each layer: of stories with one victim and one cause on several devices, one on a device
 /// that lies above another one goes where there is one below. Where that knows less than half of the harm, as some of the I/O below has
 /// no program, it goes.
-fn without_layers(found: Vec<Story>, scene: &Scene) -> Vec<Story> {
+fn without_layers(found: Vec<Story>, waits: &[DeviceVictims], scene: &Scene) -> Vec<Story> {
     let mut kept = Vec::new();
     for story in &found {
         let is_above = scene.layers.contains(&story.dev);
@@ -455,7 +455,7 @@ fn without_layers(found: Vec<Story>, scene: &Scene) -> Vec<Story> {
             let is_enough = if is_above {
                 2 * other.harm.ns >= story.harm.ns
             } else {
-                other.harm.ns > 2 * story.harm.ns
+                other.harm.ns > 2 * story.harm.ns && came_from_above(story, waits)
             };
             is_same && is_elsewhere && is_enough
         });
@@ -464,6 +464,17 @@ fn without_layers(found: Vec<Story>, scene: &Scene) -> Vec<Story> {
         }
     }
     kept
+}
+
+/// Whether I/O of a story's victim came to its device through one above.
+fn came_from_above(story: &Story, waits: &[DeviceVictims]) -> bool {
+    let of_device = waits.iter().filter(|device| device.dev == story.dev);
+    let mut groups = of_device.flat_map(|device| &device.felt.groups);
+    groups.any(|group| {
+        let program = group.program.as_ref();
+        let is_victims = program.is_some_and(|p| story.victim.includes(p));
+        is_victims && group.class == story.class && group.origin == Origin::Above
+    })
 }
 
 /// The program named `name`, or the one with most I/Os for which a program can be waiting, if no story is about it and none of

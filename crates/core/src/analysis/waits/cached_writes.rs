@@ -22,7 +22,7 @@ pub(super) struct CachedWrites {
     in_flush: GroupBytes,
     /// What flushes wrote out that completed and are not attributed yet.
     written_out: GroupBytes,
-    /// Of the last flush of each group, the shares of its time in which it wrote out the writes of others.
+    /// Of the last flush of each group, the share of its time in which it wrote out the writes of each.
     shares: BTreeMap<u32, Vec<(u32, f64)>>,
 }
 

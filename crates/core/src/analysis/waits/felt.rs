@@ -33,7 +33,7 @@ struct FeltActor {
     device: u32,
     program: Program,
     family: u32,
-    /// It came out of a pool.
+    /// It is shown as itself, though there are many of its name.
     stands_out: bool,
 }
 
@@ -165,20 +165,28 @@ impl FeltTotals {
         }
     }
 
-    /// From now on a process is an actor of its own, if it is in the pool: it does most of what all do, so what the others wait for
-    /// is not their own.
+    /// From now on a process is shown as itself: it does most of what all do, so what the others wait for is not their own.
     fn let_stand_out(&mut self, family: u32, tgid: i32) {
         let known = &mut self.families[family as usize];
         let Some(pool) = known.pool else { return };
+        if known.standing_out == MAX_STANDING_OUT {
+            return;
+        }
+        // One of the first has an actor.
+        for actor in &known.actors {
+            let actor = &mut self.actors[*actor as usize];
+            if actor.program.tgid == Some(tgid) {
+                known.standing_out += usize::from(!actor.stands_out);
+                actor.stands_out = true;
+                return;
+            }
+        }
         let all = self.actor_of.iter_mut().zip(&self.profiles);
         let mut its: Vec<&mut u32> = Vec::new();
         for (actor, profile) in all {
             if *actor == pool && profile.program.and_then(|p| p.tgid) == Some(tgid) {
                 its.push(actor);
             }
-        }
-        if its.is_empty() || known.standing_out == MAX_STANDING_OUT {
-            return;
         }
         let new = self.actors.len() as u32;
         its.into_iter().for_each(|actor| *actor = new);
