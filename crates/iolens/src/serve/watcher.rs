@@ -432,6 +432,24 @@ mod tests {
     }
 
     #[test]
+    fn only_what_a_program_probably_felt_is_said_on_stderr() {
+        let findings = [
+            ("stall", Severity::Warning, true),
+            ("stall", Severity::Critical, true),
+            ("stall", Severity::Info, false),
+            // A fact.
+            ("microburst", Severity::Warning, false),
+        ];
+        for (kind, severity, expected) in findings {
+            let finding = StoredFinding {
+                severity,
+                ..active(kind, 100, 110).finding
+            };
+            assert_eq!(is_said(&finding), expected, "{kind} {severity:?}");
+        }
+    }
+
+    #[test]
     fn each_finding_begins_once_and_ends_once() {
         let mut memory = Memory::new(Vec::new());
         let first = memory.look(

@@ -339,14 +339,15 @@ mod tests {
     #[test]
     fn failures_are_counted_by_error() {
         let mut t = ErrorCounts::new(Window::OPEN);
-        for (i, e) in [5, 5, 28, 0].into_iter().enumerate() {
+        // The last one says that the device does not offer it.
+        for (i, e) in [5, 5, 28, 0, 95].into_iter().enumerate() {
             t.push(&Io {
                 error: Some(e),
                 sector: Some(64),
                 ..Io::new(i as i64, A, Op::READ, 512, None, 1)
             });
         }
-        let f = &t.finish(4, &HostPressure::default())[0];
+        let f = &t.finish(5, &HostPressure::default())[0];
         let Evidence::IoError(e) = &f.evidence else {
             panic!("{f:?}")
         };

@@ -227,3 +227,23 @@ proptest! {
         prop_assert!((limits[0].rate_per_s / limit as f64 - 1.0).abs() < 0.02);
     }
 }
+
+/// A bio of 8 MiB waits as one and becomes sixteen requests at once: one second lets two pass, the next one three.
+#[test]
+fn bios_of_megabytes_pass_a_limit_of_bytes_one_by_one() {
+    let a = group("/a", 7);
+    let limit = CgroupSample {
+        dev: Some(DEV),
+        read_bytes_per_s: Some(20 << 20),
+        ..a.clone()
+    };
+    let mut ios = Vec::new();
+    for bio in 1..150 {
+        for request in 0..16 {
+            let mut io = read(bio * 2 * S / 5 + request * 50_000, S / 5000, 7);
+            io.bytes = 512 << 10;
+            ios.push(io);
+        }
+    }
+    assert_eq!(held(&[a, limit], &ios), Held::Probably);
+}
