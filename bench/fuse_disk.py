@@ -10,8 +10,8 @@ answer, is a line of "BYTES SECONDS" in the file that FUSE_DISK_TIMES names. Spe
 library; needs root to mount. Ends when it is unmounted.
 
 Options change its service: --pause, --slow and --degraded-us add times, --limit a rate, --flush-us and --discard-us the cost of flushes
-and discards, which take no time otherwise, --cache-mb-per-s lets writes go to a cache that flushes write out. With --on-signal requests take no time at all until SIGUSR1 comes, and again
-after SIGUSR2. Times of options count from SIGUSR1, or from the start of the disk without --on-signal.
+and discards, which take no time otherwise, --cache-mb-per-s a cache for writes, which flushes write out. With --on-signal requests take
+no time at all until SIGUSR1 comes, and again after SIGUSR2. Times of options count from SIGUSR1, or from the start of the disk without --on-signal.
 """
 import argparse
 import ctypes

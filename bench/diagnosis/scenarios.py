@@ -111,7 +111,7 @@ SCENARIOS = (
         (shop(), LOADER, guilty("logger", "syncs", "log", threads=6)),
         DiskSpec(options=("--flush-us", "10000")),
     ),
-    # Writes are fast until somebody's sync writes out what all of them have left in the disk's cache.
+    # Writes are fast until a sync of any program writes out what all of them have left in the disk's cache.
     Scenario(
         "write-cache",
         truth("importer", "mailer", "bulk-writes"),

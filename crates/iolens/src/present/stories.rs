@@ -734,37 +734,40 @@ mod tests {
         assert!(narrow.lines().all(|l| l.chars().count() <= 80), "{narrow}");
     }
 
-    #[test]
-    fn a_worker_of_the_kernel_is_named_by_what_it_works_for() {
+    /// The story of a shop behind writes of `comm` to the file under a loop device.
+    fn summary_behind_image(comm: Option<&[u8]>, origin: Origin) -> String {
         let image = Inode {
             ino: 9,
             generation: None,
             fs_dev: DevId::new(8, 0).0,
         };
-        let summary = |comm: Option<&[u8]>, origin: Origin| {
-            let (report, mut meta, mut names) = shop_behind(|write| Io {
-                comm: comm.map(Comm::new),
-                tgid: comm.map(|_| 12 + (write.done_ns % 3) as i32),
-                origin,
-                ino: Some(image.ino),
-                fs_dev: Some(image.fs_dev),
-                ..write
-            });
-            names.files.insert(image, "/images/db.img".to_owned());
-            meta.devices.push(Device {
-                stable_id: Some("loop:/images/db.img".to_owned()),
-                ..Device::named("loop3", DevId::new(7, 3))
-            });
-            let all = entries(&report, &meta, &names, &RecordingFacts::default());
-            all[0].summary.clone()
-        };
-        let for_loop = summary(Some(b"kworker/u8:3"), Origin::Direct);
+        let (report, mut meta, mut names) = shop_behind(|write| Io {
+            comm: comm.map(Comm::new),
+            tgid: comm.map(|_| 12 + (write.done_ns % 3) as i32),
+            origin,
+            ino: Some(image.ino),
+            fs_dev: Some(image.fs_dev),
+            ..write
+        });
+        names.files.insert(image, "/images/db.img".to_owned());
+        meta.devices.push(Device {
+            stable_id: Some("loop:/images/db.img".to_owned()),
+            ..Device::named("loop3", DevId::new(7, 3))
+        });
+        let all = entries(&report, &meta, &names, &RecordingFacts::default());
+        all[0].summary.clone()
+    }
+
+    #[test]
+    fn a_worker_of_the_kernel_is_named_by_what_it_works_for() {
+        let worker = Some(&b"kworker/u8:3"[..]);
+        let for_loop = summary_behind_image(worker, Origin::Direct);
         assert!(for_loop.contains(" loop3 (kworker) writes "), "{for_loop}");
         assert!(for_loop.contains(" of db.img on sda "), "{for_loop}");
-        let written_back = summary(Some(b"kworker/u8:3"), Origin::Writeback);
+        let written_back = summary_behind_image(worker, Origin::Writeback);
         let who = " the kernel's write-back (kworker) writes back ";
         assert!(written_back.contains(who), "{written_back}");
-        let nameless = summary(None, Origin::Writeback);
+        let nameless = summary_behind_image(None, Origin::Writeback);
         let who = " the kernel for loop3 writes back ";
         assert!(nameless.contains(who), "{nameless}");
     }

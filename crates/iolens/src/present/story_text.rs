@@ -364,7 +364,7 @@ fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) ->
 fn verb(kind: StoryKind, io: &CulpritIo, is_single: bool) -> &'static str {
     let s = is_single;
     // Large reads at random places are as long in the device as a stream.
-    let is_stream = io.sequential_share >= 0.5;
+    let is_stream = io.is_sequential();
     match kind {
         StoryKind::WritebackFlush if s => "writes back",
         StoryKind::WritebackFlush => "write back",

@@ -247,7 +247,7 @@ mod tests {
             ("the device itself", "db", [100, 0, 0, 100], true),
             ("its own queue", "db", [100, 900, 0, 0], false),
             (
-                "nobody waits",
+                "a thread of the kernel",
                 "kworker/u4:1+flush-8:0",
                 [100, 0, 900, 0],
                 false,

@@ -290,14 +290,17 @@ impl StackJoin {
             })
             .collect();
         // Without a place, the size must say that it is the same request.
-        let mut sized = loose.clone();
-        sized.retain(|u| self.held[*u].io.bytes == lower.bytes);
+        let mut sized = loose
+            .iter()
+            .filter(|u| self.held[**u].io.bytes == lower.bytes)
+            .peekable();
+        let has_its_size = sized.peek().is_some();
         // Past the page cache a loop device hands on each request as it is.
         let is_handed_on =
             lower.origin == Origin::Direct && loose.iter().all(|u| self.is_of_loop(*u, lower));
         match self.one_of(loose.iter()) {
-            Match::Of(..) | Match::Ambiguous if sized.is_empty() => Match::Ambiguous,
-            Match::Ambiguous if is_handed_on => self.one_of(sized.iter()),
+            Match::Of(..) | Match::Ambiguous if !has_its_size => Match::Ambiguous,
+            Match::Ambiguous if is_handed_on => self.one_of(sized),
             found => found,
         }
     }

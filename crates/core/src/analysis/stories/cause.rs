@@ -127,8 +127,7 @@ impl<'a> Place<'a> {
 
     /// The story of what one victim lost, if it lost enough and it is known to what.
     pub fn story(&self, effect: &Effect) -> Option<Story> {
-        let is_program = effect.victim != Program::OTHERS && !is_kernel_thread(&effect.victim);
-        if !is_program {
+        if !can_be_victim(&effect.victim) {
             return None;
         }
         let is_hurt = self.matters(effect, effect.sums.time.excess_ns());
@@ -222,7 +221,7 @@ impl<'a> Place<'a> {
     /// program that syncs.
     fn pairs_of_others<'e>(&self, effect: &'e Effect) -> Vec<&'e Pair> {
         let syncs = self.syncs_of(&effect.victim) > 0;
-        let is_above = self.uses_device_above(&effect.victim);
+        let uses_device_above = self.felt.from_above(&effect.victim).next().is_some();
         let mut others = Vec::new();
         for pair in &effect.pairs {
             // Of all for whom there was no place none can be blamed, and the victim may be among them; nor can a program of which
@@ -232,7 +231,7 @@ impl<'a> Place<'a> {
             let is_known = *culprit != Program::OTHERS && (!is_nameless || self.is_writeback(pair));
             // What is carried out for a device above and could not be given to a program may be the victim's own.
             let is_own_commit = syncs && is_journal_thread(culprit);
-            let may_be_own = is_own_commit || is_above && self.is_for_device_above(pair);
+            let may_be_own = is_own_commit || uses_device_above && self.is_for_device_above(pair);
             if is_known && !may_be_own {
                 others.push(pair);
             }
@@ -255,12 +254,6 @@ impl<'a> Place<'a> {
             }
         }
         2 * ns >= pair.ns
-    }
-
-    /// Whether a program has I/O that came to this device through one above.
-    fn uses_device_above(&self, program: &Program) -> bool {
-        let mut groups = self.felt.groups.iter();
-        groups.any(|group| group.program == Some(*program) && group.origin == Origin::Above)
     }
 
     /// Whether most of what was waited behind a thread of the kernel is I/O that it carried out for a device above.
@@ -648,12 +641,16 @@ pub(super) fn is_kernel_thread(program: &Program) -> bool {
     program.kernel_thread().is_some()
 }
 
+/// Whether a story can be about what a program lost.
+fn can_be_victim(program: &Program) -> bool {
+    *program != Program::OTHERS && !is_kernel_thread(program)
+}
+
 /// Whether a program that lost so much of its I/O time, some of it behind others or to the device, is likely the victim of a
 /// story. It costs little to ask, and says when a closer look is worth it; what queues behind its own I/Os is not counted.
 pub fn is_likely_victim(program: &Program, time: &OwnedTime) -> bool {
-    let is_program = *program != Program::OTHERS && !is_kernel_thread(program);
     let lost_ns = time.lost_ns() - time.own_ns;
-    is_program && is_much(lost_ns, time.total_ns(), MIN_LOST_NS)
+    can_be_victim(program) && is_much(lost_ns, time.total_ns(), MIN_LOST_NS)
 }
 
 /// Whether so much of so much I/O time is a harm.

@@ -161,6 +161,13 @@ pub struct CulpritIo {
     pub at_worst: Option<Stretch>,
 }
 
+impl CulpritIo {
+    /// Whether it is a stream, rather than I/O at random places.
+    pub fn is_sequential(&self) -> bool {
+        self.sequential_share >= mechanism::SEQUENTIAL_SHARE
+    }
+}
+
 /// What the victim lost to the cause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Harm {
@@ -468,13 +475,11 @@ fn without_layers(found: Vec<Story>, waits: &[DeviceVictims], scene: &Scene) -> 
 
 /// Whether I/O of a story's victim came to its device through one above.
 fn came_from_above(story: &Story, waits: &[DeviceVictims]) -> bool {
-    let of_device = waits.iter().filter(|device| device.dev == story.dev);
-    let mut groups = of_device.flat_map(|device| &device.felt.groups);
-    groups.any(|group| {
-        let program = group.program.as_ref();
-        let is_victims = program.is_some_and(|p| story.victim.includes(p));
-        is_victims && group.class == story.class && group.origin == Origin::Above
-    })
+    let device = waits.iter().find(|device| device.dev == story.dev);
+    let mut groups = device
+        .into_iter()
+        .flat_map(|d| d.felt.from_above(&story.victim));
+    groups.any(|group| group.class == story.class)
 }
 
 /// The program named `name`, or the one with most I/Os for which a program can be waiting, if no story is about it and none of

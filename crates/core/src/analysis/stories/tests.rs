@@ -737,7 +737,7 @@ fn nobody_is_blamed_whose_name_and_number_are_not_known() {
     }
     let found = stories_of(&served);
     assert!(found.iter().all(|s| s.culprits.is_empty()), "{found:#?}");
-    // Write-back has a mechanism, whoever dirtied the pages.
+    // Write-back has a mechanism, whichever program dirtied the pages.
     for io in served.iter_mut().filter(|io| io.comm.is_none()) {
         io.origin = Origin::Writeback;
     }
@@ -753,7 +753,7 @@ fn a_worker_for_a_device_above_is_not_blamed_for_who_uses_that_device() {
     let mut served = Device::fifo(1).serve([shop, guest, scan(20, 33, 0.6, 5 * MS)].concat());
     for io in &mut served {
         match io.comm.map(|c| c.to_text().into_owned()).as_deref() {
-            // What it reads from a loop device; the rest of that could not be told from what others read there.
+            // What it reads from a loop device; the rest of that could not be matched to it.
             Some("guest") => io.origin = Origin::Above,
             Some("scan") => {
                 io.comm = Some(Comm::new(b"kworker/u8:1"));
@@ -781,9 +781,10 @@ fn a_thousand_small_programs_leave_room_for_what_hurts() {
     let shop = requests(3, "shop", Op::READ, 100.0, MS);
     let small = requests(4, "small", Op::READ, 100.0, MS);
     let mut served = Device::fifo(1).serve([shop, small, scan(20, 33, 0.6, 5 * MS)].concat());
-    let is_small = |io: &&mut Io| io.comm.is_some_and(|c| c.as_bytes() == b"small");
-    for (n, io) in served.iter_mut().filter(is_small).enumerate() {
-        io.comm = Some(Comm::new(format!("job{n}").as_bytes()));
+    for (n, io) in served.iter_mut().enumerate() {
+        if io.comm == Some(Comm::new(b"small")) {
+            io.comm = Some(Comm::new(format!("job{n}").as_bytes()));
+        }
     }
     let found = stories_of(&served);
     let story = found

@@ -1,4 +1,4 @@
-//! What writes left in a device's volatile cache: a flush writes it out, whoever wrote it.
+//! What writes left in a device's volatile cache: a flush writes it out, of whichever program it is.
 
 use std::collections::BTreeMap;
 

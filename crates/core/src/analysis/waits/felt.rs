@@ -44,7 +44,7 @@ struct Family {
     actors: Vec<u32>,
     /// Of all beyond [`MAX_PROCESSES`].
     pool: Option<u32>,
-    standing_out: usize,
+    /// Of all of them.
     groups: Vec<u32>,
     /// The present interval.
     slot: i64,
@@ -169,14 +169,15 @@ impl FeltTotals {
     fn let_stand_out(&mut self, family: u32, tgid: i32) {
         let known = &mut self.families[family as usize];
         let Some(pool) = known.pool else { return };
-        if known.standing_out == MAX_STANDING_OUT {
+        let shown = known.actors.iter();
+        let shown = shown.filter(|actor| self.actors[**actor as usize].stands_out);
+        if shown.count() == MAX_STANDING_OUT {
             return;
         }
         // One of the first has an actor.
         for actor in &known.actors {
             let actor = &mut self.actors[*actor as usize];
             if actor.program.tgid == Some(tgid) {
-                known.standing_out += usize::from(!actor.stands_out);
                 actor.stands_out = true;
                 return;
             }
@@ -190,7 +191,6 @@ impl FeltTotals {
         }
         let new = self.actors.len() as u32;
         its.into_iter().for_each(|actor| *actor = new);
-        known.standing_out += 1;
         known.actors.push(new);
         let FeltActor {
             device, program, ..

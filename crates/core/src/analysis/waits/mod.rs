@@ -36,7 +36,7 @@ use std::collections::BTreeMap;
 use crate::analysis::stream::consumer::Consumer;
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::window::Window;
-use crate::model::{DevId, Io, Lost};
+use crate::model::{DevId, Io, Lost, Origin};
 
 use attribution::{Attributed, Attribution, WaitMeasure};
 pub use bins::{WaitBin, WaitBinsBuilder};
@@ -96,6 +96,16 @@ pub struct DeviceFelt {
     pub groups: Vec<Profile>,
     /// A rate at which the device was held, if it was.
     pub cap: Option<Cap>,
+}
+
+impl DeviceFelt {
+    /// The groups of a program's I/Os that came to this device through one above.
+    pub fn from_above(&self, program: &Program) -> impl Iterator<Item = &Profile> {
+        self.groups.iter().filter(|group| {
+            let is_its = group.program.is_some_and(|p| program.includes(&p));
+            is_its && group.origin == Origin::Above
+        })
+    }
 }
 
 /// Accumulates [`DeviceVictims`]. Memory: that of the attribution, and the sums of at most 4096 groups of each device.
