@@ -223,7 +223,7 @@ pub struct CgroupSample {
     pub memory_high: Option<i64>,
     /// How often the group's memory was about to exceed one of these two, since the group exists; `None` without a limit.
     pub memory_limit_hits: Option<i64>,
-    /// Bytes of files that were read again after they had been evicted, since the group exists; `None` without a limit.
+    /// Bytes that were read again after they had been evicted, of files and from swap, since the group exists; `None` without a limit.
     pub refaulted_bytes: Option<i64>,
     /// Time since boot in which at least one task of the group waited for I/O (`some` of `io.pressure`).
     pub io_some_ns: Option<i64>,

@@ -179,9 +179,7 @@ impl Cgroups {
             rows.group.memory_limit_hits = value_after(&events, "max")
                 .zip(value_after(&events, "high"))
                 .map(|(max, high)| max + high);
-            // Before Linux 5.9 the pages of files were not counted apart.
-            let file_names = ["workingset_refault_file", "workingset_refault"];
-            rows.group.refaulted_bytes = refaulted_bytes(&directory, &file_names);
+            rows.group.refaulted_bytes = refaulted_bytes(&directory, "");
         }
         rows.add_pressure(&directory);
         rows.add_limits(&text(&directory.join("io.max")).unwrap_or_default());
@@ -258,17 +256,23 @@ impl Cgroups {
         group.memory_max = limit.filter(|bytes| *bytes < V1_NO_LIMIT);
         if group.memory_max.is_some() {
             group.memory_limit_hits = number(&directory.join("memory.failcnt"));
-            let names = ["total_workingset_refault_file"];
-            group.refaulted_bytes = refaulted_bytes(&directory, &names);
+            group.refaulted_bytes = refaulted_bytes(&directory, "total_");
         }
         group
     }
 }
 
-/// Bytes of files that a group read again after they had been evicted: the first of `names` that its `memory.stat` has.
-fn refaulted_bytes(directory: &Path, names: &[&str]) -> Option<i64> {
+/// Bytes that a group read again after they had been evicted, of files and from swap; `prefix` is that of its keys in
+/// `memory.stat`.
+fn refaulted_bytes(directory: &Path, prefix: &str) -> Option<i64> {
     let stat = text(&directory.join("memory.stat"))?;
-    let pages = names.iter().find_map(|name| value_after(&stat, name))?;
+    let [of_files, from_swap, old] = ["_file", "_anon", ""]
+        .map(|kind| value_after(&stat, &format!("{prefix}workingset_refault{kind}")));
+    // Before Linux 5.9 pages of files were the only ones that were counted, in one number.
+    let pages = match of_files {
+        Some(of_files) => of_files.checked_add(from_swap.unwrap_or(0))?,
+        None => old?,
+    };
     let page_bytes = i64::try_from(rustix::param::page_size()).ok()?;
     pages.checked_mul(page_bytes)
 }
@@ -486,7 +490,7 @@ mod tests {
         );
         assert_eq!(rows[0].memory_limit_hits, Some(42));
         let page_bytes = rustix::param::page_size() as i64;
-        assert_eq!(rows[0].refaulted_bytes, Some(3 * page_bytes));
+        assert_eq!(rows[0].refaulted_bytes, Some(12 * page_bytes));
         assert_eq!(
             (rows[0].io_some_ns, rows[0].io_full_ns),
             (Some(19_000), Some(7_000))
@@ -586,7 +590,7 @@ mod tests {
             ("memory.failcnt", "17\n"),
             (
                 "memory.stat",
-                "workingset_refault_file 1\ntotal_workingset_refault_file 5\n",
+                "workingset_refault_file 1\ntotal_workingset_refault_file 5\ntotal_workingset_refault_anon 2\n",
             ),
         ] {
             fs::write(memory.join(file), text).expect("a directory");
@@ -597,7 +601,7 @@ mod tests {
         assert_eq!(limited[2].memory_max, Some(4_096_000));
         assert_eq!(limited[2].memory_limit_hits, Some(17));
         let page_bytes = rustix::param::page_size() as i64;
-        assert_eq!(limited[2].refaulted_bytes, Some(5 * page_bytes));
+        assert_eq!(limited[2].refaulted_bytes, Some(7 * page_bytes));
         assert_eq!(limited[2].tgid, Some(77));
         fs::remove_dir_all(&memory).expect("it was there");
         fs::remove_file(root.path().join("proc/77/cgroup")).expect("it was there");

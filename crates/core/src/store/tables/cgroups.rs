@@ -60,8 +60,8 @@ table! {
     /// `memory.events`; v1: `memory.failcnt`); null without such a limit
     memory_limit_hits: Option<i64> as Many from 0 = |r| r.memory_limit_hits;
 
-    /// bytes of files that were read again after they had been evicted, since the group exists (`workingset_refault_file` of
-    /// `memory.stat`); null without such a limit
+    /// bytes that were read again after they had been evicted, of files and from swap, since the group exists
+    /// (`workingset_refault_file` and `workingset_refault_anon` of `memory.stat`); null without such a limit
     refaulted_bytes: Option<i64> as Many from 0 = |r| r.refaulted_bytes;
 }
 
