@@ -79,6 +79,8 @@ export interface Story {
   victim: Who | null;
   culprits: Who[];
   harm: { seconds: number; lost_time_percent: number | null; worst_at_s: number | null; worst_us: number | null } | null;
+  /** The same cause, other I/Os of the victim. */
+  also?: (Who & { class: string; harm_s: number })[];
   times: number;
   episodes: { start_s: number; end_s: number }[];
   doubts?: unknown[];

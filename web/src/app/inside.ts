@@ -103,7 +103,9 @@ export class Inside implements Source {
     const [from, to] = range(query);
     const isIn = (s: Story) => s.start_unix_s < to && s.end_unix_s > from && (!query["device"] || s.device === query["device"]);
     const isOf = (who: Who | null) => isProcess(query["process"], who?.process, who?.pid) && isBelow(query["cgroup"], who?.cgroup);
-    const isMeant = (s: Story) => isIn(s) && (!query["class"] || s.victim?.class === query["class"]) && [s.victim, ...s.culprits].some(isOf);
+    const hurt = (s: Story) => [s.victim, ...(s.also ?? [])];
+    const isOfClass = (s: Story) => !query["class"] || hurt(s).some((v) => v?.class === query["class"]);
+    const isMeant = (s: Story) => isIn(s) && isOfClass(s) && [...hurt(s), ...s.culprits].some(isOf);
     const more = query["file"] ? ["Of all files: this file does not hold which ones a story is about."] : [];
     return { stories: stories.filter(isMeant), notes: [...notes, ...more] };
   }

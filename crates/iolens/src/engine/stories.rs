@@ -57,11 +57,12 @@ pub fn stories(query: &Query<'_>, class: Option<Class>) -> Result<Vec<PartStorie
 
 fn is_meant(story: &Story, part: &Part, class: Option<Class>, users: Option<&FileUsers>) -> bool {
     let filter = &part.filter;
-    if !filter.devices.has(story.dev) || class.is_some_and(|class| story.class != class) {
+    let is_of_class = class.is_none_or(|class| story.victims().any(|(_, hurt)| hurt == class));
+    if !filter.devices.has(story.dev) || !is_of_class {
         return false;
     }
-    // One of those in it is enough, be it the victim or a culprit.
-    let mut programs = vec![(&story.victim, story.class)];
+    // One of those in it is enough, be it a victim or a culprit.
+    let mut programs: Vec<(&Program, Class)> = story.victims().collect();
     for (culprit, io) in story.culprits.iter().zip(&story.culprit_ios) {
         programs.push((culprit, io.class));
     }

@@ -3,7 +3,9 @@
 use iolens_core::analysis::Report;
 use iolens_core::analysis::findings::{FindingKind, Severity};
 use iolens_core::analysis::limits::MemoryLimit;
-use iolens_core::analysis::stories::{self, Advice, Cause, CulpritIo, Doubt, Story, StoryKind};
+use iolens_core::analysis::stories::{
+    self, Advice, AlsoHurt, Cause, CulpritIo, Doubt, Story, StoryKind,
+};
 use iolens_core::analysis::waits::Program;
 use iolens_core::model::{Class, DevId, Inode, Names, RecordingMeta, Settings};
 use serde::Serialize;
@@ -33,6 +35,8 @@ pub struct StoryEntry {
     shares: Vec<ShareEntry>,
     /// What it lost to the cause.
     harm: HarmEntry,
+    /// What the same cause cost other I/Os of the victim, the most harm first.
+    also: Vec<AlsoEntry>,
     /// How often the victim was hurt, with gaps of less than 0.1 s; `null` where no program is the cause.
     times: Option<u64>,
     /// Begin of the first time.
@@ -67,6 +71,26 @@ struct VictimEntry {
     excess_s: f64,
     /// In flight, in the mean from the first to the last.
     mean_in_flight: f64,
+}
+
+/// Other I/Os that lost time to the cause of a story: of another class, or of another process or thread of the victim.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct AlsoEntry {
+    #[serde(flatten)]
+    program: ProgramEntry,
+    /// Reads, writes or flushes.
+    class: Class,
+    /// Completed I/Os.
+    ios: u64,
+    /// Sum of their latencies, start to done.
+    io_time_s: f64,
+    /// What of it was not undisturbed.
+    excess_s: f64,
+    /// Lost to the cause, at least.
+    harm_s: f64,
+    /// I/Os that took more than twice as long because of it.
+    delayed_ios: u64,
 }
 
 /// A process, or several of one name in one control group.
@@ -532,6 +556,11 @@ fn entry(named: NamedStory, names: &Names, times: &Times) -> StoryEntry {
             p99_with_us: harm.p99_with_ns.map(us),
             p99_without_us: harm.p99_without_ns.map(us),
         },
+        also: story
+            .also
+            .iter()
+            .map(|also| also_entry(also, names))
+            .collect(),
         times: (!story.culprits.is_empty()).then_some(story.episodes.times),
         start_s: seconds(story.episodes.from_ns),
         end_s: seconds(story.episodes.to_ns),
@@ -542,6 +571,18 @@ fn entry(named: NamedStory, names: &Names, times: &Times) -> StoryEntry {
         advice,
         device: named.device,
         id: named.id,
+    }
+}
+
+fn also_entry(also: &AlsoHurt, names: &Names) -> AlsoEntry {
+    AlsoEntry {
+        program: program_entry(&also.victim, names),
+        class: also.class,
+        ios: also.ios,
+        io_time_s: seconds(also.io_time_ns),
+        excess_s: seconds(also.excess_ns),
+        harm_s: seconds(also.harm_ns),
+        delayed_ios: also.delayed_ios,
     }
 }
 
@@ -696,6 +737,7 @@ pub(super) fn cleared(
 
 #[cfg(test)]
 mod tests {
+    use super::super::escape;
     use super::super::layout::Layout;
     use super::super::waits::tests::{shop_behind, shop_behind_backup};
     use super::*;
@@ -770,6 +812,51 @@ mod tests {
         let nameless = summary_behind_image(None, Origin::Writeback);
         let who = " the kernel for loop3 writes back ";
         assert!(nameless.contains(who), "{nameless}");
+    }
+
+    #[test]
+    fn what_the_cause_cost_other_ios_of_the_victim_is_a_sentence_of_its_story() {
+        let (mut report, meta, names) = shop_behind_backup();
+        let story = &mut report.stories[0];
+        let victim = story.victim;
+        for (victim, class, harm_ns) in [
+            (victim, Class::Flush, 1_500_000_000),
+            (
+                Program {
+                    tgid: Some(78),
+                    ..victim
+                },
+                Class::Read,
+                400_000_000,
+            ),
+            (
+                Program {
+                    tgid: Some(79),
+                    ..victim
+                },
+                Class::Read,
+                300_000_000,
+            ),
+        ] {
+            story.also.push(AlsoHurt {
+                victim,
+                class,
+                ios: 40,
+                io_time_ns: 2 * harm_ns,
+                excess_ns: harm_ns,
+                harm_ns,
+                delayed_ios: 30,
+            });
+        }
+        let all = entries(&report, &meta, &names, &RecordingFacts::default());
+        let text = escape::terminal(&all[0].summary);
+        let same_process = "The same cost its flushes at least 1.50 s of 3.00 s and reads of shop";
+        assert!(text.contains(same_process), "{text}");
+        let another = "(78) at least 400 ms of 800 ms, beside 1 more.";
+        assert!(text.ends_with(another), "{text}");
+        let also = serde_json::to_value(&all[0].also).expect("plain structs");
+        assert_eq!(also[1]["pid"], 78);
+        assert_eq!(also[1]["harm_s"], 0.4);
     }
 
     #[test]

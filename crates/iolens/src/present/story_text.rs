@@ -24,6 +24,10 @@ pub(super) const INDENT: usize = 2;
 
 /// Parts that are named where no single cause explains half.
 const MAX_SHARES: usize = 3;
+
+/// Other I/Os of the victim that are named.
+const MAX_ALSO: usize = 2;
+
 /// A stretch of so many times the bytes of the median one stands out.
 const OUTSTANDING: f64 = 4.0;
 
@@ -125,6 +129,7 @@ fn tries(named: &NamedStory) -> String {
 pub(super) fn sentences(named: &NamedStory, times: &Times) -> Vec<String> {
     let story = named.story;
     let mut out = vec![what_happened(named, times), how_bad(story)];
+    out.extend(also(story));
     for doubt in &story.doubts {
         out.push(match doubt {
             Doubt::FewIos => "Probably: few I/Os were delayed.".to_owned(),
@@ -434,6 +439,30 @@ fn how_bad(story: &Story) -> String {
     }
     out.push('.');
     out
+}
+
+/// What the cause cost other I/Os of the victim.
+fn also(story: &Story) -> Option<String> {
+    let mut parts = Vec::new();
+    for also in story.also.iter().take(MAX_ALSO) {
+        let class = plural(also.class).to_lowercase();
+        let whose = if also.victim == story.victim {
+            format!("its {class}")
+        } else {
+            format!("{class} of {}", label(&also.victim))
+        };
+        let lost = duration(also.harm_ns as f64);
+        let all = duration(also.io_time_ns as f64);
+        parts.push(format!("{whose} at least {lost} of {all}"));
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let left = match story.also.len() - parts.len() {
+        0 => String::new(),
+        n => format!(", beside {n} more"),
+    };
+    Some(format!("The same cost {}{left}.", parts.join(" and ")))
 }
 
 /// What explains how much.

@@ -28,7 +28,7 @@ use crate::analysis::latency::stalls::{self, Stacks};
 use crate::analysis::latency::syncs;
 use crate::analysis::limits::{self, MemoryLimit, OwnLimitsBuilder};
 use crate::analysis::report::streams::{Completions, Issues, Starts};
-use crate::analysis::stories::{self, Scene, Story};
+use crate::analysis::stories::{self, GroupLimits, Scene, Story};
 use crate::analysis::stream::consumer::Consumer;
 use crate::analysis::stream::latencies::Latencies;
 use crate::analysis::stream::losses::Losses;
@@ -389,9 +389,11 @@ impl ReportBuilder {
             host: &self.host,
             has_losses: devices.lost_ios != Some(0),
         };
-        let stories = stories::stories(&waits, &scene);
-        let own_limits = own_limits.finish();
-        let stories = stories::with_limits(stories, own_limits, self.memory_limits, &waits, &scene);
+        let limits = GroupLimits {
+            own: own_limits.finish(),
+            memory: self.memory_limits,
+        };
+        let stories = stories::stories(&waits, &scene, limits);
         Report {
             devices,
             set,

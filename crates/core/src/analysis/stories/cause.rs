@@ -489,8 +489,7 @@ impl<'a> Place<'a> {
             let cgroup = pair.culprit.cgroup;
             culprit = CulpritFacts {
                 is_sync: mechanism::is_sync(pair, self.felt),
-                is_own: pair.culprit == effect.victim
-                    || is_same_process(&pair.culprit, &effect.victim),
+                is_own: pair.culprit == effect.victim || pair.culprit.is_process(&effect.victim),
                 is_apart: cgroup.is_some() && cgroup != effect.victim.cgroup,
                 is_kernel_thread: is_kernel_thread(&pair.culprit),
                 is_for_device_above: self.is_for_device_above(pair),
@@ -518,6 +517,7 @@ impl<'a> Place<'a> {
                 p99_with_ns: with,
                 p99_without_ns: without,
             },
+            also: Vec::new(),
             episodes,
             doubts: self.doubts(effect, explained),
             in_flight: in_flight(effect),
@@ -656,11 +656,6 @@ pub fn is_likely_victim(program: &Program, time: &OwnedTime) -> bool {
 /// Whether so much of so much I/O time is a harm.
 fn is_much(lost_ns: i64, io_time_ns: i64, min_lost_ns: i64) -> bool {
     lost_ns >= min_lost_ns && lost_ns as f64 >= MIN_LOST_OF_IO_TIME * io_time_ns as f64
-}
-
-/// Whether two programs are threads of one process that have names of their own.
-fn is_same_process(one: &Program, other: &Program) -> bool {
-    one.tgid.is_some() && one.tgid == other.tgid
 }
 
 /// Whether the programs of `chosen` explain enough of what was lost.

@@ -80,6 +80,7 @@ fn of_device(
             p99_with_ns: None,
             p99_without_ns: None,
         },
+        also: Vec::new(),
         episodes,
         doubts: scene
             .has_losses

@@ -7,6 +7,7 @@
 mod advice;
 mod cause;
 mod identity;
+mod joined;
 mod mechanism;
 mod memory_limits;
 mod own_limits;
@@ -25,6 +26,7 @@ use crate::model::{Class, DevId, Origin};
 pub use advice::Advice;
 pub use cause::{Cause, is_likely_victim};
 pub use identity::story_id;
+pub use joined::AlsoHurt;
 
 /// By what mechanism time was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -249,6 +251,8 @@ pub struct Story {
     pub shares: Vec<Share>,
     /// What was lost to the cause.
     pub harm: Harm,
+    /// What the same cause cost other I/Os of the victim, the most harm first.
+    pub also: Vec<AlsoHurt>,
     /// When.
     pub episodes: Episodes,
     /// Why it is only probable; empty: it is not.
@@ -270,11 +274,20 @@ impl Story {
     pub fn hide_names(&mut self) {
         self.victim.hide_name();
         self.culprits.iter_mut().for_each(Program::hide_name);
+        for also in &mut self.also {
+            also.victim.hide_name();
+        }
         for share in &mut self.shares {
             if let Cause::Program(program) = &mut share.cause {
                 program.hide_name();
             }
         }
+    }
+
+    /// Whose I/Os of which class lost time, those that lost most first.
+    pub fn victims(&self) -> impl Iterator<Item = (&Program, Class)> {
+        let also = self.also.iter().map(|also| (&also.victim, also.class));
+        std::iter::once((&self.victim, self.class)).chain(also)
     }
 
     /// Share of the victim's I/O time that it lost to the cause.
@@ -331,8 +344,17 @@ pub struct Scene<'a> {
     pub has_losses: bool,
 }
 
-/// All stories, the most harm first.
-pub fn stories(waits: &[DeviceVictims], scene: &Scene) -> Vec<Story> {
+/// Limits of control groups (A29), of I/O and of memory: what they hold back no wait shows.
+#[derive(Debug, Default)]
+pub struct GroupLimits {
+    /// Of I/O.
+    pub own: Vec<OwnLimit>,
+    /// Of memory.
+    pub memory: Vec<MemoryLimit>,
+}
+
+/// All stories, each cause of a victim's harm once, the most harm first.
+pub fn stories(waits: &[DeviceVictims], scene: &Scene, limits: GroupLimits) -> Vec<Story> {
     let mut found = Vec::new();
     for device in waits {
         let place = cause::Place::of(device, scene);
@@ -341,25 +363,10 @@ pub fn stories(waits: &[DeviceVictims], scene: &Scene) -> Vec<Story> {
         }
     }
     let mut found = without_layers(found, waits, scene);
+    own_limits::add(&mut found, limits.own, waits, scene);
+    memory_limits::add(&mut found, limits.memory, waits, scene);
     sort(&mut found, waits);
-    found
-}
-
-/// `found`, and the stories of control groups at their own limits, of I/O and of memory, the most harm first.
-pub fn with_limits(
-    mut found: Vec<Story>,
-    own: Vec<OwnLimit>,
-    memory: Vec<MemoryLimit>,
-    waits: &[DeviceVictims],
-    scene: &Scene,
-) -> Vec<Story> {
-    if own.is_empty() && memory.is_empty() {
-        return found;
-    }
-    own_limits::add(&mut found, own, waits, scene);
-    memory_limits::add(&mut found, memory, waits, scene);
-    sort(&mut found, waits);
-    found
+    joined::joined(found)
 }
 
 /// The most harm first. Of what two programs on one device cost each other only the difference counts: they share it. So do
@@ -509,7 +516,8 @@ pub fn cleared(
         sum.io_time_ns += effect.sums.time.total_ns();
     }
     let busiest = programs.into_values().max_by_key(|c| c.ios)?;
-    let has_story = stories.iter().any(|s| s.victim == busiest.program);
+    let mut victims = stories.iter().flat_map(Story::victims);
+    let has_story = victims.any(|(victim, _)| *victim == busiest.program);
     // It is cleared only if neither a story nor a warning of a device is about its I/O, and hardly any of it was slow.
     let mut on_suspects = waits
         .iter()

@@ -86,6 +86,7 @@ fn of_limit(limit: OwnLimit, device: &DeviceVictims, scene: &Scene) -> Option<St
             p99_with_ns: None,
             p99_without_ns: None,
         },
+        also: Vec::new(),
         episodes,
         doubts,
         in_flight: effect.map_or(0.0, in_flight),

@@ -55,7 +55,7 @@ fn stories_below(layers: &BTreeSet<DevId>, ios: &[Io], seconds: i64) -> Vec<Stor
         host: &HostPressure::default(),
         has_losses: false,
     };
-    stories(&waits_of(ios), &scene)
+    stories(&waits_of(ios), &scene, GroupLimits::default())
 }
 
 fn serve(device: &Device, parts: &[Vec<Job>]) -> Vec<Story> {
@@ -915,4 +915,24 @@ fn processes_of_one_name_that_come_after_each_other_are_one_culprit() {
     };
     assert_eq!(own_queue.kind, StoryKind::OwnQueue);
     assert_eq!(name(&own_queue.victim), "backup");
+}
+
+#[test]
+fn reads_and_writes_that_wait_for_the_same_bursts_are_one_story() {
+    let reads = requests(3, "shop", Op::READ, 50.0, MS);
+    let writes = requests(5, "shop", Op::WRITE, 50.0, MS);
+    let parts = [reads, writes, bursts(20, 2500 * MS, 5 * MS)];
+    let found = serve(&Device::fifo(1), &parts);
+    let [story] = &found[..] else {
+        panic!("{found:?}");
+    };
+    let [also] = &story.also[..] else {
+        panic!("{:?}", story.also);
+    };
+    assert_eq!(also.victim, story.victim);
+    let mut classes = [story.class, also.class];
+    classes.sort();
+    assert_eq!(classes, [Class::Read, Class::Write]);
+    assert!(also.harm_ns <= story.harm.ns, "{also:?}");
+    assert!(2 * also.harm_ns > story.harm.ns, "{also:?}");
 }

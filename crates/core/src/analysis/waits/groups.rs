@@ -126,6 +126,11 @@ impl Program {
         self.name() == one.name() && self.tgid.is_none_or(|tgid| one.tgid == Some(tgid))
     }
 
+    /// Whether both are one process, whose threads may have names of their own.
+    pub fn is_process(&self, other: &Program) -> bool {
+        self.tgid.is_some() && self.tgid == other.tgid
+    }
+
     /// Leaves the name out, but for those of the kernel's own threads.
     pub fn hide_name(&mut self) {
         self.comm = self.comm.filter(Comm::is_of_kernel);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use iolens_core::analysis::Window;
 use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::analysis::heat::TimePart;
-use iolens_core::analysis::stories::{self, Scene, Story};
+use iolens_core::analysis::stories::{self, GroupLimits, Scene, Story};
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::analysis::waits::{
     DeviceVictims, Group, Grouping, IoWait, IoWaitsBuilder, OwnedTime, Program, Victim,
@@ -416,7 +416,7 @@ impl Job {
                 };
                 let shortage = host.cpu_shortage(window.from_ns, window.to_ns);
                 Outcome::Stories {
-                    found: stories::stories(&waits, &scene),
+                    found: stories::stories(&waits, &scene, GroupLimits::default()),
                     is_short_of_cpu: shortage.is_some(),
                 }
             }
