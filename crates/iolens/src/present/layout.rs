@@ -332,22 +332,42 @@ pub fn count_of(n: u64, noun: &str) -> String {
     }
 }
 
-/// Bytes in decimal units, to three significant digits.
-pub fn size(bytes: f64) -> String {
-    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
-    let mut value = bytes;
-    let mut unit = 0;
-    while value.abs() >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
+/// `value`, which is in the first of `units`, in the smallest of them in which it has at most three digits before the
+/// point when it is rounded, and that unit. Each unit is a thousand of the one before; what is too large stays in the last.
+pub fn scaled<'u>(value: f64, units: &[&'u str]) -> (f64, &'u str) {
+    let mut scaled = value;
+    let mut steps = 0;
+    while scaled.abs() >= 999.5 && steps + 1 < units.len() {
+        scaled /= 1000.0;
+        steps += 1;
     }
-    let decimals = match value.abs() {
-        _ if unit == 0 => 0,
+    (scaled, units.get(steps).copied().unwrap_or_default())
+}
+
+/// How many digits after the point make three significant ones of what [`scaled`] returns.
+fn decimals_of_three(value: f64) -> usize {
+    match value.abs() {
         v if v < 9.995 => 2,
         v if v < 99.95 => 1,
         _ => 0,
+    }
+}
+
+/// Bytes in decimal units, to three significant digits.
+pub fn size(bytes: f64) -> String {
+    let (value, unit) = scaled(bytes, &["B", "kB", "MB", "GB", "TB", "PB"]);
+    let decimals = if unit == "B" {
+        0
+    } else {
+        decimals_of_three(value)
     };
-    format!("{} {}", fixed(value, decimals), UNITS[unit])
+    format!("{} {unit}", fixed(value, decimals))
+}
+
+/// A time in nanoseconds, to three significant digits in microseconds, milliseconds or seconds.
+pub fn duration(ns: f64) -> String {
+    let (value, unit) = scaled(ns / 1e3, &["us", "ms", "s"]);
+    format!("{} {unit}", fixed(value, decimals_of_three(value)))
 }
 
 #[cfg(test)]
@@ -463,6 +483,32 @@ mod tests {
                 "0 B", "999 B", "1.54 kB", "1.00 MB", "134 MB", "1.00 TB", "0 B"
             ]
         );
+    }
+
+    #[test]
+    fn times_are_rounded_before_their_unit_and_their_digits_are_chosen() {
+        let in_us = [0.0, 0.1, 9.994, 9.996, 99.94, 99.96, 999.4, 999.6];
+        assert_eq!(
+            in_us.map(|us| duration(us * 1e3)),
+            [
+                "0.00 us", "0.10 us", "9.99 us", "10.0 us", "99.9 us", "100 us", "999 us",
+                "1.00 ms"
+            ]
+        );
+        let in_ms = [1.5, 9.994, 9.996, 400.0, 999.4, 999.6, 1500.0, 1_234_567.0];
+        assert_eq!(
+            in_ms.map(|ms| duration(ms * 1e6)),
+            [
+                "1.50 ms", "9.99 ms", "10.0 ms", "400 ms", "999 ms", "1.00 s", "1.50 s", "1235 s"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_too_large_stays_in_the_last_unit() {
+        assert_eq!(scaled(999.4, &["", "k"]), (999.4, ""));
+        assert_eq!(scaled(2e6, &["", "k"]), (2000.0, "k"));
+        assert_eq!(scaled(2e6, &[]), (2e6, ""));
     }
 
     #[test]

@@ -8,10 +8,9 @@ use iolens_core::model::{Severity, Source};
 use iolens_recorder::Progress;
 
 use super::escape;
-use super::layout::{count_of, size};
+use super::layout::{count_of, duration, size};
 use super::record_text::shell_word;
 use super::stories::StoryNews;
-use super::story_text::duration;
 
 /// The lines before recording begins; `limits` says what this source cannot show and why.
 pub fn started(source: &Source, limits: &[String], root: &Path, keep_bytes: u64) -> String {

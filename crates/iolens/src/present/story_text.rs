@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use indicatif::HumanCount;
 use iolens_core::analysis::Report;
 use iolens_core::analysis::limits::OwnLimit;
 use iolens_core::analysis::stories::{Advice, Cause, Cleared, CulpritIo, Doubt, Story, StoryKind};
@@ -11,7 +12,7 @@ use iolens_core::model::{Class, KernelThread, Names, Origin, RecordingMeta, Sett
 
 use super::escape::terminal;
 use super::findings::words::{plural, role_of};
-use super::layout::{Layout, Role, count_of, size};
+use super::layout::{Layout, Role, count_of, duration, size};
 use super::report_json::RecordingFacts;
 use super::stories::{self, NamedStory};
 use super::times::Times;
@@ -644,30 +645,7 @@ fn short_path(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// A time with three significant digits.
-pub(super) fn duration(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns >= 1e9 => (ns / 1e9, "s"),
-        ns if ns >= 1e6 => (ns / 1e6, "ms"),
-        ns => (ns / 1e3, "us"),
-    };
-    let decimals = match value {
-        v if v >= 100.0 => 0,
-        v if v >= 10.0 => 1,
-        _ => 2,
-    };
-    format!("{value:.decimals$} {unit}")
-}
-
-/// A number with thousands apart.
-fn rounded(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+/// A number, not below zero, with thousands apart.
+fn rounded(value: f64) -> HumanCount {
+    HumanCount(value.round_ties_even() as u64)
 }

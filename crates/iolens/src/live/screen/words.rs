@@ -8,33 +8,26 @@ use super::analyst::{Whose, key_of};
 use super::history::History;
 use crate::engine::rows::group_name;
 use crate::present::escape::terminal;
+use crate::present::layout::scaled;
 use crate::present::times::Clock;
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::analysis::waits::Program;
 
 /// A number to two or three digits: `7`, `8.1k`, `312k`, `1.2M`.
 pub fn short(value: f64) -> String {
-    const UNITS: [&str; 4] = ["", "k", "M", "G"];
-    let mut value = value;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    let is_whole = unit == 0 && (value.fract() == 0.0 || value >= 9.95);
+    let (value, unit) = scaled(value, &["", "k", "M", "G"]);
+    let is_whole = unit.is_empty() && (value.fract() == 0.0 || value >= 9.95);
     let decimals = usize::from(!is_whole && value < 99.95);
-    format!("{value:.decimals$}{}", UNITS[unit])
+    format!("{value:.decimals$}{unit}")
 }
 
 /// A time to two or three digits: `84 µs`, `1.2 ms`, `22 ms`, `8.1 s`.
 pub fn short_time(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns >= 999.5e6 => (ns / 1e9, "s"),
-        ns if ns >= 999.5e3 => (ns / 1e6, "ms"),
-        ns if ns > 0.0 => (ns / 1e3, "µs"),
-        _ => (0.0, "s"),
-    };
-    let decimals = usize::from(value < 9.95 && value > 0.0);
+    if ns <= 0.0 {
+        return "0 s".to_owned();
+    }
+    let (value, unit) = scaled(ns / 1e3, &["µs", "ms", "s"]);
+    let decimals = usize::from(value < 9.95);
     format!("{value:.decimals$} {unit}")
 }
 

@@ -4,6 +4,8 @@ use iolens_core::analysis::bursts::cells::IoActor;
 use iolens_core::analysis::findings::Cause;
 use iolens_core::model::{Class, DevId, KernelThread, Origin};
 
+use crate::present::layout::scaled;
+
 /// Who it was: the process and its file; kernel threads by what they do.
 pub fn name(cause: &Cause) -> String {
     let actor = cause.actor;
@@ -113,12 +115,12 @@ pub fn singular(class: Class) -> &'static str {
     }
 }
 
-/// 1.2 ms and the like.
+/// A time in microseconds: `86 us`, `1.2 ms`, `2.50 s`.
 pub fn time(us: f64) -> String {
-    match us {
-        us if us >= 1e6 => format!("{:.2} s", us / 1e6),
-        us if us >= 1e3 => format!("{:.1} ms", us / 1e3),
-        us => format!("{us:.0} us"),
+    match scaled(us, &["us", "ms", "s"]) {
+        (value, "us") => format!("{value:.0} us"),
+        (value, "ms") => format!("{value:.1} ms"),
+        (value, unit) => format!("{value:.2} {unit}"),
     }
 }
 
@@ -278,6 +280,10 @@ mod tests {
         assert_eq!(
             [136_888.0, 2.5e6, 98.6].map(time),
             ["136.9 ms", "2.50 s", "99 us"]
+        );
+        assert_eq!(
+            [999.4, 999.6, 999_400.0, 999_960.0].map(time),
+            ["999 us", "1.0 ms", "999.4 ms", "1.00 s"]
         );
     }
 }
