@@ -145,16 +145,11 @@ impl Histogram {
         if self.n == 0 {
             return None;
         }
-        let rank = ((q * self.n as f64).ceil() as u64).clamp(1, self.n);
-        let mut seen = 0;
-        for (i, c) in self.counts.iter().enumerate() {
-            seen += c;
-            if seen >= rank {
-                let (low, high) = Self::bounds(self.first + i);
-                return Some((low + (high - 1 - low) / 2).clamp(self.min, self.max));
-            }
-        }
-        Some(self.max)
+        let Some(bucket) = bucket_at(self.counts.iter().copied(), rank(q, self.n)) else {
+            return Some(self.max);
+        };
+        let (low, high) = Self::bounds(self.first + bucket);
+        Some((low + (high - 1 - low) / 2).clamp(self.min, self.max))
     }
 
     /// Non-empty buckets as (first value, first value after, count), in order.
@@ -286,14 +281,9 @@ impl CallHistogram {
 
     /// The middle of the bucket of rank `ceil(q n)`, in nanoseconds, for `q` in 0..=1; `None` of nothing.
     pub fn quantile(&self, q: f64) -> Option<i64> {
-        let n = self.n();
-        let rank = ((q * n as f64).ceil() as u64).clamp(1, n.max(1));
-        let mut seen = 0u64;
-        let bucket = self.counts.iter().find(|c| {
-            seen = seen.saturating_add(c.1);
-            seen >= rank
-        });
-        bucket.map(|c| Self::middle(c.0.into()))
+        let calls = self.counts.iter().map(|c| c.1);
+        let at = bucket_at(calls, rank(q, self.n()))?;
+        Some(Self::middle(self.counts[at].0.into()))
     }
 
     /// Mean of the middles in nanoseconds; `None` of nothing.
@@ -337,10 +327,50 @@ impl std::fmt::Display for CallHistogram {
     }
 }
 
+/// The nearest rank of the quantile `q` in 0..=1 among `n` values: `ceil(q n)`, within `1..=n`; 1 of nothing.
+pub fn rank(q: f64, n: u64) -> u64 {
+    ((q * n as f64).ceil() as u64).clamp(1, n.max(1))
+}
+
+/// The first bucket up to which there are at least `rank` values, of which `counts` has the number in each bucket, in order;
+/// `None` if all together are fewer.
+pub fn bucket_at(counts: impl IntoIterator<Item = u64>, rank: u64) -> Option<usize> {
+    let mut seen = 0u64;
+    for (bucket, n) in counts.into_iter().enumerate() {
+        seen = seen.saturating_add(n);
+        if seen >= rank {
+            return Some(bucket);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn ranks_are_those_of_values_that_there_are() {
+        assert_eq!(
+            [0.0, 0.25, 0.26, 0.5, 1.0].map(|q| rank(q, 4)),
+            [1, 1, 2, 2, 4]
+        );
+        assert_eq!([0.0, 0.5, 1.0].map(|q| rank(q, 0)), [1, 1, 1]);
+        assert_eq!([0.0, 0.99].map(|q| rank(q, 1)), [1, 1]);
+    }
+
+    #[test]
+    fn the_bucket_of_a_rank_is_never_an_empty_one() {
+        let counts = [0, 2, 0, 3];
+        assert_eq!(
+            [1, 2, 3, 5, 6].map(|rank| bucket_at(counts, rank)),
+            [Some(1), Some(1), Some(3), Some(3), None]
+        );
+        assert_eq!(bucket_at([0; 0], 1), None);
+        assert_eq!(bucket_at([0, 0], 1), None);
+        assert_eq!(bucket_at([u64::MAX, 1], u64::MAX), Some(0));
+    }
 
     proptest! {
         #[test]

@@ -34,7 +34,7 @@ pub use counters::{ClassCounters, CounterSample, CpuCounters, DiskCounters, Flus
 pub use data_table::{ColumnValues, DataColumn, DataTable};
 pub use device::{DevId, Device, DeviceKind, NoDevId, Raid, layers_above};
 pub use grid::{SlotPart, TimeGrid, ceil_to, floor_to};
-pub use histogram::{CallHistogram, Histogram};
+pub use histogram::{CallHistogram, Histogram, bucket_at, rank};
 pub use io::{Class, Comm, Io, Op, Origin};
 pub use kernel_thread::KernelThread;
 pub use loss::{LossReason, Lost};

@@ -8,6 +8,8 @@
 //! The background is taken from quantiles below those that bursts reach: they may take a sixth of the time. Memory is that
 //! of a minute of bins of a millisecond, whatever the length of the recording.
 
+use crate::model::rank;
+
 /// Submissions in one bin; bins without any are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::analysis) struct BurstBin {
@@ -314,7 +316,7 @@ fn sums(values: &[(u64, f64)], from: u64, k: u32, windows: u64) -> Vec<f64> {
 
 /// Nearest rank among `n` values of which those not in `values` are 0.
 fn quantile(values: &mut [f64], n: usize, q: f64) -> f64 {
-    let rank = ((q * n as f64).ceil() as usize).clamp(1, n);
+    let rank = rank(q, n as u64) as usize;
     match rank.checked_sub(n - values.len().min(n) + 1) {
         Some(i) if i < values.len() => *values.select_nth_unstable_by(i, f64::total_cmp).1,
         _ => 0.0,

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::analysis::stream::order::{End, Span, Sweep};
 use crate::analysis::stream::window::Window;
-use crate::model::Class;
+use crate::model::{Class, bucket_at, rank};
 
 /// Default width of a slot: 2 ms.
 pub const SLOT_NS: i64 = 2_000_000;
@@ -87,15 +87,7 @@ impl SlotTally {
     }
 
     fn quantile(&self, q: f64) -> usize {
-        let rank = ((q * self.n as f64).ceil() as u64).clamp(1, self.n.max(1));
-        let mut seen = 0;
-        self.counts
-            .iter()
-            .position(|c| {
-                seen += c;
-                seen >= rank
-            })
-            .unwrap_or(0)
+        bucket_at(self.counts.iter().copied(), rank(q, self.n)).unwrap_or(0)
     }
 
     fn quantiles(&self, unit: f64) -> SlotQuantiles {

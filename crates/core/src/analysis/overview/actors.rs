@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use crate::model::{Class, Comm, DevId, Histogram, Inode, Io, Origin};
+use crate::model::{Class, Comm, DevId, Histogram, Inode, Io, Origin, bucket_at, rank};
 
 /// More than this of a kind are not kept apart at once: those with the least I/O time become "others".
 const MAX_KEPT: usize = 2048;
@@ -120,13 +120,9 @@ impl ClassFlow {
     }
 
     fn p99_us(&self) -> Option<f64> {
-        let n: u64 = self.buckets.iter().map(|c| u64::from(*c)).sum();
-        let rank = (0.99 * n as f64).ceil() as u64;
-        let mut seen = 0;
-        let at = self.buckets.iter().position(|c| {
-            seen += u64::from(*c);
-            *c > 0 && seen >= rank
-        })?;
+        let counts = self.buckets.iter().map(|c| u64::from(*c));
+        let n: u64 = counts.clone().sum();
+        let at = bucket_at(counts, rank(0.99, n))?;
         let low = Histogram::bounds(at * GROUP).0;
         let high = Histogram::bounds(at * GROUP + GROUP - 1).1;
         Some((((low + high - 1) as f64 / 2.0).min(self.max_ns as f64)) / 1e3)

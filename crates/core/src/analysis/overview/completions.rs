@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{PlannedStretch, Window};
 use crate::analysis::stream::spread::Spread;
-use crate::model::{Class, Histogram, Io, SECTOR_BYTES};
+use crate::model::{Class, Histogram, Io, SECTOR_BYTES, rank};
 
 /// Latencies of one class in one slot, start to done (S2C); n stands in [`SlotCounts::ios`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -121,7 +121,7 @@ impl SlotHistogram {
         if self.n == 0 {
             return None;
         }
-        let ranks = [0.5, 0.9, 0.99].map(|q| ((q * self.n as f64).ceil() as u64).clamp(1, self.n));
+        let ranks = [0.5, 0.9, 0.99].map(|q| rank(q, self.n));
         let mut found = [self.max; 3];
         let mut seen = 0;
         let mut next = 0;

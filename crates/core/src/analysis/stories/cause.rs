@@ -7,7 +7,7 @@ use super::advice::{Advice, CulpritFacts};
 use super::mechanism;
 use super::{Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
 use crate::analysis::device::detail::DeviceDetail;
-use crate::analysis::waits::effects::{Effect, INTERVAL_NS, LatencyCounts, Pair};
+use crate::analysis::waits::effects::{Effect, INTERVAL_NS, Pair, WaitLatencies};
 use crate::analysis::waits::stretches::Stretches;
 use crate::analysis::waits::{DeviceFelt, DeviceVictims, EffectSums, Program, WorstWait};
 use crate::model::{Class, DevId, KernelThread, Origin, OwnedTime};
@@ -595,7 +595,7 @@ fn committer(felt: &DeviceFelt) -> Option<Program> {
     (is_known && is_most && is_enough).then_some(program)
 }
 
-fn p99(latencies: &LatencyCounts) -> Option<i64> {
+fn p99(latencies: &WaitLatencies) -> Option<i64> {
     if latencies.n() < MIN_FOR_P99 {
         return None;
     }

@@ -1,6 +1,6 @@
 //! A set of durations from which quantiles are asked: exact while small, a histogram when large.
 
-use crate::model::Histogram;
+use crate::model::{Histogram, rank};
 
 /// Below this count a mean or quantile is marked as resting on too little.
 pub const LOW_N: u64 = 30;
@@ -174,8 +174,7 @@ impl Latencies {
             self.exact.sort_unstable();
             self.sorted = true;
         }
-        let rank =
-            ((q * self.exact.len() as f64).ceil() as usize).clamp(1, self.exact.len().max(1));
+        let rank = rank(q, self.exact.len() as u64) as usize;
         self.exact.get(rank - 1).copied()
     }
 }

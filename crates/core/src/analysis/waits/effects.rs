@@ -7,7 +7,7 @@
 use super::Program;
 use super::device::Wait;
 use super::stretches::Stretches;
-use crate::model::{Class, OwnedTime, SECOND_NS, WorstWait, floor_to};
+use crate::model::{Class, OwnedTime, SECOND_NS, WorstWait, bucket_at, floor_to, rank};
 
 /// Pairs of victim and culprit of which latencies and stretches are kept; of further ones only the sums are.
 const MAX_DETAILED: usize = 512;
@@ -53,7 +53,7 @@ impl LostInInterval {
 
 /// Latencies in buckets of a sixteenth of an octave: a quantile is off by at most 3 %.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LatencyCounts {
+pub struct WaitLatencies {
     first: usize,
     counts: Vec<u32>,
 }
@@ -61,7 +61,7 @@ pub struct LatencyCounts {
 /// Buckets to an octave.
 const PER_OCTAVE: usize = 16;
 
-impl LatencyCounts {
+impl WaitLatencies {
     fn bucket(ns: i64) -> usize {
         let value = ns.max(PER_OCTAVE as i64) as u64;
         let octave = value.ilog2() as usize;
@@ -93,7 +93,7 @@ impl LatencyCounts {
         self.counts[place] = self.counts[place].saturating_add(n);
     }
 
-    fn merge(&mut self, other: &LatencyCounts) {
+    fn merge(&mut self, other: &WaitLatencies) {
         for (i, n) in other.counts.iter().enumerate() {
             if *n > 0 {
                 self.add_to(other.first + i, *n);
@@ -103,7 +103,7 @@ impl LatencyCounts {
 
     /// Those of `self` that are not in `part`.
     #[must_use]
-    pub fn without(&self, part: &LatencyCounts) -> LatencyCounts {
+    pub fn without(&self, part: &WaitLatencies) -> WaitLatencies {
         let mut rest = self.clone();
         for (i, n) in part.counts.iter().enumerate() {
             let place = (part.first + i).checked_sub(rest.first);
@@ -126,15 +126,9 @@ impl LatencyCounts {
 
     /// The quantile by nearest rank, within 3 %; `None` of nothing.
     pub fn quantile(&self, q: f64) -> Option<i64> {
-        let rank = ((q * self.n() as f64).ceil() as u64).max(1);
-        let mut passed = 0;
-        for (i, n) in self.counts.iter().enumerate() {
-            passed += u64::from(*n);
-            if passed >= rank {
-                return Some(Self::value(self.first + i));
-            }
-        }
-        None
+        let counts = self.counts.iter().map(|n| u64::from(*n));
+        let bucket = bucket_at(counts, rank(q, self.n()))?;
+        Some(Self::value(self.first + bucket))
     }
 }
 
@@ -163,7 +157,7 @@ pub(super) struct PairSums {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct PairDetails {
-    pub latencies: LatencyCounts,
+    pub latencies: WaitLatencies,
     pub stretches: Stretches,
 }
 
@@ -187,7 +181,7 @@ pub struct EffectSums {
     /// The longest latency.
     pub longest_ns: i64,
     /// All latencies.
-    pub latencies: LatencyCounts,
+    pub latencies: WaitLatencies,
 }
 
 impl Default for EffectSums {
@@ -201,7 +195,7 @@ impl Default for EffectSums {
             to_ns: i64::MIN,
             worst: WorstWait::default(),
             longest_ns: 0,
-            latencies: LatencyCounts::default(),
+            latencies: WaitLatencies::default(),
         }
     }
 }
@@ -297,7 +291,7 @@ impl ProcessEffect {
         sums.to_ns = sums.to_ns.max(wait.io.done_ns);
         sums.worst.keep_worse(&wait.as_worst());
         sums.longest_ns = sums.longest_ns.max(latency_ns);
-        sums.latencies.add_to(LatencyCounts::bucket(latency_ns), 1);
+        sums.latencies.add_to(WaitLatencies::bucket(latency_ns), 1);
     }
 
     /// Ends the present interval. Once more at the end of the stream.
@@ -354,7 +348,7 @@ impl ProcessEffect {
         }
         if let Some(details) = &mut pair.details {
             if is_first {
-                let bucket = LatencyCounts::bucket(wait.io.latency_ns());
+                let bucket = WaitLatencies::bucket(wait.io.latency_ns());
                 details.latencies.add_to(bucket, 1);
             }
             if is_delayed {
@@ -425,7 +419,7 @@ pub struct Pair {
     /// By class and origin, the most first.
     pub blame: Vec<Blame>,
     /// Latencies of those I/Os; empty where there were too many pairs.
-    pub latencies: LatencyCounts,
+    pub latencies: WaitLatencies,
     /// When I/Os took more than twice as long because of it.
     pub stretches: Stretches,
 }

@@ -17,7 +17,7 @@ use iolens_core::analysis::waits::{
 };
 use iolens_core::model::{Class, DevId, Device, Inode, Io, Lost, Names};
 
-use super::history::{LatencyCounts, Pick, part_ns};
+use super::history::{ColumnLatencies, Pick, part_ns};
 use super::worker::Worker;
 use crate::engine::browse::BrowsedStretch;
 use crate::engine::caller::Caller;
@@ -332,7 +332,7 @@ pub struct ActorRow {
     /// Sum of the times in the device.
     pub device_ns: i64,
     /// Latencies of reads, and of all others.
-    pub latencies: [LatencyCounts; 2],
+    pub latencies: [ColumnLatencies; 2],
 }
 
 /// What I/Os are like.
@@ -342,8 +342,8 @@ pub struct Pattern {
     pub ios: u64,
     /// Bytes that they moved.
     pub bytes: u64,
-    /// Sizes, as [`LatencyCounts`] of bytes.
-    pub sizes: LatencyCounts,
+    /// Sizes, as [`ColumnLatencies`] of bytes.
+    pub sizes: ColumnLatencies,
     /// Bytes that continue where the last I/O of the same device and class ended.
     pub sequential_bytes: u64,
     /// Bytes of I/Os whose place is known.
@@ -494,7 +494,7 @@ impl ActorRow {
         self.io_time_ns += io.total_ns();
         self.device_ns += io.device_ns;
         let of_class = usize::from(io.class() != Class::Read);
-        self.latencies[of_class].add(LatencyCounts::bucket(io.total_ns()), 1);
+        self.latencies[of_class].add(ColumnLatencies::bucket(io.total_ns()), 1);
     }
 }
 
@@ -503,7 +503,7 @@ impl Pattern {
         let bytes = u64::try_from(io.bytes).unwrap_or(0);
         self.ios += 1;
         self.bytes += bytes;
-        self.sizes.add(LatencyCounts::bucket(io.bytes), 1);
+        self.sizes.add(ColumnLatencies::bucket(io.bytes), 1);
         let Some(sector) = io.sector.filter(|_| bytes > 0) else {
             return;
         };
@@ -663,7 +663,7 @@ fn cell(
             builder = None;
         }
         let is_in_row =
-            part_ns(part, io).is_some_and(|ns| buckets.contains(&LatencyCounts::bucket(ns)));
+            part_ns(part, io).is_some_and(|ns| buckets.contains(&ColumnLatencies::bucket(ns)));
         if is_in_row && matcher.has(io) {
             n += 1;
             found.push((place, *io));
@@ -867,7 +867,7 @@ mod tests {
             selection: selection("shop", &[]),
             devices: Vec::new(),
             names: Arc::default(),
-            buckets: LatencyCounts::bucket(18 * MS)..LatencyCounts::bucket(22 * MS),
+            buckets: ColumnLatencies::bucket(18 * MS)..ColumnLatencies::bucket(22 * MS),
         };
         let Outcome::Cell(cell) = job.run() else {
             panic!()

@@ -8,7 +8,7 @@ use ratatui::style::{Color, Style};
 use ratatui::widgets::Widget;
 
 use super::analyst::{Matcher, Selection};
-use super::history::{History, LatencyCounts, part_ns};
+use super::history::{ColumnLatencies, History, part_ns};
 use super::palette::Palette;
 use super::state::LatencyScale;
 
@@ -23,7 +23,7 @@ const MIN_FULL: u32 = 32;
 #[derive(Debug, Default)]
 pub struct HeatCache {
     of: Option<(Selection, i64)>,
-    columns: BTreeMap<i64, LatencyCounts>,
+    columns: BTreeMap<i64, ColumnLatencies>,
 }
 
 impl HeatCache {
@@ -35,7 +35,7 @@ impl HeatCache {
         from_ns: i64,
         step_ns: i64,
         width: usize,
-    ) -> Vec<LatencyCounts> {
+    ) -> Vec<ColumnLatencies> {
         let key = (selection.clone(), step_ns);
         if self.of.as_ref() != Some(&key) {
             self.of = Some(key);
@@ -60,7 +60,7 @@ impl HeatCache {
     }
 }
 
-fn count(history: &History, selection: &Selection, from_ns: i64, to_ns: i64) -> LatencyCounts {
+fn count(history: &History, selection: &Selection, from_ns: i64, to_ns: i64) -> ColumnLatencies {
     if !selection.needs_ios() {
         return history.latencies(&selection.pick, from_ns, to_ns);
     }
@@ -69,10 +69,10 @@ fn count(history: &History, selection: &Selection, from_ns: i64, to_ns: i64) -> 
         return match selected.filter(|s| s.selection == *selection) {
             Some(selected) => selected.latencies(from_ns, to_ns),
             // They are being counted.
-            None => LatencyCounts::default(),
+            None => ColumnLatencies::default(),
         };
     }
-    let mut counts = LatencyCounts::default();
+    let mut counts = ColumnLatencies::default();
     let mut matcher = Matcher::new(selection, &history.devices, history.names.all());
     for chunk in history.chunks(from_ns, to_ns) {
         let begin = chunk.partition_point(|io| io.done_ns < from_ns);
@@ -81,7 +81,7 @@ fn count(history: &History, selection: &Selection, from_ns: i64, to_ns: i64) -> 
             if let Some(ns) = part_ns(selection.pick.part, io)
                 && matcher.has(io)
             {
-                counts.add(LatencyCounts::bucket(ns), 1);
+                counts.add(ColumnLatencies::bucket(ns), 1);
             }
         }
     }
@@ -90,11 +90,11 @@ fn count(history: &History, selection: &Selection, from_ns: i64, to_ns: i64) -> 
 
 /// Rows for all latencies of `columns`: from the shortest to the longest, rounded outwards so that the picture rarely changes
 /// its scale.
-pub fn scale(columns: &[LatencyCounts], rows: usize) -> LatencyScale {
+pub fn scale(columns: &[ColumnLatencies], rows: usize) -> LatencyScale {
     let mut low_ns = f64::MAX;
     let mut high_ns: f64 = 0.0;
-    for (bucket, _) in columns.iter().flat_map(LatencyCounts::entries) {
-        let ns = LatencyCounts::middle_ns(*bucket);
+    for (bucket, _) in columns.iter().flat_map(ColumnLatencies::entries) {
+        let ns = ColumnLatencies::middle_ns(*bucket);
         low_ns = low_ns.min(ns);
         high_ns = high_ns.max(ns);
     }
@@ -118,7 +118,7 @@ fn step(ns: f64) -> f64 {
 /// Draws the cells; labels and axes are drawn by others.
 pub struct HeatMap<'a> {
     /// Latencies, column by column.
-    pub columns: &'a [LatencyCounts],
+    pub columns: &'a [ColumnLatencies],
     /// Rows.
     pub scale: LatencyScale,
     /// Colours.
@@ -164,10 +164,10 @@ impl Widget for HeatMap<'_> {
 }
 
 impl HeatMap<'_> {
-    fn rows_of(&self, counts: &LatencyCounts) -> Vec<u32> {
+    fn rows_of(&self, counts: &ColumnLatencies) -> Vec<u32> {
         let mut rows = vec![0u32; self.scale.rows];
         for (bucket, n) in counts.entries() {
-            let row = self.scale.row(LatencyCounts::middle_ns(*bucket));
+            let row = self.scale.row(ColumnLatencies::middle_ns(*bucket));
             rows[row] = rows[row].saturating_add(*n);
         }
         rows
@@ -228,9 +228,9 @@ mod tests {
 
     #[test]
     fn one_slow_io_beside_five_thousand_lights_a_cell_in_every_colour_depth() {
-        let mut column = LatencyCounts::default();
-        column.add(LatencyCounts::bucket(80_000), 5000);
-        column.add(LatencyCounts::bucket(250_000_000), 1);
+        let mut column = ColumnLatencies::default();
+        column.add(ColumnLatencies::bucket(80_000), 5000);
+        column.add(ColumnLatencies::bucket(250_000_000), 1);
         let columns = [column];
         for depth in [Depth::True, Depth::Ansi256, Depth::Ansi16, Depth::Mono] {
             let palette = palette(depth);
@@ -252,9 +252,9 @@ mod tests {
     #[test]
     fn the_scale_holds_all_latencies_and_moves_in_steps() {
         let of = |ns: &[i64]| {
-            let mut counts = LatencyCounts::default();
+            let mut counts = ColumnLatencies::default();
             ns.iter().for_each(|ns| {
-                counts.add(LatencyCounts::bucket(*ns), 1);
+                counts.add(ColumnLatencies::bucket(*ns), 1);
             });
             scale(&[counts], 20)
         };
@@ -283,7 +283,7 @@ mod tests {
         history.advance(160_000_000);
         let mut ns = |history: &History| {
             let columns = cache.columns(history, &selection, 0, 100_000_000, 3);
-            columns.iter().map(LatencyCounts::n).collect::<Vec<_>>()
+            columns.iter().map(ColumnLatencies::n).collect::<Vec<_>>()
         };
         assert_eq!(ns(&history), [0, 1, 0]);
         history.push(vec![io(170_000_000), io(210_000_000)]);

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::analysis::heat::TimePart;
 use iolens_core::analysis::timeline::CounterRates;
-use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, Lost, PressureSample};
+use iolens_core::model::{
+    CallHistogram, Class, DevId, Device, Io, Lost, PressureSample, bucket_at, rank,
+};
 use jiff::tz::TimeZone;
 
 use super::analyst::Selection;
@@ -40,9 +42,9 @@ pub const PARTS: [TimePart; 3] = [TimePart::Total, TimePart::Queue, TimePart::De
 
 /// Latencies as counts by bucket, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LatencyCounts(Vec<(u16, u32)>);
+pub struct ColumnLatencies(Vec<(u16, u32)>);
 
-impl LatencyCounts {
+impl ColumnLatencies {
     /// The bucket of a latency.
     pub fn bucket(ns: i64) -> u16 {
         (CallHistogram::index(ns) >> BUCKET_SHIFT) as u16
@@ -80,7 +82,7 @@ impl LatencyCounts {
     }
 
     /// Adds all of `other`.
-    pub fn merge(&mut self, other: &LatencyCounts) {
+    pub fn merge(&mut self, other: &ColumnLatencies) {
         for (bucket, n) in &other.0 {
             self.add(*bucket, *n);
         }
@@ -93,7 +95,7 @@ impl LatencyCounts {
 
     /// The middle of the bucket of rank `ceil(q n)` in nanoseconds; `None` of nothing.
     pub fn quantile(&self, q: f64) -> Option<f64> {
-        self.quantile_bucket(q).map(LatencyCounts::middle_ns)
+        self.quantile_bucket(q).map(ColumnLatencies::middle_ns)
     }
 
     /// The begin of that bucket: exact for powers of two, which sizes of I/Os mostly are.
@@ -103,16 +105,9 @@ impl LatencyCounts {
     }
 
     fn quantile_bucket(&self, q: f64) -> Option<u16> {
-        let n = self.n();
-        let rank = ((q * n as f64).ceil() as u64).clamp(1, n.max(1));
-        let mut seen = 0;
-        for (bucket, n) in &self.0 {
-            seen += u64::from(*n);
-            if seen >= rank {
-                return Some(*bucket);
-            }
-        }
-        None
+        let counts = self.0.iter().map(|c| u64::from(c.1));
+        let at = bucket_at(counts, rank(q, self.n()))?;
+        Some(self.0[at].0)
     }
 }
 
@@ -124,7 +119,7 @@ struct ClassCell {
     /// Sum of the latencies, of counters only.
     total_ns: i64,
     /// One for each of [`PARTS`].
-    parts: [LatencyCounts; 3],
+    parts: [ColumnLatencies; 3],
 }
 
 /// What one device did in a column, beside its classes.
@@ -365,7 +360,7 @@ impl History {
         let mut added = 0;
         for (part, counts) in PARTS.iter().zip(&mut cell.parts) {
             if let Some(ns) = part_ns(*part, io) {
-                added += usize::from(counts.add(LatencyCounts::bucket(ns), 1));
+                added += usize::from(counts.add(ColumnLatencies::bucket(ns), 1));
             }
         }
         self.entries += added;
@@ -388,8 +383,8 @@ impl History {
             cell.total_ns += flow.total_ns;
             // The mean of all in the column is the one latency that is known. Counters have whole milliseconds.
             let mean_ns = cell.total_ns.max(COUNTER_NS / 2) / cell.ios as i64;
-            let mut mean = LatencyCounts::default();
-            mean.add(LatencyCounts::bucket(mean_ns), cell.ios as u32);
+            let mut mean = ColumnLatencies::default();
+            mean.add(ColumnLatencies::bucket(mean_ns), cell.ios as u32);
             cell.parts[0] = mean;
         }
         let after = column.entries();
@@ -534,8 +529,8 @@ impl History {
     }
 
     /// Latencies in whole columns.
-    pub fn latencies(&self, pick: &Pick, from_ns: i64, to_ns: i64) -> LatencyCounts {
-        let mut counts = LatencyCounts::default();
+    pub fn latencies(&self, pick: &Pick, from_ns: i64, to_ns: i64) -> ColumnLatencies {
+        let mut counts = ColumnLatencies::default();
         let part = PARTS.iter().position(|p| *p == pick.part).unwrap_or(0);
         for column in self.between(from_ns, to_ns) {
             for (dev, class, cell) in &column.cells {
@@ -572,7 +567,7 @@ pub struct SelectedColumns {
     /// Which I/Os.
     pub selection: Selection,
     column_ns: i64,
-    columns: BTreeMap<i64, LatencyCounts>,
+    columns: BTreeMap<i64, ColumnLatencies>,
 }
 
 impl SelectedColumns {
@@ -589,15 +584,15 @@ impl SelectedColumns {
     pub fn count(&mut self, io: &Io) {
         if let Some(ns) = part_ns(self.selection.pick.part, io) {
             let column = self.columns.entry(io.done_ns.div_euclid(self.column_ns));
-            column.or_default().add(LatencyCounts::bucket(ns), 1);
+            column.or_default().add(ColumnLatencies::bucket(ns), 1);
         }
     }
 
     /// Latencies in whole columns.
-    pub fn latencies(&self, from_ns: i64, to_ns: i64) -> LatencyCounts {
+    pub fn latencies(&self, from_ns: i64, to_ns: i64) -> ColumnLatencies {
         let from = from_ns.div_euclid(self.column_ns);
         let to = to_ns.div_euclid(self.column_ns);
-        let mut counts = LatencyCounts::default();
+        let mut counts = ColumnLatencies::default();
         for (_, column) in self.columns.range(from..to) {
             counts.merge(column);
         }
@@ -678,18 +673,18 @@ mod tests {
         assert_eq!(counts.n(), 5001);
         let last = counts.entries().last().expect("an entry");
         assert_eq!(last.1, 1);
-        let ns = LatencyCounts::middle_ns(last.0);
+        let ns = ColumnLatencies::middle_ns(last.0);
         assert!((ns / 250e6 - 1.0).abs() < 0.07, "{ns}");
     }
 
     #[test]
     fn the_median_of_equal_sizes_is_their_size() {
         for size in [512, 4096, 131_072, 1 << 20] {
-            let mut sizes = LatencyCounts::default();
-            sizes.add(LatencyCounts::bucket(size), 7);
+            let mut sizes = ColumnLatencies::default();
+            sizes.add(ColumnLatencies::bucket(size), 7);
             assert_eq!(sizes.low_quantile(0.5), Some(size as f64));
         }
-        assert_eq!(LatencyCounts::default().low_quantile(0.5), None);
+        assert_eq!(ColumnLatencies::default().low_quantile(0.5), None);
     }
 
     #[test]
@@ -717,7 +712,7 @@ mod tests {
         assert_eq!((sum.ios, sum.bytes, sum.total_ns), (40, 40 * 4096, 10 * MS));
         let latencies = history.latencies(&pick(), 0, 200 * MS);
         assert_eq!((latencies.n(), latencies.entries().len()), (80, 1));
-        let mean_ns = LatencyCounts::middle_ns(latencies.entries()[0].0);
+        let mean_ns = ColumnLatencies::middle_ns(latencies.entries()[0].0);
         assert!((mean_ns / 250_000.0 - 1.0).abs() < 0.07, "{mean_ns}");
         assert_eq!(history.occupied_ns(dev(), 0, 100 * MS), (10 * MS, 20 * MS));
     }

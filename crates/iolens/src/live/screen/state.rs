@@ -693,13 +693,13 @@ impl ScreenView {
 
 /// The buckets whose middles lie in a row of the picture: those that are drawn there.
 fn buckets_of_row(scale: &LatencyScale, row: usize) -> std::ops::Range<u16> {
-    use super::history::LatencyCounts;
-    let first = LatencyCounts::bucket(scale.edge_ns(row) as i64).saturating_sub(1);
+    use super::history::ColumnLatencies;
+    let first = ColumnLatencies::bucket(scale.edge_ns(row) as i64).saturating_sub(1);
     let mut found: Option<std::ops::Range<u16>> = None;
     // The first and the last row also hold what is shorter or longer than the scale.
     let first = if row == 0 { 0 } else { first };
-    for bucket in first..LatencyCounts::bucket(i64::MAX) + 1 {
-        if scale.row(LatencyCounts::middle_ns(bucket)) != row {
+    for bucket in first..ColumnLatencies::bucket(i64::MAX) + 1 {
+        if scale.row(ColumnLatencies::middle_ns(bucket)) != row {
             if found.is_some() {
                 break;
             }
@@ -712,7 +712,7 @@ fn buckets_of_row(scale: &LatencyScale, row: usize) -> std::ops::Range<u16> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::LatencyCounts;
+    use super::super::history::ColumnLatencies;
     use super::*;
     use iolens_core::model::Comm;
 
@@ -755,7 +755,7 @@ mod tests {
             assert_eq!(buckets.start, next, "row {row}");
             next = buckets.end;
         }
-        assert_eq!(next, LatencyCounts::bucket(i64::MAX) + 1);
+        assert_eq!(next, ColumnLatencies::bucket(i64::MAX) + 1);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use ratatui::widgets::Widget;
 
 use super::analyst::{CellIos, MadeTables};
 use super::heat::{self, HeatCache, HeatMap};
-use super::history::{History, LatencyCounts};
+use super::history::{ColumnLatencies, History};
 use super::palette::Palette;
 use super::state::{LatencyScale, ScreenView};
 use super::words;
@@ -326,10 +326,10 @@ fn picture(
 }
 
 /// How many I/Os the marked cell has.
-fn under_mark(counts: &LatencyCounts, scale: LatencyScale, marked: usize) -> String {
+fn under_mark(counts: &ColumnLatencies, scale: LatencyScale, marked: usize) -> String {
     let mut ios = 0;
     for (bucket, n) in counts.entries() {
-        if scale.row(LatencyCounts::middle_ns(*bucket)) == marked {
+        if scale.row(ColumnLatencies::middle_ns(*bucket)) == marked {
             ios += u64::from(*n);
         }
     }

@@ -624,7 +624,7 @@ proptest! {
         let geometry = &stage.view.geometry;
         let scale = geometry.scale.expect("a picture was drawn");
         let column = (at_ms * MS - geometry.from_ns) / stage.view.step_ns();
-        let drawn_ns = LatencyCounts::middle_ns(LatencyCounts::bucket(250 * MS));
+        let drawn_ns = ColumnLatencies::middle_ns(ColumnLatencies::bucket(250 * MS));
         let line = scale.row(drawn_ns) / geometry.rows_per_line;
         let x = geometry.heat.x + column as u16;
         let y = geometry.heat.bottom() - 1 - line as u16;
