@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use iolens_core::analysis::counters::io_ticks::{IoTicks, Regime};
+use iolens_core::analysis::math::intervals::{union, within_ns};
 use iolens_core::model::{DevId, Lost};
 use iolens_core::store::{IoColumns, Recording};
 
@@ -201,7 +202,7 @@ fn fill_exact(
         }
     }
     for disk in disks {
-        let mut list = spans.remove(&disk.dev).unwrap_or_default();
+        let list = spans.remove(&disk.dev).unwrap_or_default();
         let of_disk: Vec<usize> = (0..seconds.len())
             .filter(|i| seconds[*i].device == disk.name)
             .collect();
@@ -210,7 +211,7 @@ fn fill_exact(
             .map(|i| (seconds[*i].from_ns, seconds[*i].to_ns))
             .collect();
         let others = estimates(&list, hz.unwrap_or(250), &bounds);
-        let list = union(&mut list);
+        let list = union(list);
         for (i, estimate) in of_disk.into_iter().zip(others) {
             let s = &mut seconds[i];
             // A second in which I/Os are missing has no exact value.
@@ -222,10 +223,8 @@ fn fill_exact(
             if is_incomplete {
                 continue;
             }
-            let from = list.partition_point(|x| x.1 <= s.from_ns);
-            let inside = list[from..].iter().take_while(|x| x.0 < s.to_ns);
-            let busy: i64 = inside.map(|x| x.1.min(s.to_ns) - x.0.max(s.from_ns)).sum();
-            s.exact_percent = Some(100.0 * busy as f64 / (s.to_ns - s.from_ns) as f64);
+            let busy_ns = within_ns(&list, s.from_ns, s.to_ns);
+            s.exact_percent = Some(100.0 * busy_ns as f64 / (s.to_ns - s.from_ns) as f64);
             s.estimates_percent = estimate;
         }
     }
@@ -266,30 +265,9 @@ fn busy_until(instant: i64, left: &mut &[(i64, bool)], ticks: &mut IoTicks) -> i
     ticks.busy_ns()
 }
 
-/// Overlapping spans joined, in order.
-fn union(spans: &mut [(i64, i64)]) -> Vec<(i64, i64)> {
-    spans.sort_unstable();
-    let mut out: Vec<(i64, i64)> = Vec::new();
-    for s in spans.iter() {
-        match out.last_mut() {
-            Some(last) if s.0 <= last.1 => last.1 = last.1.max(s.1),
-            _ => out.push(*s),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn overlapping_ios_count_once() {
-        assert_eq!(
-            union(&mut [(5, 9), (0, 3), (2, 4), (9, 10)]),
-            [(0, 4), (5, 10)]
-        );
-    }
 
     #[test]
     fn kernels_differ_about_short_ios_and_agree_about_a_long_one() {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
+use crate::analysis::math::intervals::{total_ns, union};
 use crate::analysis::stream::latencies::Latencies;
 use crate::model::{Class, DevId, Device, Io, Request, find_device};
 
@@ -168,20 +169,13 @@ fn name_of(dev: DevId, devices: &[Device]) -> String {
     }
 }
 
-fn on_device(dev: DevId, mut spans: Vec<(i64, i64)>, ios: &[Brief]) -> Meanwhile {
-    spans.sort_unstable();
-    let mut union: Vec<(i64, i64)> = Vec::new();
-    for (from, to) in spans {
-        match union.last_mut() {
-            Some(last) if from <= last.1 => last.1 = last.1.max(to),
-            _ => union.push((from, to)),
-        }
-    }
+fn on_device(dev: DevId, spans: Vec<(i64, i64)>, ios: &[Brief]) -> Meanwhile {
+    let syncing = union(spans);
     let mut out = Meanwhile {
-        syncing_s: union.iter().map(|(a, b)| (b - a) as f64 / 1e9).sum(),
+        syncing_s: total_ns(&syncing) as f64 / 1e9,
         ..Meanwhile::default()
     };
-    for (from, to) in union {
+    for (from, to) in syncing {
         let first = ios.partition_point(|io| io.done_ns < from);
         for io in ios[first..]
             .iter()

@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::analysis::math::intervals::union;
 use crate::analysis::stream::requests::Request;
 
 /// Submissions closer together are one cell: batches of one system call are not bursts.
@@ -36,7 +37,7 @@ pub fn high_demand(requests: &[Request], window: (i64, i64)) -> Vec<(i64, i64)> 
     }
     // Jumps of at most the largest size: in its units the Poisson bound holds for any mixture of sizes.
     let by_bytes = high_levels(&arrivals, window, |r| f64::from(r.bytes) / largest);
-    joined(by_number.into_iter().chain(by_bytes))
+    union(by_number.into_iter().chain(by_bytes))
 }
 
 /// Bytes of each I/O of `r`, on average.
@@ -101,7 +102,7 @@ fn high_levels(
     let top_rate = quantile(&segments, 0.95, |s| s.weight);
     let least = (2.0 * calm_rate).max(0.25 * top_rate);
     let high = segments.iter().filter(|s| s.is_high(least));
-    joined(high.map(|s| (s.from_ns, s.to_ns)))
+    union(high.map(|s| (s.from_ns, s.to_ns)))
 }
 
 /// Beside the term that grows with the number of cells.
@@ -229,20 +230,6 @@ fn quantile(segments: &[Segment], q: f64, by: impl Fn(&Segment) -> f64) -> f64 {
         seen >= q * total
     });
     at.or(sorted.last()).map_or(0.0, |s| s.rate())
-}
-
-/// `intervals` in order, overlapping and touching ones as one.
-fn joined(intervals: impl Iterator<Item = (i64, i64)>) -> Vec<(i64, i64)> {
-    let mut sorted: Vec<(i64, i64)> = intervals.collect();
-    sorted.sort_unstable();
-    let mut joined: Vec<(i64, i64)> = Vec::with_capacity(sorted.len());
-    for (from, to) in sorted {
-        match joined.last_mut() {
-            Some(last) if last.1 >= from => last.1 = last.1.max(to),
-            _ => joined.push((from, to)),
-        }
-    }
-    joined
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
+use crate::analysis::math::intervals::within_ns;
 use crate::analysis::stream::window::Window;
 use crate::model::DevId;
 
@@ -99,13 +100,6 @@ fn append(spans: &mut Vec<(i64, i64)>, from_ns: i64, to_ns: i64) {
         Some(last) if last.1 == from_ns => last.1 = to_ns,
         _ => spans.push((from_ns, to_ns)),
     }
-}
-
-/// How much of `from_ns..to_ns` lies in `spans`, in nanoseconds.
-fn within_ns(spans: &[(i64, i64)], from_ns: i64, to_ns: i64) -> i64 {
-    let first = spans.partition_point(|s| s.1 <= from_ns);
-    let spans = spans[first..].iter().take_while(|s| s.0 < to_ns);
-    spans.map(|s| s.1.min(to_ns) - s.0.max(from_ns)).sum()
 }
 
 impl CounterTimeline {
