@@ -216,73 +216,102 @@ pub(in crate::analysis) fn find(
     let means: Vec<f64> = blocks.iter().map(Block::mean).collect();
     let step = best_split(&means)?;
     let line = Line::fit(&means);
-    let n = blocks.len();
-    let (form, effect, split, (at_ns, left_ns, right_ns)) = if line.squares(&means) < step.squares {
-        let times = (
-            blocks[0].from_ns,
-            blocks[n / 4].from_ns,
-            blocks[n * 3 / 4].from_ns,
-        );
-        (Form::Trend, trend(&line, &means, around)?, n / 2, times)
+    let found = if line.squares(&means) < step.squares {
+        found_trend(&line, &means, &blocks, around)?
     } else {
-        let at_ns = moment(&rows, &blocks, &step);
-        let (before, after): (Vec<_>, Vec<_>) = rows.iter().partition(|r| r.0.issue_ns < at_ns);
-        let of_blocks = stepped(&step, &means, around)?;
-        let ratio = matched(&before, &after)?.exp();
-        // Means of blocks underestimate it where slower requests meet more of their like.
-        let (low, high) = of_blocks.ratio_ci;
-        let ratio_ci = (
-            low * ratio / of_blocks.ratio,
-            high * ratio / of_blocks.ratio,
-        );
-        (
-            Form::Step,
-            Effect {
-                ratio,
-                ratio_ci,
-                ..of_blocks
-            },
-            step.first_after,
-            (at_ns, at_ns, at_ns),
-        )
+        found_step(&step, &means, &rows, &blocks, around)?
     };
-    let Effect {
-        ratio,
-        ratio_ci,
-        p_value,
-        p_family,
-    } = effect;
-    let load_ratio = load_only(&blocks, split, ratio > 1.0)?;
-    let sure = if ratio > 1.0 {
-        ratio_ci.0 >= MIN_INTERVAL_RATIO
-    } else {
-        ratio_ci.1 <= 1.0 / MIN_INTERVAL_RATIO
-    };
-    let matters = ratio.max(1.0 / ratio) >= NOTICEABLE;
-    if !(sure && matters) {
+    let effect = found.effect;
+    let load_ratio = load_only(&blocks, found.first_after, effect.ratio > 1.0)?;
+    if !effect.is_noticeable() {
         return None;
     }
+    let last = blocks.last()?;
     let to_ns = around
         .window
         .to_ns
-        .min(blocks[n - 1].from_ns + around.window.len_ns() / BLOCKS as i64);
+        .min(last.from_ns + around.window.len_ns() / BLOCKS as i64);
     // What is shown of the two sides are plain device times, as a person measures them.
     let all = requests.iter().copied();
-    let before = Side::of(all.clone().filter(|r| r.issue_ns < left_ns));
-    let after = Side::of(all.filter(|r| r.issue_ns >= right_ns));
+    let before = Side::of(all.clone().filter(|r| r.issue_ns < found.before_ns));
+    let after = Side::of(all.filter(|r| r.issue_ns >= found.after_ns));
     Some(Change {
         class,
-        form,
-        at_ns,
+        form: found.form,
+        at_ns: found.at_ns,
         to_ns,
-        ratio,
-        ratio_ci,
-        p_value,
-        p_family,
-        blocks: n,
+        ratio: effect.ratio,
+        ratio_ci: effect.ratio_ci,
+        p_value: effect.p_value,
+        p_family: effect.p_family,
+        blocks: blocks.len(),
         load_ratio,
         before,
         after,
+    })
+}
+
+/// A change that the means of blocks show, whatever the load does.
+struct Found {
+    form: Form,
+    effect: Effect,
+    /// The first block after it; of a trend the middle one.
+    first_after: usize,
+    /// When, or since when, in nanoseconds since the recording's start.
+    at_ns: i64,
+    /// Requests issued before this are shown as those before it.
+    before_ns: i64,
+    /// Requests issued from here on are shown as those after it.
+    after_ns: i64,
+}
+
+/// The trend along `line`, if it is one.
+fn found_trend(
+    line: &Line,
+    means: &[f64],
+    blocks: &[Block],
+    around: &LatencyContext,
+) -> Option<Found> {
+    let n = blocks.len();
+    Some(Found {
+        form: Form::Trend,
+        effect: trend(line, means, around)?,
+        first_after: n / 2,
+        at_ns: blocks[0].from_ns,
+        before_ns: blocks[n / 4].from_ns,
+        after_ns: blocks[n * 3 / 4].from_ns,
+    })
+}
+
+/// The step at the best split, if it is one. `rows` are requests with how much longer they took than their like.
+fn found_step(
+    step: &Split,
+    means: &[f64],
+    rows: &[(&AtIssue, f64)],
+    blocks: &[Block],
+    around: &LatencyContext,
+) -> Option<Found> {
+    let at_ns = moment(rows, blocks, step);
+    let (before, after): (Vec<_>, Vec<_>) = rows.iter().partition(|r| r.0.issue_ns < at_ns);
+    let of_blocks = stepped(step, means, around)?;
+    let ratio = matched(&before, &after)?.exp();
+    // Means of blocks underestimate it where slower requests meet more of their like.
+    let (low, high) = of_blocks.ratio_ci;
+    let ratio_ci = (
+        low * ratio / of_blocks.ratio,
+        high * ratio / of_blocks.ratio,
+    );
+    Some(Found {
+        form: Form::Step,
+        effect: Effect {
+            ratio,
+            ratio_ci,
+            ..of_blocks
+        },
+        first_after: step.first_after,
+        at_ns,
+        before_ns: at_ns,
+        after_ns: at_ns,
     })
 }
 
@@ -292,6 +321,18 @@ struct Effect {
     ratio_ci: (f64, f64),
     p_value: f64,
     p_family: f64,
+}
+
+impl Effect {
+    /// Whether it is large enough, and surely so.
+    fn is_noticeable(&self) -> bool {
+        let is_sure = if self.ratio > 1.0 {
+            self.ratio_ci.0 >= MIN_INTERVAL_RATIO
+        } else {
+            self.ratio_ci.1 <= 1.0 / MIN_INTERVAL_RATIO
+        };
+        is_sure && self.ratio.max(1.0 / self.ratio) >= NOTICEABLE
+    }
 }
 
 /// A split of a series into two levels.
