@@ -272,44 +272,14 @@ impl Gathered {
             .map(|t| 100.0 * t.busy_ns() as f64 / around.window.len_ns().max(1) as f64);
         let load = swept.load.finish(around.window);
         let series = CLASSES.map(|class| series_of(around, class));
-        let scanned = swept
-            .scans
-            .map(|scan| scan.finish(around.window, around.family as u64 / 2));
-        let mut scanned = scanned.into_iter();
-        let bursts = [0, 1].map(|c| {
-            let scanned = scanned.next().unwrap_or_default();
-            find_bursts(around, &series[c], CLASSES[c], scanned)
-        });
-        let requests = &completed.requests;
-        let [read_arrivals, write_arrivals] = completed.arrivals;
-        // Where too much is missing, what begins is not seen: no clock is looked for there.
-        let gaps = around.losses.heavy(around.dev, |from_ns, to_ns| {
-            requests
-                .iter()
-                .map(|r| r.completed_in(from_ns, to_ns))
-                .sum()
-        });
-        let [by_reads, by_writes] = &bursts;
-        let streams = [
-            stream(
-                around,
-                Class::Read,
-                &series,
-                by_reads.clone(),
-                (read_arrivals, &gaps),
-                &requests[1],
-                &load.points,
-            ),
-            stream(
-                around,
-                Class::Write,
-                &series,
-                by_writes.clone(),
-                (write_arrivals, &gaps),
-                &requests[0],
-                &load.points,
-            ),
-        ];
+        let streams = streams(
+            around,
+            &series,
+            swept.scans,
+            completed.arrivals,
+            &completed.requests,
+            &load.points,
+        );
         DeviceDetail {
             dev: around.dev,
             slots: swept.slots.finish(around.window),
@@ -432,6 +402,48 @@ pub(in crate::analysis) fn burst_slot_ns(busy_ns: i64) -> i64 {
         dt_ns *= 10;
     }
     dt_ns
+}
+
+/// Reads and writes, each with its bursts and its clocks; `series`, `scans`, `arrivals` and `requests` are in the order of
+/// [`CLASSES`].
+fn streams(
+    around: &DeviceContext,
+    series: &[Series; 2],
+    scans: [BurstScan; 2],
+    arrivals: [Arrivals; 2],
+    requests: &[Requests; 2],
+    load: &[LoadPoint],
+) -> [StreamDetail; 2] {
+    let [read_scan, write_scan] =
+        scans.map(|scan| scan.finish(around.window, around.family as u64 / 2));
+    let read_bursts = find_bursts(around, &series[0], Class::Read, read_scan);
+    let write_bursts = find_bursts(around, &series[1], Class::Write, write_scan);
+    let [reads, writes] = requests;
+    let [read_arrivals, write_arrivals] = arrivals;
+    // Where too much is missing, what begins is not seen: no clock is looked for there.
+    let gaps = around.losses.heavy(around.dev, |from_ns, to_ns| {
+        reads.completed_in(from_ns, to_ns) + writes.completed_in(from_ns, to_ns)
+    });
+    [
+        stream(
+            around,
+            Class::Read,
+            series,
+            read_bursts,
+            (read_arrivals, &gaps),
+            writes,
+            load,
+        ),
+        stream(
+            around,
+            Class::Write,
+            series,
+            write_bursts,
+            (write_arrivals, &gaps),
+            reads,
+            load,
+        ),
+    ]
 }
 
 /// `others` are requests of the other class; in `gaps` too much is missing to see what begins.
