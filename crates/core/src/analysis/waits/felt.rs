@@ -255,64 +255,9 @@ impl FeltTotals {
         let shown: Vec<Program> = (0..self.actors.len() as u32)
             .map(|actor| self.shown(actor))
             .collect();
-        let mut devices: BTreeMap<u32, DeviceFelt> = BTreeMap::new();
-        for (number, watch) in std::mem::take(&mut self.caps).into_iter().enumerate() {
-            devices.entry(number as u32).or_default().cap = watch.finish();
-        }
-
-        // Groups of processes that are shown as one become one.
-        let mut places = Vec::new();
-        for (group, profile) in self.profiles.iter_mut().enumerate() {
-            let actor = self.actor_of[group];
-            let device = self.actors[actor as usize].device;
-            if profile.program.is_some() {
-                profile.program = Some(shown[actor as usize]);
-            }
-            let groups = &mut devices.entry(device).or_default().groups;
-            let same = groups.iter().position(|g| {
-                (g.program, g.class, g.origin) == (profile.program, profile.class, profile.origin)
-            });
-            match same {
-                Some(place) => {
-                    groups[place].merge(profile);
-                    places.push(place);
-                }
-                None => {
-                    groups.push(profile.clone());
-                    places.push(groups.len() - 1);
-                }
-            }
-        }
-
-        for process in self.effects.iter_mut().flatten() {
-            process.end_interval();
-        }
-        for (unit, process) in self.effects.iter().enumerate() {
-            let Some(process) = process else { continue };
-            let actor = unit / 4;
-            let class = Class::ALL[unit % 4];
-            let victim = shown[actor];
-            let effects = &mut devices
-                .entry(self.actors[actor].device)
-                .or_default()
-                .effects;
-            let same = effects
-                .iter()
-                .position(|e| e.victim == victim && e.class == class);
-            let place = match same {
-                Some(place) => place,
-                None => {
-                    effects.push(Effect::new(victim, class));
-                    effects.len() - 1
-                }
-            };
-            effects[place].add(
-                process,
-                |actor| shown[actor as usize],
-                |group| self.class_of[group as usize],
-                |group| places[group as usize],
-            );
-        }
+        let mut devices = self.caps_by_device();
+        let places = self.groups_shown(&shown, &mut devices);
+        self.add_effects(&shown, &places, &mut devices);
         for device in devices.values_mut() {
             device.effects.sort_by_key(|e| {
                 (
@@ -326,5 +271,74 @@ impl FeltTotals {
             }
         }
         devices
+    }
+
+    /// The rates at which devices were held, by the device's number.
+    fn caps_by_device(&mut self) -> BTreeMap<u32, DeviceFelt> {
+        let mut devices: BTreeMap<u32, DeviceFelt> = BTreeMap::new();
+        for (number, watch) in std::mem::take(&mut self.caps).into_iter().enumerate() {
+            devices.entry(number as u32).or_default().cap = watch.finish();
+        }
+        devices
+    }
+
+    /// Adds the groups to their devices; those of processes that are shown as one become one. `shown` has the program of each
+    /// actor. The place of each group among those of its device comes back.
+    fn groups_shown(
+        &mut self,
+        shown: &[Program],
+        devices: &mut BTreeMap<u32, DeviceFelt>,
+    ) -> Vec<usize> {
+        let mut places = Vec::with_capacity(self.profiles.len());
+        let mut place_of: HashMap<(u32, Option<Program>, Class, Origin), usize> = HashMap::new();
+        for (group, profile) in self.profiles.iter_mut().enumerate() {
+            let actor = self.actor_of[group] as usize;
+            let device = self.actors[actor].device;
+            if profile.program.is_some() {
+                profile.program = Some(shown[actor]);
+            }
+            let groups = &mut devices.entry(device).or_default().groups;
+            let key = (device, profile.program, profile.class, profile.origin);
+            let place = *place_of.entry(key).or_insert(groups.len());
+            if place == groups.len() {
+                groups.push(profile.clone());
+            } else {
+                groups[place].merge(profile);
+            }
+            places.push(place);
+        }
+        places
+    }
+
+    /// Adds what was felt to the devices, by program and class; `places` are those of [`FeltTotals::groups_shown`].
+    fn add_effects(
+        &mut self,
+        shown: &[Program],
+        places: &[usize],
+        devices: &mut BTreeMap<u32, DeviceFelt>,
+    ) {
+        for process in self.effects.iter_mut().flatten() {
+            process.end_interval();
+        }
+        let mut place_of: HashMap<(u32, Program, Class), usize> = HashMap::new();
+        for (unit, process) in self.effects.iter().enumerate() {
+            let Some(process) = process else { continue };
+            let actor = unit / 4;
+            let class = Class::ALL[unit % 4];
+            let victim = shown[actor];
+            let device = self.actors[actor].device;
+            let effects = &mut devices.entry(device).or_default().effects;
+            let key = (device, victim, class);
+            let place = *place_of.entry(key).or_insert(effects.len());
+            if place == effects.len() {
+                effects.push(Effect::new(victim, class));
+            }
+            effects[place].add(
+                process,
+                |actor| shown[actor as usize],
+                |group| self.class_of[group as usize],
+                |group| places[group as usize],
+            );
+        }
     }
 }
