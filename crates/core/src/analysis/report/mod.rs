@@ -15,13 +15,16 @@ use crate::analysis::counters::imported::AllClasses;
 use crate::analysis::counters::io_ticks::Regime;
 use crate::analysis::counters::pressure::HostPressure;
 use crate::analysis::counters::summary::{self, Counted};
+use crate::analysis::device::by_issue::SweptByIssue;
 use crate::analysis::device::context::DeviceContext;
 use crate::analysis::device::detail::{DeviceDetail, Gathered, burst_slot_ns};
 use crate::analysis::device::set::SetSummary;
 use crate::analysis::device::slots::SlotSummary;
 use crate::analysis::device::stages::Bios;
 use crate::analysis::device::summary::DevicesSummary;
+use crate::analysis::files::page_cache::PageCache;
 use crate::analysis::findings::conclusions::conclude;
+use crate::analysis::findings::io_errors::ErrorCounts;
 use crate::analysis::findings::{self, Finding};
 use crate::analysis::latency::slow_member::{self, Array};
 use crate::analysis::latency::stalls::{self, Stacks};
@@ -315,26 +318,6 @@ impl ReportBuilder {
             let counted = self.counted.iter();
             devices.replace(counted.filter_map(|(dev, c)| c.summary(*dev)).collect());
         }
-        let mut found = trouble.finish(devices.ios, &self.host);
-        if known.is_empty() && !self.plan.has_ios {
-            found.extend(summary::findings(&self.counted, window, |dev| {
-                self.losses.of(dev)
-            }));
-        }
-        found.extend(page_cache.finish(devices.lost_ios == Some(0)));
-        found.extend(
-            sync_calls
-                .finish(window)
-                .iter()
-                .map(|b| b.finding(None, window, path_of)),
-        );
-        let samples: Vec<_> = known
-            .iter()
-            .copied()
-            .zip(by_issue.iter().map(|s| s.samples()))
-            .collect();
-        found.extend(slow_member::find(&self.plan.arrays, &samples, &self.losses));
-        // What a device's detail needs of others is known now, so devices are finished one after the other.
         let context = ReportContext {
             window,
             plan: &self.plan,
@@ -344,28 +327,30 @@ impl ReportBuilder {
             host: &self.host,
             devices: &devices,
         };
-        let mut details = Vec::new();
-        let gathered = swept.into_iter().zip(by_issue).zip(completed).zip(s2c);
-        for (dev, (((swept, issued), completed), s2c)) in known.into_iter().zip(gathered) {
-            let gathered = Gathered {
-                swept,
-                issued,
-                completed,
-                s2c,
-            };
-            let Some(detail) = context.detail(dev, gathered, self.bios.remove(&dev)) else {
-                continue;
-            };
-            found.extend(conclude(&detail, window, &self.host, path_of));
-            details.push(detail);
-        }
-        // How far a stall reached shows only beside the stalls of all devices.
-        details.sort_by_key(|d| d.dev);
-        found.extend(stalls::conclude(
-            details.iter().map(|d| (d.dev, &d.stalls)),
-            &self.plan.stacks,
-            &self.host,
-        ));
+        let mut found = context.findings_of_all(&known, trouble, page_cache);
+        found.extend(
+            sync_calls
+                .finish(window)
+                .iter()
+                .map(|b| b.finding(None, window, path_of)),
+        );
+        found.extend(context.slow_members(&known, &by_issue));
+        // What a device's detail needs of others is known now, so devices are finished one after the other.
+        let parts = swept.into_iter().zip(by_issue).zip(completed).zip(s2c);
+        let gathered =
+            known
+                .into_iter()
+                .zip(parts)
+                .map(|(dev, (((swept, issued), completed), s2c))| {
+                    let gathered = Gathered {
+                        swept,
+                        issued,
+                        completed,
+                        s2c,
+                    };
+                    (dev, gathered)
+                });
+        let details = context.details(gathered, &mut self.bios, path_of, &mut found);
         let links = context.links();
         links
             .iter()
@@ -374,12 +359,7 @@ impl ReportBuilder {
         findings::sort(&mut found);
         let util_io_ticks_percent = context.util_io_ticks_percent();
         let regime = self.plan.kernel.map(|k| k.0);
-        let mut busy = Vec::with_capacity(details.len());
-        for detail in &details {
-            let summary = devices.of(detail.dev);
-            busy.push((detail.dev, summary.and_then(|s| s.busy_percent)));
-        }
-        let (set, set_slots) = set.finish(window, &busy);
+        let (set, set_slots) = set.finish(window, &context.busy_percents(&details));
         // A story says who made whom wait: it takes the waits of each victim and the details of all devices.
         let waits = WaitsOfSome::finish(self.waits);
         let scene = Scene {
@@ -424,6 +404,69 @@ struct ReportContext<'a> {
 }
 
 impl ReportContext<'_> {
+    /// What is found without looking at any device in depth; `known` are the devices with I/Os.
+    fn findings_of_all(
+        &self,
+        known: &[DevId],
+        errors: ErrorCounts,
+        page_cache: PageCache,
+    ) -> Vec<Finding> {
+        let mut found = errors.finish(self.devices.ios, self.host);
+        if known.is_empty() && !self.plan.has_ios {
+            found.extend(summary::findings(self.counted, self.window, |dev| {
+                self.losses.of(dev)
+            }));
+        }
+        found.extend(page_cache.finish(self.devices.lost_ios == Some(0)));
+        found
+    }
+
+    /// Members of arrays that are slower than the others; `by_issue` is in the order of `known`.
+    fn slow_members(&self, known: &[DevId], by_issue: &[SweptByIssue]) -> Vec<Finding> {
+        let samples: Vec<_> = known
+            .iter()
+            .copied()
+            .zip(by_issue.iter().map(SweptByIssue::samples))
+            .collect();
+        slow_member::find(&self.plan.arrays, &samples, self.losses)
+    }
+
+    /// Each device in depth, in the order of their numbers; what they show is added to `found`.
+    fn details(
+        &self,
+        gathered: impl Iterator<Item = (DevId, Gathered)>,
+        bios: &mut BTreeMap<DevId, Bios>,
+        path_of: PathOf,
+        found: &mut Vec<Finding>,
+    ) -> Vec<DeviceDetail> {
+        let mut details = Vec::new();
+        for (dev, gathered) in gathered {
+            let Some(detail) = self.detail(dev, gathered, bios.remove(&dev)) else {
+                continue;
+            };
+            found.extend(conclude(&detail, self.window, self.host, path_of));
+            details.push(detail);
+        }
+        // How far a stall reached shows only beside the stalls of all devices.
+        details.sort_by_key(|d| d.dev);
+        found.extend(stalls::conclude(
+            details.iter().map(|d| (d.dev, &d.stalls)),
+            &self.plan.stacks,
+            self.host,
+        ));
+        details
+    }
+
+    /// How busy each of these devices was, in percent, where that is known.
+    fn busy_percents(&self, details: &[DeviceDetail]) -> Vec<(DevId, Option<f64>)> {
+        let mut busy = Vec::with_capacity(details.len());
+        for detail in details {
+            let summary = self.devices.of(detail.dev);
+            busy.push((detail.dev, summary.and_then(|s| s.busy_percent)));
+        }
+        busy
+    }
+
     /// A device in depth; `None` of one without I/Os.
     fn detail(&self, dev: DevId, gathered: Gathered, bios: Option<Bios>) -> Option<DeviceDetail> {
         let summary = self.devices.of(dev)?;
