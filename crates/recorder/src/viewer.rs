@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use iolens_core::model::{Device, Io, Lost};
+use iolens_core::model::{Device, Io, LossReason, Lost};
 
 /// What is seen is gathered for so long: a viewer beside a busy recorder is then woken ten times a second.
 const GATHER_NS: i64 = 100_000_000;
@@ -20,7 +20,7 @@ const MAX_SPARE: usize = 4;
 pub struct Seen {
     /// I/Os, ordered by completion.
     pub ios: Vec<Io>,
-    /// What is missing.
+    /// What is missing, also what was recorded and did not come this way (`writer-busy`).
     pub lost: Vec<Lost>,
     /// Every I/O completed before this has been seen; `None` if the source has no single I/Os.
     pub complete_to_ns: Option<i64>,
@@ -100,9 +100,34 @@ impl Viewer {
         if let Err(TrySendError::Full(seen)) = self.sender.try_send(seen) {
             self.missed
                 .fetch_add(seen.ios.len() as u64, Ordering::Relaxed);
-            (self.gathered.devices, self.gathered.lost) = (seen.devices, seen.lost);
+            self.gathered.devices = seen.devices;
+            self.gathered.lost = seen.lost;
+            note_missed(&mut self.gathered.lost, &seen.ios);
         }
     }
+}
+
+/// Adds `ios`, which the view misses, to `lost`. As long as nothing can be delivered they are one loss, which grows.
+fn note_missed(lost: &mut Vec<Lost>, ios: &[Io]) {
+    let Some(first) = ios.first() else {
+        return;
+    };
+    let last = ios.last().unwrap_or(first);
+    let missed = Lost {
+        ios: Some(ios.len() as i64),
+        ..Lost::somewhere(first.done_ns, last.done_ns, LossReason::WriterBusy)
+    };
+    // What the recording's own writer does not take is counted after this: only the view has losses for this reason here.
+    match lost.iter().position(|l| l.reason == LossReason::WriterBusy) {
+        Some(at) => widen(&mut lost[at], &missed),
+        None => lost.push(missed),
+    }
+}
+
+fn widen(loss: &mut Lost, by: &Lost) {
+    loss.from_ns = loss.from_ns.min(by.from_ns);
+    loss.to_ns = loss.to_ns.max(by.to_ns);
+    loss.ios = loss.ios.zip(by.ios).map(|(ios, more)| ios + more);
 }
 
 impl Drop for Viewer {
@@ -128,7 +153,11 @@ mod tests {
     use iolens_core::model::{DevId, LossReason, Op};
 
     fn io() -> Io {
-        Io::new(1, DevId(8), Op::READ, 512, None, 5)
+        io_at(1)
+    }
+
+    fn io_at(done_ns: i64) -> Io {
+        Io::new(done_ns, DevId(8), Op::READ, 512, None, 5)
     }
 
     #[test]
@@ -152,7 +181,38 @@ mod tests {
             later.devices.map(|d| d[0].name.clone()).as_deref(),
             Some("sda")
         );
-        assert_eq!(later.lost, [lost]);
+        let missed = Lost {
+            ios: Some(2),
+            ..Lost::somewhere(1, 1, LossReason::WriterBusy)
+        };
+        assert_eq!(later.lost, [lost, missed]);
+    }
+
+    #[test]
+    fn what_a_view_misses_in_a_row_is_one_loss_between_two_deliveries() {
+        let (mut viewer, view) = view();
+        let at = |n: usize| Some(n as i64 * GATHER_NS);
+        for n in 0..MAX_WAITING {
+            viewer.show(&[], &[], at(n));
+        }
+        let ring_full = Lost::somewhere(0, 1, LossReason::RingFull);
+        viewer.show(&[io_at(10), io_at(15)], &[], at(MAX_WAITING));
+        viewer.show(&[io_at(20)], &[ring_full], at(MAX_WAITING + 1));
+        viewer.show(&[], &[], at(MAX_WAITING + 2));
+        viewer.show(&[io_at(30), io_at(40)], &[], at(MAX_WAITING + 3));
+        assert_eq!(view.seen.try_iter().count(), MAX_WAITING);
+        viewer.show(&[io_at(50)], &[], at(MAX_WAITING + 4));
+        let later = view.seen.recv().expect("there is room again");
+        let missed = Lost {
+            ios: Some(5),
+            ..Lost::somewhere(10, 40, LossReason::WriterBusy)
+        };
+        assert_eq!(later.lost, [missed, ring_full]);
+        assert_eq!(later.ios.len(), 1);
+        assert_eq!(view.missed_ios.load(Ordering::Relaxed), 5);
+        viewer.show(&[io_at(60)], &[], at(MAX_WAITING + 5));
+        let next = view.seen.recv().expect("there is room");
+        assert!(next.lost.is_empty(), "each loss is delivered once");
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl InFlight {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use iolens_core::model::{Io, Op};
+    use iolens_core::model::{Io, LossReason, Lost, Op};
 
     const S: i64 = 1_000_000_000;
 
@@ -210,5 +210,30 @@ mod tests {
         );
         live.update(&seen(&[620 * S + 50_000_000], 625 * S));
         assert_eq!(later(0).len(), 1, "ten minutes later it is forgotten");
+    }
+
+    #[test]
+    fn a_slot_of_which_the_view_missed_ios_is_lossy_and_not_idle() {
+        let mut live = Live::new(0);
+        let dev = DevId::new(8, 0);
+        live.update(&Seen {
+            complete_to_ns: Some(S),
+            devices: Some(vec![Device::named("sda", dev)]),
+            ..Seen::default()
+        });
+        let missed = Lost {
+            ios: Some(5),
+            ..Lost::somewhere(S + 110_000_000, S + 190_000_000, LossReason::WriterBusy)
+        };
+        live.update(&Seen {
+            lost: vec![missed],
+            complete_to_ns: Some(4 * S),
+            ..Seen::default()
+        });
+        let (rows, _) = live.feed().watch(Since::Time(0));
+        assert_eq!(rows.len(), 1, "idle slots are left out: {rows:?}");
+        let row: serde_json::Value = serde_json::from_str(&rows[0].data).unwrap();
+        assert_eq!(row["lossy"], true);
+        assert_eq!(row["time_s"].as_f64(), Some(1.2));
     }
 }
