@@ -52,6 +52,9 @@ impl Live {
     pub fn update(&mut self, seen: &Seen) -> Vec<InFlight> {
         if let Some(devices) = &seen.devices {
             self.devices.clone_from(devices);
+            if let Some(timeline) = &mut self.timeline {
+                timeline.set_always(present_keys(devices));
+            }
         }
         let Some(complete_to_ns) = seen.complete_to_ns else {
             self.timeline = None;
@@ -62,7 +65,7 @@ impl Live {
                 by: GroupBy::Device,
                 extended: true,
                 endless: true,
-                always: device_keys(&self.devices, GroupBy::Device),
+                always: present_keys(&self.devices),
                 ..TimelinePlan::new(Window::new(0, i64::MAX), STEP_NS)
             };
             self.timeline = Timeline::with_hold(plan, MAX_WAIT).ok();
@@ -104,6 +107,13 @@ impl Live {
     }
 }
 
+/// Those of `devices` that are there now: they have slots while they are idle, too.
+fn present_keys(devices: &[Device]) -> Vec<GroupKey> {
+    let mut present = devices.to_vec();
+    present.retain(|device| device.removed_ns.is_none());
+    device_keys(&present, GroupBy::Device)
+}
+
 /// What a device did in a slot, as sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InFlight {
@@ -141,6 +151,8 @@ impl InFlight {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::collections::BTreeSet;
+
     use iolens_core::model::{Io, LossReason, Lost, Op};
 
     const S: i64 = 1_000_000_000;
@@ -235,5 +247,33 @@ mod tests {
         let row: serde_json::Value = serde_json::from_str(&rows[0].data).unwrap();
         assert_eq!(row["lossy"], true);
         assert_eq!(row["time_s"].as_f64(), Some(1.2));
+    }
+
+    #[test]
+    fn idle_slots_are_those_of_devices_that_are_there() {
+        let mut live = Live::new(0);
+        let (_, mut rows) = live.feed().watch(Since::Now);
+        let mut names_after = |devices: Vec<Device>, complete_to_ns| {
+            live.update(&Seen {
+                complete_to_ns: Some(complete_to_ns),
+                devices: Some(devices),
+                ..Seen::default()
+            });
+            let mut names = BTreeSet::new();
+            while let Ok(row) = rows.try_recv() {
+                let row: serde_json::Value = serde_json::from_str(&row.data).unwrap();
+                names.insert(row["device"].as_str().unwrap().to_owned());
+            }
+            names.into_iter().collect::<Vec<_>>()
+        };
+        let old = Device::named("sda", DevId::new(8, 0));
+        let new = Device::named("sdb", DevId::new(8, 16));
+        let gone = Device {
+            removed_ns: Some(4 * S),
+            ..old.clone()
+        };
+        assert_eq!(names_after(vec![old.clone()], 3 * S), ["sda"]);
+        assert_eq!(names_after(vec![old, new.clone()], 5 * S), ["sda", "sdb"]);
+        assert_eq!(names_after(vec![gone, new], 7 * S), ["sdb"]);
     }
 }

@@ -38,10 +38,18 @@ enum ClosedRow {
     Idle {
         next: i64,
         to: i64,
-        group: usize,
-        lossy: Vec<bool>,
+        /// Position in `rows`.
+        at: usize,
+        rows: Vec<IdleRow>,
         removed: bool,
     },
+}
+
+/// A row of each slot of an idle stretch.
+#[derive(Debug, Clone, Copy)]
+struct IdleRow {
+    group: u32,
+    lossy: bool,
 }
 
 impl Timeline {
@@ -59,32 +67,40 @@ impl Timeline {
     /// As [`Timeline::new`].
     pub fn with_hold(plan: TimelinePlan, hold: Hold) -> Result<Timeline, PlanError> {
         plan.check()?;
-        let mut groups = Groups::new(plan.clone());
-        let always: Vec<u32> = plan
-            .always_keys()
-            .into_iter()
-            .map(|k| groups.number(k))
-            .collect();
-        // Processes, control groups and files come and go: a slot without any is a row without a name.
-        let has_nobody = always.is_empty() && plan.by != GroupBy::Device;
-        let quiet = if has_nobody {
-            vec![groups.number(GroupKey::All)]
-        } else {
-            always.clone()
-        };
-        Ok(Timeline {
+        let mut timeline = Timeline {
             latest_ns: plan.window.from_ns,
+            groups: Groups::new(plan.clone()),
             plan,
             hold,
-            groups,
-            always,
-            quiet,
+            always: Vec::new(),
+            quiet: Vec::new(),
             order: StartOrder::new(hold),
             losses: Vec::new(),
             last_done_ns: None,
             closed: VecDeque::new(),
             made: 0,
-        })
+        };
+        timeline.number_always();
+        Ok(timeline)
+    }
+
+    /// Replaces [`TimelinePlan::always`] for all slots that are not closed yet.
+    pub fn set_always(&mut self, always: Vec<GroupKey>) {
+        self.plan.always = always;
+        self.number_always();
+    }
+
+    fn number_always(&mut self) {
+        self.always.clear();
+        for key in self.plan.always_keys() {
+            self.always.push(self.groups.number(key));
+        }
+        self.quiet.clone_from(&self.always);
+        // Processes, control groups and files come and go: a slot without any is a row without a name.
+        let has_nobody = self.always.is_empty() && self.plan.by != GroupBy::Device;
+        if has_nobody {
+            self.quiet.push(self.groups.number(GroupKey::All));
+        }
     }
 
     /// Takes the next completed I/O.
@@ -172,7 +188,7 @@ impl Timeline {
 
     /// The next row that is complete.
     pub fn next_row(&mut self) -> Option<Row> {
-        let (slot, g, lossy, removed) = match self.closed.front_mut()? {
+        let (slot, idle, removed) = match self.closed.front_mut()? {
             ClosedRow::Row(_) => {
                 return self.closed.pop_front().and_then(|c| {
                     if let ClosedRow::Row(row) = c {
@@ -185,14 +201,14 @@ impl Timeline {
             ClosedRow::Idle {
                 next,
                 to,
-                group,
-                lossy,
+                at,
+                rows,
                 removed,
             } => {
-                let now = (*next, *group, lossy[*group], *removed);
-                *group += 1;
-                if *group == lossy.len() {
-                    (*next, *group) = (*next + 1, 0);
+                let now = (*next, rows[*at], *removed);
+                *at += 1;
+                if *at == rows.len() {
+                    (*next, *at) = (*next + 1, 0);
                 }
                 if next == to {
                     self.closed.pop_front();
@@ -204,9 +220,9 @@ impl Timeline {
         Some(self.row(
             from_ns,
             to_ns,
-            self.quiet[g],
+            idle.group,
             &OpenRow::default(),
-            (lossy, removed),
+            (idle.lossy, removed),
         ))
     }
 
@@ -252,17 +268,19 @@ impl Timeline {
             return Ok(());
         }
         self.count((end - first) as u64 * self.quiet.len() as u64)?;
-        let lossy = self
-            .quiet
-            .iter()
-            .map(|g| self.is_lossy(from_ns, to_ns, self.groups.key(*g), 0))
-            .collect();
+        let mut rows = Vec::with_capacity(self.quiet.len());
+        for group in &self.quiet {
+            rows.push(IdleRow {
+                group: *group,
+                lossy: self.is_lossy(from_ns, to_ns, self.groups.key(*group), 0),
+            });
+        }
         let removed = self.is_removed(from_ns, to_ns);
         self.closed.push_back(ClosedRow::Idle {
             next: first,
             to: end,
-            group: 0,
-            lossy,
+            at: 0,
+            rows,
             removed,
         });
         Ok(())

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 const MS: i64 = 1_000_000;
 const A: DevId = DevId(8 << 20);
 const B: DevId = DevId(9 << 20);
+const C: DevId = DevId(10 << 20);
 
 #[test]
 fn removed_time_is_not_known_and_the_next_interval_is_not_lossy() {
@@ -90,6 +91,40 @@ fn every_slot_has_a_row_and_empty_ones_have_no_mean() {
     assert_eq!(
         (rows[2].mean_us(Class::Write), rows[2].mean_us(Class::Read)),
         (Some(3000.0), None)
+    );
+}
+
+#[test]
+fn groups_that_always_have_rows_change_for_slots_that_are_not_closed() {
+    let plan = TimelinePlan {
+        by: GroupBy::Device,
+        always: vec![GroupKey::Device(A), GroupKey::Device(B)],
+        ..TimelinePlan::new(Window::OPEN, 10 * MS)
+    };
+    let none = Hold { spans: 1, ns: 0 };
+    let mut t = Timeline::with_hold(plan, none).expect("a good plan");
+    t.advance(10 * MS).expect("few rows");
+    // The slot is closed; its rows are taken later.
+    t.set_always(vec![GroupKey::Device(B)]);
+    t.advance(20 * MS).expect("few rows");
+    t.set_always(vec![GroupKey::Device(C), GroupKey::Device(B)]);
+    t.push(&Io::new(25 * MS, A, Op::READ, 4096, None, 1))
+        .expect("few rows");
+    t.advance(30 * MS).expect("few rows");
+    t.set_always(Vec::new());
+    t.advance(40 * MS).expect("few rows");
+    let rows: Vec<Row> = std::iter::from_fn(|| t.next_row()).collect();
+    let found: Vec<(i64, GroupKey)> = rows.iter().map(|r| (r.to_ns / MS, r.key)).collect();
+    assert_eq!(
+        found,
+        [
+            (10, GroupKey::Device(A)),
+            (10, GroupKey::Device(B)),
+            (20, GroupKey::Device(B)),
+            (30, GroupKey::Device(A)),
+            (30, GroupKey::Device(B)),
+            (30, GroupKey::Device(C)),
+        ]
     );
 }
 
