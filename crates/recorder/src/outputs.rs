@@ -21,13 +21,38 @@ struct Output {
 }
 
 /// A recording that is ended on a thread of its own: closing segments takes longer than the rings can wait.
-type Closing = JoinHandle<(PathBuf, Result<RecordingSummary>)>;
+struct Closing {
+    path: PathBuf,
+    thread: JoinHandle<Result<RecordingSummary>>,
+}
+
+impl Closing {
+    /// Waits for the end.
+    fn join(self) -> Closed {
+        let joined = self.thread.join();
+        let result = joined.unwrap_or_else(|_| Err(anyhow!("the end of a recording panicked")));
+        Closed {
+            path: self.path,
+            result,
+        }
+    }
+}
 
 /// All recordings of a session that are not closed yet.
 pub struct Outputs {
     current: Output,
     previous: Option<(Output, RecorderCost)>,
     closing: Vec<Closing>,
+}
+
+/// What came of all recordings of a session.
+pub struct Finished {
+    /// Directory of the last one.
+    pub path: PathBuf,
+    /// What came of it.
+    pub stored: Result<RecordingSummary>,
+    /// Those before it that [`Outputs::closed`] did not yield.
+    pub closed: Vec<Closed>,
 }
 
 /// A recording that was ended while the session went on.
@@ -91,23 +116,19 @@ impl Outputs {
         }
         if let Some((old, cost)) = self.previous.take() {
             let end_ns = self.current.from_ns - old.from_ns;
-            self.closing.push(std::thread::spawn(move || {
-                (old.path, old.pipeline.finish(end_ns, cost))
-            }));
+            let path = old.path;
+            let pipeline = old.pipeline;
+            let thread = std::thread::spawn(move || pipeline.finish(end_ns, cost));
+            self.closing.push(Closing { path, thread });
         }
     }
 
     /// Recordings whose end is written by now; all of them if `wait`.
     pub fn closed(&mut self, wait: bool) -> Vec<Closed> {
-        let done = self.closing.extract_if(.., |c| wait || c.is_finished());
-        let joined = done.map(|c| match c.join() {
-            Ok((path, result)) => Closed { path, result },
-            Err(_) => Closed {
-                path: PathBuf::new(),
-                result: Err(anyhow!("the end of a recording panicked")),
-            },
-        });
-        joined.collect()
+        let done = self
+            .closing
+            .extract_if(.., |c| wait || c.thread.is_finished());
+        done.map(Closing::join).collect()
     }
 
     /// Whether the recording before the one that grows is not closed yet.
@@ -186,25 +207,33 @@ impl Outputs {
     }
 
     /// Ends all of them, the last at `end_ns` of the session's time.
-    ///
-    /// # Errors
-    /// What went wrong in the last one's writer.
-    pub fn finish(
-        mut self,
-        end_ns: i64,
-        cost: RecorderCost,
-    ) -> Result<(PathBuf, RecordingSummary)> {
+    pub fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Finished {
         self.settle(i64::MAX);
         let stored = self
             .current
             .pipeline
             .finish(end_ns - self.current.from_ns, cost);
-        for closing in self.closing {
-            // Its own trouble was its own recording's; what it could write is there.
-            drop(closing.join());
+        let closed = self.closing.into_iter().map(Closing::join).collect();
+        Finished {
+            path: self.current.path,
+            stored,
+            closed,
         }
-        Ok((self.current.path, stored?))
     }
+}
+
+/// `error` of the last recording, and which of those before it could not be closed either.
+pub fn with_others(error: anyhow::Error, closed: Vec<Closed>) -> anyhow::Error {
+    let mut error = error;
+    for Closed { path, result } in closed {
+        if let Err(why) = result {
+            error = error.context(format!(
+                "{} could not be closed either ({why:#})",
+                path.display()
+            ));
+        }
+    }
+    error
 }
 
 /// `devices` as a recording that begins at `from_ns` has them.
@@ -332,8 +361,13 @@ mod tests {
         outputs.send_ios(ios(&[95, 160]));
         outputs.rotate(pipeline(&c), c.clone(), 200, RecorderCost::default());
         outputs.send_ios(ios(&[199, 201]));
-        let (path, stored) = outputs.finish(300, RecorderCost::default()).unwrap();
-        assert_eq!((path, stored.ios), (c.clone(), 1));
+        let finished = outputs.finish(300, RecorderCost::default());
+        assert_eq!(
+            (finished.path, finished.stored.unwrap().ios),
+            (c.clone(), 1)
+        );
+        let before_last: Vec<&PathBuf> = finished.closed.iter().map(|c| &c.path).collect();
+        assert_eq!(before_last, [&b]);
         assert_eq!((done(&a), done(&c)), (vec![10, 20, 90, 99], vec![1]));
         assert_eq!(
             done(&b),
@@ -358,6 +392,48 @@ mod tests {
         };
         assert_eq!(of(&a), (100, vec![(93, 98)], vec![99]));
         assert_eq!(of(&b), (100, vec![(0, 3)], vec![50]));
+    }
+
+    /// One whose thread does `end`.
+    fn closing(
+        path: &str,
+        end: impl FnOnce() -> Result<RecordingSummary> + Send + 'static,
+    ) -> Closing {
+        Closing {
+            path: PathBuf::from(path),
+            thread: std::thread::spawn(end),
+        }
+    }
+
+    #[test]
+    fn what_fails_while_it_is_closed_comes_out_at_the_end_with_its_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let last = dir.path().join("last");
+        let mut outputs = Outputs::new(pipeline(&last), last.clone());
+        outputs.closing = vec![
+            closing("a", || panic!("a panic")),
+            closing("b", || Err(anyhow!("the disk is full"))),
+        ];
+        let finished = outputs.finish(300, RecorderCost::default());
+        assert!(finished.stored.is_ok());
+        let said: Vec<(String, String)> = finished
+            .closed
+            .iter()
+            .map(|c| {
+                let why = c.result.as_ref().unwrap_err();
+                (c.path.display().to_string(), why.to_string())
+            })
+            .collect();
+        assert_eq!(said[0].0, "a");
+        assert_eq!(said[0].1, "the end of a recording panicked");
+        assert_eq!(said[1].0, "b");
+        assert_eq!(said[1].1, "the disk is full");
+        let both = with_others(anyhow!("the last one failed"), finished.closed);
+        assert_eq!(
+            format!("{both:#}"),
+            "b could not be closed either (the disk is full): \
+             a could not be closed either (the end of a recording panicked): the last one failed"
+        );
     }
 
     #[test]

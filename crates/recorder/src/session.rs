@@ -17,7 +17,7 @@ use iolens_observe::trace::{FinishStats, TracerOptions};
 use crate::clock::ClockWatch;
 use crate::feed::{Feed, FeedOptions, IdleEnd, Taken};
 use crate::losses::{LossCounts, LossTally};
-use crate::outputs::{Closed, Outputs, devices_from};
+use crate::outputs::{Closed, Outputs, devices_from, with_others};
 use crate::pressure::{PressureWatch, TimerWake};
 use crate::self_check::SelfCheck;
 use crate::viewer::Viewer;
@@ -104,6 +104,8 @@ pub struct Outcome {
     pub cost: RecorderCost,
     /// Directory of the recording.
     pub path: PathBuf,
+    /// Recordings before it that [`Session::closed`] did not yield.
+    pub closed: Vec<Closed>,
 }
 
 /// A running recording.
@@ -447,7 +449,11 @@ impl Session {
             max_rss_bytes: own_cost().max_rss_bytes,
             ..running
         };
-        let (path, stored) = self.outputs.finish(end_ns, cost)?;
+        let finished = self.outputs.finish(end_ns, cost);
+        let stored = match finished.stored {
+            Ok(stored) => stored,
+            Err(error) => return Err(with_others(error, finished.closed)),
+        };
         self.progress.losses = self.losses.counts();
         self.progress.disk_bytes = stored.disk_bytes;
         Ok(Outcome {
@@ -455,7 +461,8 @@ impl Session {
             stored,
             source,
             cost,
-            path,
+            path: finished.path,
+            closed: finished.closed,
         })
     }
 

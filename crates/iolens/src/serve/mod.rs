@@ -47,7 +47,7 @@ use log::EventLog;
 pub use log::LogFormat;
 use lost_time::LostTime;
 use meter::Meter;
-use rotation::{Rotation, Turn};
+use rotation::{Rotation, Turn, report_closed};
 pub use ship::ShipTarget;
 use ship::{Shipper, Shipping};
 use snapshots::{Keeper, Snapshots};
@@ -224,6 +224,7 @@ impl Service {
         session.store_waits(last_waits.try_iter().flatten().collect());
         let outcome = session.finish()?;
         drop(server);
+        report_closed(&outcome.closed);
         eprint!("{}", serve_text::ended(&outcome.progress, &outcome.path));
         let all_ended = ends_by(stop + STOP_GRACE, move || {
             // Its findings' ends are those of copies that grow, too.

@@ -11,7 +11,7 @@ use iolens_core::model::DAY_NS;
 use iolens_core::private::Access;
 use iolens_core::store::{Freed, Recording, Root, close_logs};
 use iolens_observe::topology::wall_clock_ns;
-use iolens_recorder::{Progress, Session, complete_rollups};
+use iolens_recorder::{Closed, Progress, Session, complete_rollups};
 
 use super::http::Health;
 use super::space::Space;
@@ -214,7 +214,7 @@ impl Rotation {
         at_ns: i64,
         make_directory: impl FnOnce() -> Result<PathBuf>,
     ) {
-        report_closed(session);
+        report_closed(&session.closed());
         if session.is_closing() {
             return;
         }
@@ -264,9 +264,9 @@ fn id_of(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// What went wrong in recordings before the one that grows.
-fn report_closed(session: &mut Session) {
-    for closed in session.closed() {
-        if let Err(e) = closed.result {
+pub fn report_closed(all: &[Closed]) {
+    for closed in all {
+        if let Err(e) = &closed.result {
             eprintln!(
                 "iolens: {}",
                 escape::terminal(&format!("{}: {e:#}", closed.path.display()))
