@@ -1,6 +1,7 @@
 //! The writer on its own thread. Slow storage costs memory up to a limit, then counted loss; never a stalled reader.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::mem::discriminant;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use iolens_core::model::{
-    Class, DevId, Device, Io, LossReason, Lost, Observation, RecorderCost, Request, WaitSums,
+    Class, DevId, Device, Io, LossReason, Lost, Mark, Observation, RecorderCost, Request, WaitSums,
 };
 use iolens_core::store::{RecordingSummary, RecordingWriter, WriterStatus};
 use iolens_observe::counters::monotonic_ns;
@@ -25,6 +26,8 @@ use crate::waits::Waits;
 const MAX_WAITING_IOS: usize = 256 * 1024;
 /// Batches that may wait. Far more than [`MAX_WAITING_IOS`] needs, so that the count of I/Os is the limit that bites.
 const MAX_WAITING_BATCHES: usize = 4096;
+/// Messages without I/Os that may be held back beside them while the writer takes none.
+const MAX_HELD_BACK: usize = 1024;
 /// Every message is in the log when the next one is waited for; without any, the writer's clock is fed this often, so
 /// that its syncs are not later than that. Rarely, since each time costs an idle machine a wake-up.
 const TICK: Duration = Duration::from_millis(500);
@@ -45,6 +48,8 @@ pub struct Pipeline {
     waiting_ios: Arc<AtomicUsize>,
     status: Arc<Mutex<WriterStatus>>,
     writer: JoinHandle<Result<RecordingSummary>>,
+    /// What comes after it is not sent before it.
+    held_back: VecDeque<Message>,
     refused: Refused,
     losses: LossTally,
     /// The writer was found to have ended, and what waited for it is counted.
@@ -88,14 +93,14 @@ impl Pipeline {
             .name("iolens-writer".to_owned())
             .spawn(move || thread.run())
             .context("the writer thread could not be started")?;
-        let refused = Refused::default();
         Ok(Pipeline {
             sender,
             spare,
             waiting_ios,
             status,
             writer,
-            refused,
+            held_back: VecDeque::new(),
+            refused: Refused::default(),
             losses,
             has_ended: false,
             max_waiting_ios: MAX_WAITING_IOS,
@@ -126,7 +131,12 @@ impl Pipeline {
         }
         self.waiting_ios.fetch_add(n, Ordering::Relaxed);
         self.send_refused()?;
-        match self.sender.try_send(Message::Ios(ios)) {
+        let message = Message::Ios(ios);
+        let sent = match self.held_back.is_empty() {
+            true => self.sender.try_send(message),
+            false => Err(TrySendError::Full(message)),
+        };
+        match sent {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(message)) => {
                 self.waiting_ios.fetch_sub(n, Ordering::Relaxed);
@@ -135,11 +145,11 @@ impl Pipeline {
                 }
                 Ok(())
             }
-            Err(TrySendError::Disconnected(_)) => self.delivered(false),
+            Err(TrySendError::Disconnected(_)) => self.ended(),
         }
     }
 
-    /// Queues anything else; blocks if the queue is full, since these are few.
+    /// Queues anything else. If the queue is full it is held back; what is too much for that is counted.
     ///
     /// # Errors
     /// The writer thread has ended.
@@ -147,8 +157,7 @@ impl Pipeline {
         if others.is_empty() {
             return Ok(());
         }
-        let sent = self.sender.send(Message::Others(others)).is_ok();
-        self.delivered(sent)
+        self.queue(Message::Others(others))
     }
 
     /// Sends the writer the current state of open requests.
@@ -156,8 +165,7 @@ impl Pipeline {
     /// # Errors
     /// The writer thread has ended.
     pub fn send_open_requests(&mut self, open: Vec<Request>) -> Result<(), WriterEnded> {
-        let sent = self.sender.send(Message::OpenRequests(open)).is_ok();
-        self.delivered(sent)
+        self.queue(Message::OpenRequests(open))
     }
 
     /// Sends the writer rows of who waited for whom.
@@ -165,8 +173,7 @@ impl Pipeline {
     /// # Errors
     /// The writer thread has ended.
     pub fn send_waits(&mut self, rows: Vec<WaitSums>) -> Result<(), WriterEnded> {
-        let sent = self.sender.send(Message::Waits(rows)).is_ok();
-        self.delivered(sent)
+        self.queue(Message::Waits(rows))
     }
 
     /// Sends the writer the current devices.
@@ -174,8 +181,7 @@ impl Pipeline {
     /// # Errors
     /// The writer thread has ended.
     pub fn send_devices(&mut self, devices: Vec<Device>) -> Result<(), WriterEnded> {
-        let sent = self.sender.send(Message::Devices(devices)).is_ok();
-        self.delivered(sent)
+        self.queue(Message::Devices(devices))
     }
 
     /// Whether the writer was found to have ended: nothing is stored any more.
@@ -183,11 +189,64 @@ impl Pipeline {
         self.has_ended
     }
 
-    /// A message was delivered, or the writer has ended: then nothing stores what waits for it, either.
-    fn delivered(&mut self, delivered: bool) -> Result<(), WriterEnded> {
-        if delivered {
-            return Ok(());
+    fn queue(&mut self, message: Message) -> Result<(), WriterEnded> {
+        self.send_held_back()?;
+        self.hold_back(message);
+        self.send_held_back()
+    }
+
+    /// Sends what is held back, as far as there is room.
+    fn send_held_back(&mut self) -> Result<(), WriterEnded> {
+        while let Some(message) = self.held_back.pop_front() {
+            match self.sender.try_send(message) {
+                Ok(()) => {}
+                Err(TrySendError::Full(message)) => {
+                    self.held_back.push_front(message);
+                    return Ok(());
+                }
+                Err(TrySendError::Disconnected(_)) => return self.ended(),
+            }
         }
+        Ok(())
+    }
+
+    fn hold_back(&mut self, message: Message) {
+        let is_full = self.held_back.len() >= MAX_HELD_BACK;
+        match message {
+            Message::Others(others) if is_full => self.refuse_others(others),
+            // The table of waits has none of a time whose I/Os are not stored.
+            Message::Waits(_) if is_full => {}
+            Message::Devices(_) | Message::OpenRequests(_) => {
+                // These are states: only the newest is of use.
+                let kind = discriminant(&message);
+                self.held_back.retain(|held| discriminant(held) != kind);
+                self.held_back.push_back(message);
+            }
+            message => self.held_back.push_back(message),
+        }
+    }
+
+    fn refuse_others(&mut self, others: Vec<Observation>) {
+        for other in others {
+            match other {
+                // It was counted where it was found.
+                Observation::Lost(lost) => self.refused.add(lost),
+                Observation::Request(request) => {
+                    let reason = LossReason::RequestUnwritten;
+                    self.losses.add(reason, 1);
+                    self.refused.add(Lost {
+                        ios: Some(1),
+                        ..Lost::somewhere(request.end_ns, request.end_ns, reason)
+                    });
+                }
+                sample => self.refused.add_sample(sample.at_ns()),
+            }
+        }
+    }
+
+    /// The writer has ended: nothing stores what waits for it, either.
+    fn ended(&mut self) -> Result<(), WriterEnded> {
+        self.held_back.clear();
         if !self.has_ended {
             self.has_ended = true;
             count_waiting(&self.waiting_ios, &self.losses);
@@ -205,14 +264,20 @@ impl Pipeline {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until everything is written and the recording is closed.
+    /// Waits until everything is written and the recording is closed; nothing else here waits for the writer.
     ///
     /// # Errors
     /// What went wrong in the writer.
     pub fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Result<RecordingSummary> {
-        // A writer that has ended reports its own error when joined.
-        let _ended = self.send_refused().is_err()
-            || self.sender.send(Message::Finish { end_ns, cost }).is_err();
+        let mut last = std::mem::take(&mut self.held_back);
+        last.push_back(Message::Others(self.refused.take()));
+        last.push_back(Message::Finish { end_ns, cost });
+        for message in last {
+            if self.sender.send(message).is_err() {
+                // A writer that has ended reports its own error when joined.
+                break;
+            }
+        }
         drop(self.sender);
         let ended = self.writer.join();
         let stored = match ended {
@@ -227,9 +292,14 @@ impl Pipeline {
         stored
     }
 
+    /// While something is held back what is refused is added up.
     fn send_refused(&mut self) -> Result<(), WriterEnded> {
-        let lost = self.refused.take();
-        self.send(lost.into_iter().map(Observation::Lost).collect())
+        self.send_held_back()?;
+        if !self.held_back.is_empty() {
+            return Ok(());
+        }
+        let refused = self.refused.take();
+        self.send(refused)
     }
 }
 
@@ -243,37 +313,62 @@ fn count_waiting(waiting_ios: &AtomicUsize, losses: &LossTally) {
 #[derive(Debug, PartialEq, Eq)]
 pub struct WriterEnded;
 
-/// I/Os that found no room, per device and class, until they can be sent.
+/// What found no room, until that can be sent.
 #[derive(Default)]
 struct Refused {
-    by_class: HashMap<(DevId, Class), Lost>,
+    lost: HashMap<(Option<DevId>, Option<Class>, LossReason), Lost>,
+    /// Samples and remarks, and the time of the last.
+    samples: u64,
+    samples_to_ns: i64,
 }
 
 impl Refused {
     fn count(&mut self, ios: &[Io]) {
         for io in ios {
-            let lost = self.by_class.entry((io.dev, io.class())).or_insert(Lost {
+            self.add(Lost {
                 from_ns: io.done_ns,
                 to_ns: io.done_ns,
                 dev: Some(io.dev),
                 class: Some(io.class()),
                 reason: LossReason::WriterBusy,
-                ios: Some(0),
-                bytes: Some(0),
-                merges: Some(0),
+                ios: Some(1),
+                bytes: Some(io.bytes),
+                merges: io.merges.map(i64::from),
             });
-            lost.from_ns = lost.from_ns.min(io.done_ns);
-            lost.to_ns = lost.to_ns.max(io.done_ns);
-            lost.ios = lost.ios.map(|n| n + 1);
-            lost.bytes = lost.bytes.map(|n| n + io.bytes);
-            lost.merges = lost.merges.zip(io.merges).map(|(n, m)| n + i64::from(m));
         }
     }
 
-    fn take(&mut self) -> Vec<Lost> {
-        let mut lost: Vec<Lost> = self.by_class.drain().map(|(_, l)| l).collect();
-        lost.sort_by_key(|l| (l.to_ns, l.dev, l.class));
-        lost
+    fn add(&mut self, new: Lost) {
+        let key = (new.dev, new.class, new.reason);
+        let Some(lost) = self.lost.get_mut(&key) else {
+            self.lost.insert(key, new);
+            return;
+        };
+        lost.from_ns = lost.from_ns.min(new.from_ns);
+        lost.to_ns = lost.to_ns.max(new.to_ns);
+        lost.ios = lost.ios.zip(new.ios).map(|(n, more)| n + more);
+        lost.bytes = lost.bytes.zip(new.bytes).map(|(n, more)| n + more);
+        lost.merges = lost.merges.zip(new.merges).map(|(n, more)| n + more);
+    }
+
+    fn add_sample(&mut self, at_ns: i64) {
+        self.samples += 1;
+        self.samples_to_ns = self.samples_to_ns.max(at_ns);
+    }
+
+    fn take(&mut self) -> Vec<Observation> {
+        let mut lost: Vec<Lost> = self.lost.drain().map(|(_, l)| l).collect();
+        lost.sort_by_key(|l| (l.to_ns, l.dev, l.class, l.reason));
+        let mut refused: Vec<Observation> = lost.into_iter().map(Observation::Lost).collect();
+        let samples = std::mem::take(&mut self.samples);
+        if samples > 0 {
+            refused.push(Observation::Mark(Mark {
+                at_ns: self.samples_to_ns,
+                kind: Mark::NOT_STORED.to_owned(),
+                text: format!("{samples} samples and remarks before this: the writer was busy"),
+            }));
+        }
+        refused
     }
 }
 
@@ -412,6 +507,131 @@ mod tests {
         let mut io = Io::new(done_ns, DevId::new(8, 0), Op::READ, 4096, Some(10), 20);
         io.merges = Some(1);
         io
+    }
+
+    /// One with room for a message, whose writer is the test.
+    fn with_own_writer() -> (Pipeline, Receiver<Message>) {
+        let (sender, receiver) = sync_channel(1);
+        let (_, spare) = sync_channel(1);
+        let status = WriterStatus {
+            disk_bytes: 0,
+            ios_written: 0,
+            ios_lost: 0,
+            ios_unwritten: 0,
+            requests_unwritten: 0,
+            ios_removed: 0,
+            full: false,
+        };
+        let pipeline = Pipeline {
+            sender,
+            spare,
+            waiting_ios: Arc::default(),
+            status: Arc::new(Mutex::new(status)),
+            writer: std::thread::spawn(|| Err(anyhow!("nothing is written"))),
+            held_back: VecDeque::new(),
+            refused: Refused::default(),
+            losses: LossTally::default(),
+            has_ended: false,
+            max_waiting_ios: MAX_WAITING_IOS,
+        };
+        (pipeline, receiver)
+    }
+
+    fn remark(at_ns: i64) -> Observation {
+        Observation::Mark(Mark {
+            at_ns,
+            kind: Mark::REMARK.to_owned(),
+            text: String::new(),
+        })
+    }
+
+    fn described(message: &Message) -> String {
+        match message {
+            Message::Ios(ios) => format!("{} I/Os", ios.len()),
+            Message::Others(others) => match &others[0] {
+                Observation::Lost(lost) => format!("{:?} lost", lost.ios),
+                other => format!("at {}", other.at_ns()),
+            },
+            Message::Devices(devices) => format!("{} devices", devices.len()),
+            _ => "another".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_a_busy_writer_does_not_take_is_held_back_in_order() {
+        let (mut pipeline, receiver) = with_own_writer();
+        pipeline.send(vec![remark(1)]).unwrap();
+        pipeline.send_devices(Vec::new()).unwrap();
+        pipeline.send(vec![remark(2)]).unwrap();
+        let devices = vec![Device::named("sda", DevId::new(8, 0))];
+        pipeline.send_devices(devices).unwrap();
+        pipeline.send_ios(vec![io(3), io(4)]).unwrap();
+        pipeline.send_ios(vec![io(5)]).unwrap();
+        assert_eq!(pipeline.losses.counts().get(LossReason::WriterBusy), 3);
+        assert_eq!(pipeline.waiting_ios.load(Ordering::Relaxed), 0);
+        pipeline.send(vec![remark(6)]).unwrap();
+        let mut order = Vec::new();
+        while let Ok(message) = receiver.try_recv() {
+            order.push(described(&message));
+            pipeline.send_refused().unwrap();
+        }
+        let expected = ["at 1", "at 2", "1 devices", "at 6", "Some(3) lost"];
+        assert_eq!(order, expected);
+        pipeline.send_ios(vec![io(7)]).unwrap();
+        assert_eq!(described(&receiver.recv().unwrap()), "1 I/Os");
+        drop(receiver);
+        assert_eq!(pipeline.send(vec![remark(8)]), Err(WriterEnded));
+        assert!(pipeline.has_ended());
+    }
+
+    #[test]
+    fn what_is_held_back_is_bounded_and_the_rest_is_counted() {
+        let (mut pipeline, receiver) = with_own_writer();
+        for at_ns in 0..=MAX_HELD_BACK as i64 {
+            pipeline.send(vec![remark(at_ns)]).unwrap();
+        }
+        assert_eq!(pipeline.held_back.len(), MAX_HELD_BACK);
+        let ring_full = Lost {
+            ios: Some(2),
+            ..Lost::somewhere(5000, 6000, LossReason::RingFull)
+        };
+        let request = Request::new(7000, 8000);
+        for at_ns in [9000, 9001] {
+            let others = vec![
+                remark(at_ns),
+                Observation::Lost(ring_full),
+                Observation::Request(Box::new(request.clone())),
+            ];
+            pipeline.send(others).unwrap();
+        }
+        assert_eq!(pipeline.held_back.len(), MAX_HELD_BACK);
+        let counts = pipeline.losses.counts();
+        assert_eq!(counts.get(LossReason::RequestUnwritten), 2);
+        assert_eq!(counts.get(LossReason::RingFull), 0, "counted by the tracer");
+        let mut last = None;
+        while let Ok(message) = receiver.try_recv() {
+            pipeline.send_refused().unwrap();
+            last = Some(message);
+        }
+        let Some(Message::Others(refused)) = last else {
+            panic!("what was refused comes last");
+        };
+        let unwritten = Lost {
+            ios: Some(2),
+            ..Lost::somewhere(8000, 8000, LossReason::RequestUnwritten)
+        };
+        let ring_full = Lost {
+            ios: Some(4),
+            ..ring_full
+        };
+        assert_eq!(refused[0], Observation::Lost(ring_full));
+        assert_eq!(refused[1], Observation::Lost(unwritten));
+        let Observation::Mark(mark) = &refused[2] else {
+            panic!("{refused:?}");
+        };
+        assert_eq!((mark.at_ns, mark.kind.as_str()), (9001, Mark::NOT_STORED));
+        assert!(mark.text.starts_with("2 samples"), "{}", mark.text);
+        assert_eq!(refused.len(), 3);
     }
 
     #[test]

@@ -84,6 +84,8 @@ impl Mark {
     pub const OPEN_REQUESTS: &str = "open-requests";
     /// Kind of the marks that say that the kernel held I/O back before the block layer accounted it.
     pub const THROTTLED_ABOVE: &str = "throttled-above";
+    /// Kind of the marks that say how many samples and marks before it were not stored, because the writer was busy.
+    pub const NOT_STORED: &str = "not-stored";
     /// [`Mark::kind`] of what people and findings remark.
     pub const REMARK: &str = "remark";
 }
