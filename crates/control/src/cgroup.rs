@@ -22,7 +22,7 @@ pub enum Hierarchy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Freezing,
-    Telling,
+    Attribution,
     Limiting,
 }
 
@@ -108,7 +108,7 @@ impl Group {
         Group::make(
             hierarchy,
             if hierarchy == Hierarchy::V1Blkio {
-                Purpose::Telling
+                Purpose::Attribution
             } else {
                 Purpose::Freezing
             },
@@ -145,7 +145,7 @@ impl Group {
                     .dir
                     .join(LIMITS[usize::from(hierarchy != Hierarchy::V2)]),
             ),
-            Purpose::Telling => None,
+            Purpose::Attribution => None,
         };
         if let Some(file) = needed {
             fs::OpenOptions::new()

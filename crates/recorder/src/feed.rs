@@ -260,7 +260,7 @@ impl Feed {
     ///
     /// # Errors
     /// The rings or the counters cannot be read any more.
-    pub fn take(&mut self, taken: &mut Taken) -> Result<()> {
+    pub fn drain(&mut self, taken: &mut Taken) -> Result<()> {
         if let Some(files) = &mut self.files {
             let stats = files.poll(&mut taken.requests, &mut taken.lost);
             self.open_requests = stats.context("file-level requests cannot be read")?.open;

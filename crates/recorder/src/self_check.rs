@@ -61,8 +61,8 @@ impl SelfCheck {
     ///
     /// # Errors
     /// The rings or the counters cannot be read any more.
-    pub fn take(&mut self, feed: &mut Feed, taken: &mut Taken) -> Result<()> {
-        feed.take(taken)?;
+    pub fn drain(&mut self, feed: &mut Feed, taken: &mut Taken) -> Result<()> {
+        feed.drain(taken)?;
         if let Some(complete_to_ns) = taken.complete_to_ns {
             self.taken(&taken.ios, &mut taken.lost, complete_to_ns, |dev, class| {
                 feed.outstanding(dev, class)

@@ -211,7 +211,7 @@ impl Session {
     /// # Errors
     /// The source fails.
     pub fn catch_up(&mut self) -> Result<()> {
-        self.take().map(drop)
+        self.drain().map(drop)
     }
 
     /// Records until `stop` says so. It is asked after every look at the source: some 100 times a second while there is
@@ -226,7 +226,7 @@ impl Session {
         let _preferred = prefer_this_thread();
         loop {
             let now_ns = monotonic_ns() - self.start_ns;
-            let idle = self.take()?;
+            let idle = self.drain()?;
             self.had_io |= !idle;
             self.look_at_pressure();
             if now_ns >= self.next_housekeeping_ns {
@@ -301,12 +301,12 @@ impl Session {
     }
 
     /// Empties the source once; true if it had nothing.
-    fn take(&mut self) -> Result<bool> {
+    fn drain(&mut self) -> Result<bool> {
         let mut taken = Taken {
             ios: self.outputs.batch(),
             ..Taken::default()
         };
-        self.check.take(&mut self.feed, &mut taken)?;
+        self.check.drain(&mut self.feed, &mut taken)?;
         let idle = taken.ios.is_empty() && taken.lost.is_empty() && taken.requests.is_empty();
         let complete_to_ns = taken.complete_to_ns;
         if let Some(viewer) = &mut self.viewer {

@@ -69,7 +69,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
             },
             group: plan.share.group,
             public_names: plan.public_names,
-            listen: plan.listen.unwrap_or(Listen::USUAL),
+            listen: plan.listen.unwrap_or(Listen::DEFAULT),
             public: plan.public,
             token_file: plan.token_file,
             allow_hosts: plan.allow_hosts,
@@ -95,7 +95,7 @@ fn log_format(choice: Option<LogChoice>) -> LogFormat {
 
 /// Prints where a browser logs in.
 fn print_link(plan: &ServePlan) -> Result<u8> {
-    let place = plan.listen.clone().unwrap_or(Listen::USUAL);
+    let place = plan.listen.clone().unwrap_or(Listen::DEFAULT);
     if !matches!(place, Listen::Tcp(_)) {
         bail!("--link: no browser reaches {place}; through a socket names are shown");
     }

@@ -107,7 +107,7 @@ impl Watch {
         if self.broken {
             return;
         }
-        if let Err(e) = self.feed.take(&mut taken) {
+        if let Err(e) = self.feed.drain(&mut taken) {
             warn(&format!(
                 "{e:#}; the columns of --hist and --true are left empty from now on"
             ));

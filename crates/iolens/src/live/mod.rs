@@ -216,7 +216,7 @@ fn from_events(
             check.sample(&mut feed, &output.devices);
         }
         let mut taken = Taken::default();
-        check.take(&mut feed, &mut taken)?;
+        check.drain(&mut feed, &mut taken)?;
         output.warn(&taken.lost);
         let counted = taken
             .lost
@@ -259,7 +259,7 @@ fn from_counters(
     let mut steps = Steps::new(output);
     loop {
         let mut taken = Taken::default();
-        feed.take(&mut taken)?;
+        feed.drain(&mut taken)?;
         steps.take(&taken.counters, plan, output)?;
         if over(taken.counters.first().map_or(0, |c| c.at_ns)) {
             return Ok(());

@@ -95,7 +95,7 @@ impl Service {
     /// The command that prints the link to this service, which listens at `place`.
     fn link_command(&self, place: &Listen) -> String {
         let listen = match place {
-            Listen::Tcp(at) if *place != Listen::USUAL => Some(at.to_string()),
+            Listen::Tcp(at) if *place != Listen::DEFAULT => Some(at.to_string()),
             _ => None,
         };
         serve_text::link_command(

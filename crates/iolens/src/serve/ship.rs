@@ -38,7 +38,7 @@ const LAST_RETRY: Duration = Duration::from_secs(300);
 /// A file is in memory while it is sent. Those of a recorder have at most a tenth of this.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 /// What was lost for the target is worth a look for so long.
-const DROPPED_MATTERS: Duration = Duration::from_secs(3600);
+const DROPPED_SHOWN_FOR: Duration = Duration::from_secs(3600);
 
 /// How shipping is doing.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ impl ShipTotals {
             lines.push(serve_text::ship_degraded(seconds, self.waiting.files));
         }
         if let Some(at) = self.dropped_at
-            && now.saturating_duration_since(at) < DROPPED_MATTERS
+            && now.saturating_duration_since(at) < DROPPED_SHOWN_FOR
         {
             lines.push(serve_text::ship_dropped(self.dropped.files));
         }

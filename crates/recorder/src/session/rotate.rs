@@ -63,7 +63,7 @@ impl Session {
         if !self.options.always_on || self.options.feed.files.is_some() {
             bail!("only an always-on recording without file-level requests goes on in another one");
         }
-        self.take()?;
+        self.drain()?;
         let from_ns = monotonic_ns() - self.start_ns;
         let (pipeline, path) = begin(
             &self.options,

@@ -87,7 +87,7 @@ impl Hasher for Mixed {
     }
 }
 
-/// ActorNumbers by number; 0 is every actor after the first [`ActorNumbers::MAX_ACTORS`].
+/// Numbers of actors; 0 stands for all actors beyond [`ActorNumbers::MAX_ACTORS`].
 #[derive(Debug)]
 struct ActorNumbers {
     known: Vec<IoActor>,

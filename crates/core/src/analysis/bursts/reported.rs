@@ -179,14 +179,14 @@ mod tests {
     /// A minute of 60 reads a second that know nothing of each other, of 0.5 to 128 KiB, and `bursts` of 200 such reads
     /// within 20 ms.
     fn report(seed: u64, bursts: i64) -> Report {
-        let mut lot = Shuffler::new(seed);
+        let mut random = Shuffler::new(seed);
         let sizes = [512, 4096, 65_536, 131_072];
         let mut io = |done_ns| {
             Io::new(
                 done_ns,
                 DISK,
                 Op::READ,
-                sizes[(lot.bits() >> 62) as usize],
+                sizes[(random.bits() >> 62) as usize],
                 None,
                 100_000,
             )

@@ -530,12 +530,12 @@ impl BootstrapBlocks {
         if self.blocks < Self::MIN_BLOCKS {
             return Vec::new();
         }
-        let mut lot = Shuffler::new(0x5eed_0a18);
+        let mut random = Shuffler::new(0x5eed_0a18);
         let mut draws = Vec::with_capacity(Self::DRAWS);
         for _ in 0..Self::DRAWS {
             let mut times = vec![0.0; self.blocks];
             for _ in 0..self.blocks {
-                times[lot.below(self.blocks as u64) as usize] += 1.0;
+                times[random.below(self.blocks as u64) as usize] += 1.0;
             }
             if whole.plateau.is_some() || has_room {
                 draws.push(self.estimate(&times, whole.plateau_from));
@@ -712,18 +712,21 @@ mod tests {
 
     #[test]
     fn intervals_hold_the_truth_and_the_best_model_is_named() {
-        let mut lot = Shuffler::new(11);
+        let mut random = Shuffler::new(11);
         let law = crate::analysis::capacity::models::Model::Mmc {
             servers: 4,
             service_us: 1000.0,
         };
-        let rough = |l: f64, lot: &mut Shuffler| {
-            point(l, law.ios_per_s(l) * (0.9 + lot.below(2001) as f64 * 1e-4))
+        let rough = |l: f64, random: &mut Shuffler| {
+            point(
+                l,
+                law.ios_per_s(l) * (0.9 + random.below(2001) as f64 * 1e-4),
+            )
         };
         let mut ladder = Vec::new();
         for i in 0..400 {
             let l = 0.05 * 1.22f64.powi((i * 7) % 40);
-            ladder.extend((0..10).map(|_| rough(l, &mut lot)));
+            ladder.extend((0..10).map(|_| rough(l, &mut random)));
         }
         let c = capacity(&ladder, &DeviceMeans::default());
         let (low, high) = c.max_ios_per_s_ci.expect("enough blocks");

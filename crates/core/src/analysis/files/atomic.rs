@@ -52,7 +52,7 @@ fn wilson(k: u64, n: u64) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Lot;
+    use super::super::tests::Rng;
     use super::*;
 
     #[test]
@@ -74,9 +74,9 @@ mod tests {
         let truth = 100.0 * (1.0 - (-2.0f64).exp());
         let mut inside = 0;
         for seed in 0..200 {
-            let mut lot = Lot::new(seed);
+            let mut random = Rng::new(seed);
             let one = (0..500)
-                .filter(|_| -4096.0 * lot.uniform().ln() <= 8192.0)
+                .filter(|_| -4096.0 * random.uniform().ln() <= 8192.0)
                 .count() as u64;
             let a = atomic_share(one, 500, 1, 2).expect("some");
             inside += i32::from((a.low_percent..=a.high_percent).contains(&truth));

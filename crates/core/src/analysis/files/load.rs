@@ -133,19 +133,19 @@ fn ranks(values: Vec<f64>) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Lot;
+    use super::super::tests::Rng;
     use super::*;
 
     #[test]
     fn a_queues_medians_are_its_closed_form_and_the_slope_covers_the_truth() {
         // M/M/1 with service S = 1 ms: response is exponential, its median ln 2 S / (1 - rho).
-        let mut lot = Lot::new(5);
+        let mut random = Rng::new(5);
         for rho in [0.1, 0.3, 0.5, 0.7, 0.8] {
             let response = 1000.0 / (1.0 - rho);
             let ios: Vec<LoadedIo> = (0..20_000)
                 .map(|_| LoadedIo {
                     per_s: rho * 1000.0,
-                    us: -response * lot.uniform().ln(),
+                    us: -response * random.uniform().ln(),
                 })
                 .collect();
             let d = duration_by_load(&ios).expect("enough");
@@ -158,15 +158,15 @@ mod tests {
         }
         let mut covered = 0;
         for seed in 0..100 {
-            let mut lot = Lot::new(seed);
-            let line = |lot: &mut Lot, i: usize| {
+            let mut random = Rng::new(seed);
+            let line = |random: &mut Rng, i: usize| {
                 let per_s = (i % 60) as f64;
                 LoadedIo {
                     per_s,
-                    us: 100.0 + 3.0 * per_s + 200.0 * (lot.uniform() - 0.5),
+                    us: 100.0 + 3.0 * per_s + 200.0 * (random.uniform() - 0.5),
                 }
             };
-            let ios: Vec<LoadedIo> = (0..120).map(|i| line(&mut lot, i)).collect();
+            let ios: Vec<LoadedIo> = (0..120).map(|i| line(&mut random, i)).collect();
             let d = duration_by_load(&ios).expect("enough");
             covered +=
                 i32::from((d.slope_low.expect("low")..=d.slope_high.expect("high")).contains(&3.0));

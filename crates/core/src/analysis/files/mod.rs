@@ -29,11 +29,11 @@ pub(crate) mod tests {
     use super::size::SizePoint;
 
     /// A small seeded generator.
-    pub struct Lot(crate::analysis::math::stats::Shuffler);
+    pub struct Rng(crate::analysis::math::stats::Shuffler);
 
-    impl Lot {
-        pub fn new(seed: u64) -> Lot {
-            Lot(crate::analysis::math::stats::Shuffler::new(
+    impl Rng {
+        pub fn new(seed: u64) -> Rng {
+            Rng(crate::analysis::math::stats::Shuffler::new(
                 seed.wrapping_mul(0x9e37_79b9) ^ 0x5eed,
             ))
         }
@@ -54,12 +54,12 @@ pub(crate) mod tests {
         io_ns: f64,
         most: i64,
     ) -> Vec<SizePoint> {
-        let mut lot = Lot::new(seed);
+        let mut random = Rng::new(seed);
         (0..n)
             .map(|_| {
-                let bytes = 1 + (lot.uniform() * most as f64) as i64;
-                let slow = if lot.uniform() < 0.01 { 10.0 } else { 1.0 };
-                let mut noisy = |ns: f64| slow * ns * (0.9 + 0.2 * lot.uniform());
+                let bytes = 1 + (random.uniform() * most as f64) as i64;
+                let slow = if random.uniform() < 0.01 { 10.0 } else { 1.0 };
+                let mut noisy = |ns: f64| slow * ns * (0.9 + 0.2 * random.uniform());
                 let first = noisy(overhead_ns + io_ns);
                 let later: f64 = (1..(bytes + block - 1) / block).map(|_| noisy(io_ns)).sum();
                 SizePoint {

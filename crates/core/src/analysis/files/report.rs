@@ -64,7 +64,7 @@ pub struct FilesReportBuilder {
     ordered: bool,
     kept: Vec<Kept>,
     one_in: u64,
-    lot: Shuffler,
+    random: Shuffler,
     ends: Vec<i64>,
     groups: HashMap<String, GroupSums>,
     files: HashMap<Arc<str>, GroupSums>,
@@ -93,7 +93,7 @@ impl FilesReportBuilder {
             ordered: false,
             kept: Vec::new(),
             one_in: 1,
-            lot: Shuffler::new(0x000f_11e5),
+            random: Shuffler::new(0x000f_11e5),
             ends: Vec::new(),
             groups: HashMap::new(),
             files: HashMap::new(),
@@ -183,13 +183,13 @@ impl FilesReportBuilder {
     }
 
     fn keep(&mut self, r: &Request, device: Option<(i64, i64)>) {
-        if self.one_in > 1 && self.lot.below(self.one_in) != 0 {
+        if self.one_in > 1 && self.random.below(self.one_in) != 0 {
             return;
         }
         if self.kept.len() == KEPT {
             self.one_in *= 2;
-            let lot = &mut self.lot;
-            self.kept.retain(|_| lot.below(2) == 0);
+            let random = &mut self.random;
+            self.kept.retain(|_| random.below(2) == 0);
         }
         // What is mapped or asynchronous did more than its calls show: no size, no times.
         let odd = [
@@ -455,16 +455,16 @@ fn groups(sums: impl Iterator<Item = (String, GroupSums)>) -> Vec<Group> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Lot;
+    use super::super::tests::Rng;
     use super::*;
     use crate::model::{DataIo, How, SyncKind};
 
     /// A minute of whole-file reads: open 5 us, each 8 KiB 40 us from the device, 3 us between calls.
     fn reads(n: i64) -> Vec<Request> {
-        let mut lot = Lot::new(1);
+        let mut random = Rng::new(1);
         (0..n)
             .map(|i| {
-                let bytes = 1 + (lot.uniform() * 40_000.0) as i64;
+                let bytes = 1 + (random.uniform() * 40_000.0) as i64;
                 let ios = (bytes + 8191) / 8192;
                 let start = i * 60_000_000_000 / n;
                 let io = |k: i64| DataIo {

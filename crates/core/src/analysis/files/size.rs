@@ -249,14 +249,14 @@ mod tests {
     #[test]
     fn few_large_files_do_not_hide_the_steps_of_many_small_ones() {
         // As a web server reads: sizes fall off, I/Os of 8 KiB, and a wait for the client before each but the first.
-        let mut lot = super::super::tests::Lot::new(4);
+        let mut random = super::super::tests::Rng::new(4);
         let points: Vec<SizePoint> = (0..20_000)
             .map(|_| {
-                let bytes = 1 + (-12_000.0 * lot.uniform().ln()) as i64;
+                let bytes = 1 + (-12_000.0 * random.uniform().ln()) as i64;
                 let total = 8_000.0 + 20_000.0 * ((bytes - 1) / 8192) as f64;
                 SizePoint {
                     bytes,
-                    total_ns: (total * (0.5 - lot.uniform().ln())) as i64,
+                    total_ns: (total * (0.5 - random.uniform().ln())) as i64,
                     first_ns: 8_000,
                 }
             })

@@ -286,7 +286,7 @@ fn by_group(slots: &[SlotGroup], groups: usize, value: fn(&SlotGroup) -> f64) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Lot;
+    use super::super::tests::Rng;
     use super::*;
     use proptest::prelude::*;
 
@@ -355,11 +355,11 @@ mod tests {
     #[test]
     fn poisson_requests_touch_slots_as_often_as_they_must() {
         // M/G/inf: rate 100/s, 10 ms each: slots are touched by Poisson(rho + lambda w) of them, A3.
-        let mut lot = Lot::new(3);
+        let mut random = Rng::new(3);
         let mut at = 0.0;
         let mut requests = Vec::new();
         while at < 600e9 {
-            at -= lot.uniform().ln() * 1e7;
+            at -= random.uniform().ln() * 1e7;
             requests.push(read(at as i64, at as i64 + 10 * MS, 1));
         }
         let sets = timeline(600_000, &requests).under_way.expect("few");

@@ -36,7 +36,7 @@ const MIN_INTERVAL_RATIO: f64 = 1.1;
 /// A class that takes so many times as long is a warning.
 const WARNING: f64 = 1.5;
 /// So many of the pairs (block before, block after) must differ in the direction of the step.
-const MIN_PAIRS_APART: f64 = 0.9;
+const MIN_PAIRS_SEPARATED: f64 = 0.9;
 /// Kendall's tau of a trend.
 const MIN_TAU: f64 = 0.6;
 
@@ -407,7 +407,7 @@ fn stepped(step: &Split, means: &[f64], around: &LatencyContext) -> Option<Effec
         .flat_map(|a| after.iter().map(move |b| (b - a) * sign))
         .filter(|d| *d > 0.0)
         .count();
-    let is_apart = apart as f64 >= MIN_PAIRS_APART * (before.len() * after.len()) as f64;
+    let is_apart = apart as f64 >= MIN_PAIRS_SEPARATED * (before.len() * after.len()) as f64;
     if !is_apart || p_family > ALPHA {
         return None;
     }

@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn every_choice_is_as_likely() {
-        let mut lot = Shuffler::new(2);
+        let mut random = Shuffler::new(2);
         let mut seen = std::collections::BTreeMap::<Vec<usize>, u32>::new();
-        (0..10_000).for_each(|_| *seen.entry(lot.choose(5, 2)).or_default() += 1);
+        (0..10_000).for_each(|_| *seen.entry(random.choose(5, 2)).or_default() += 1);
         assert_eq!(seen.len(), 10, "all pairs of five");
         assert!(
             seen.iter()
@@ -130,7 +130,7 @@ mod tests {
             "{seen:?}"
         );
         assert_eq!(
-            (lot.choose(3, 9), lot.choose(4, 0)),
+            (random.choose(3, 9), random.choose(4, 0)),
             (vec![0, 1, 2], vec![])
         );
     }

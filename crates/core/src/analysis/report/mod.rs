@@ -220,7 +220,7 @@ impl ReportBuilder {
     }
 
     /// The parts among which the work on I/Os is divided, the slowest one last. Each takes all I/Os, as [`ReportBuilder::push`]
-    /// does; none needs the others until all have eaten.
+    /// does; none needs the others until all I/Os are consumed.
     pub fn consumers(&mut self) -> Vec<&mut dyn Consumer> {
         let (by_names, others) = self.consumers_by_names();
         let mut all = Vec::from(others);

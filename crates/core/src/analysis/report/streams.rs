@@ -33,7 +33,7 @@ pub(in crate::analysis) struct Completions {
     pub trouble: ErrorCounts,
     pub page_cache: PageCache,
     pub sync_calls: SyncCalls,
-    eaten: u64,
+    consumed: u64,
 }
 
 impl Completions {
@@ -49,7 +49,7 @@ impl Completions {
             trouble: ErrorCounts::new(window),
             page_cache: PageCache::new(window, layers),
             sync_calls: SyncCalls::new(window),
-            eaten: 0,
+            consumed: 0,
         }
     }
 
@@ -81,17 +81,17 @@ impl Completions {
 /// What devices keep is bounded after so many I/Os.
 const BOUND_EACH: u64 = 1 << 16;
 
-/// Whether a part that has eaten `eaten` I/Os and now eats `more` has to see to its bounds.
-fn is_due(eaten: &mut u64, more: usize) -> bool {
-    let before = *eaten / BOUND_EACH;
-    *eaten += more as u64;
-    *eaten / BOUND_EACH > before
+/// Whether a part that has consumed `consumed` I/Os and now consumes `more` has to see to its bounds.
+fn is_due(consumed: &mut u64, more: usize) -> bool {
+    let before = *consumed / BOUND_EACH;
+    *consumed += more as u64;
+    *consumed / BOUND_EACH > before
 }
 
 impl Consumer for Completions {
     fn consume(&mut self, ios: &[Io], _: i64) {
         ios.iter().for_each(|io| self.push(io));
-        if is_due(&mut self.eaten, ios.len()) {
+        if is_due(&mut self.consumed, ios.len()) {
             Completed::bound(&mut self.devices);
         }
     }
@@ -119,7 +119,7 @@ pub(in crate::analysis) struct Starts {
     index: DeviceIndex,
     order: StartOrder,
     swept: ByStart,
-    eaten: u64,
+    consumed: u64,
 }
 
 /// Windows kept of all devices together; beyond that the largest give way.
@@ -175,7 +175,7 @@ impl Starts {
                 own: Vec::new(),
                 set: SetSweep::new(window, layers),
             },
-            eaten: 0,
+            consumed: 0,
         }
     }
 
@@ -216,7 +216,7 @@ impl Starts {
 impl Consumer for Starts {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         ios.iter().for_each(|io| self.push(io));
-        if is_due(&mut self.eaten, ios.len()) {
+        if is_due(&mut self.consumed, ios.len()) {
             within_budget(
                 &mut self.swept.own,
                 MAX_WINDOWS,
@@ -235,7 +235,7 @@ pub(in crate::analysis) struct Issues {
     index: DeviceIndex,
     order: StartOrder,
     swept: ByIssue,
-    eaten: u64,
+    consumed: u64,
 }
 
 #[derive(Debug, Default)]
@@ -274,7 +274,7 @@ impl Issues {
             index: DeviceIndex::default(),
             order,
             swept: ByIssue::default(),
-            eaten: 0,
+            consumed: 0,
         }
     }
 
@@ -312,7 +312,7 @@ impl Issues {
 impl Consumer for Issues {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         ios.iter().for_each(|io| self.push(io));
-        if is_due(&mut self.eaten, ios.len()) {
+        if is_due(&mut self.consumed, ios.len()) {
             SweptByIssue::bound(&mut self.swept.own);
         }
         self.order.expect_from(later_start_ns, &mut self.swept);

@@ -56,8 +56,8 @@ const MIN_DIRTIED_OF_COMMITS: f64 = 0.5;
 const CAP_MARGIN_NS: i64 = 1_000_000_000;
 
 /// Fewer delayed I/Os make a story only probable, if it was not seen so often.
-const SURE_IOS: u64 = 20;
-const SURE_TIMES: u64 = 3;
+const MIN_IOS_WITHOUT_DOUBT: u64 = 20;
+const MIN_TIMES_WITHOUT_DOUBT: u64 = 3;
 
 /// A quantile is given of so many latencies.
 const MIN_FOR_P99: u64 = 100;
@@ -534,7 +534,7 @@ impl<'a> Place<'a> {
     fn doubts(&self, effect: &Effect, explained: &Explained) -> Vec<Doubt> {
         let mut doubts = Vec::new();
         let times = explained.pairs.first().map_or(0, |p| p.stretches.n());
-        if explained.delayed_ios < SURE_IOS && times < SURE_TIMES {
+        if explained.delayed_ios < MIN_IOS_WITHOUT_DOUBT && times < MIN_TIMES_WITHOUT_DOUBT {
             doubts.push(Doubt::FewIos);
         }
         let time = &effect.sums.time;

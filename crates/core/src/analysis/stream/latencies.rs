@@ -219,10 +219,10 @@ mod tests {
 
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_say() {
-        let mut lot = crate::analysis::math::stats::Shuffler::new(6);
+        let mut random = crate::analysis::math::stats::Shuffler::new(6);
         let held = (0..1000).filter(|_| {
             let mut l = Latencies::new();
-            (0..400).for_each(|_| l.add(lot.below(1_000_000_000) as i64));
+            (0..400).for_each(|_| l.add(random.below(1_000_000_000) as i64));
             l.quantile_ci_us(0.9)
                 .is_some_and(|(low, high)| low <= 900_000.0 && 900_000.0 <= high)
         });

@@ -40,7 +40,7 @@ impl Losses {
     /// arrive.
     const MAX_LITTLE_SHARE: f64 = 0.1;
 
-    /// Takes what is missing; censored I/Os leave no gap worth the name, and of missing requests the I/Os are there.
+    /// Takes what is missing. Censored I/Os are not counted as a gap, nor missing requests, whose I/Os are there.
     pub fn push(&mut self, lost: &Lost) {
         if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
             return;

@@ -61,14 +61,14 @@ impl From<&Io> for Request {
     }
 }
 
-/// Requests of one stream: all of them while they are few, then every second one by lot, every fourth, and so on.
+/// Requests of one stream: all of them while they are few, then every second one at random, every fourth, and so on.
 /// Quantiles and ratios of a sample this large are as good as exact; sums must be scaled by [`Requests::one_in`].
 #[derive(Debug)]
 pub struct Requests<T = Request> {
     kept: Vec<T>,
     most: usize,
     one_in: u64,
-    lot: Shuffler,
+    random: Shuffler,
 }
 
 /// Room for one more, an eighth more each time: of hundreds of devices, doubling leaves a third of the memory unused.
@@ -85,13 +85,13 @@ impl<T> Requests<T> {
             kept: Vec::new(),
             most: most.max(2),
             one_in: 1,
-            lot: Shuffler::new(0x0010_1e25),
+            random: Shuffler::new(0x0010_1e25),
         }
     }
 
     /// Offers the next one, in the caller's order.
     pub fn push(&mut self, request: T) {
-        if self.one_in > 1 && self.lot.below(self.one_in) != 0 {
+        if self.one_in > 1 && self.random.below(self.one_in) != 0 {
             return;
         }
         if self.kept.len() == self.most {
@@ -104,8 +104,8 @@ impl<T> Requests<T> {
     /// Keeps every second one of those kept, and of those to come.
     pub fn halve(&mut self) {
         self.one_in *= 2;
-        let lot = &mut self.lot;
-        self.kept.retain(|_| lot.below(2) == 0);
+        let random = &mut self.random;
+        self.kept.retain(|_| random.below(2) == 0);
         self.kept.shrink_to_fit();
     }
 

@@ -97,8 +97,8 @@ impl Timeline {
         }
         self.quiet.clone_from(&self.always);
         // Processes, control groups and files come and go: a slot without any is a row without a name.
-        let has_nobody = self.always.is_empty() && self.plan.by != GroupBy::Device;
-        if has_nobody {
+        let has_no_groups = self.always.is_empty() && self.plan.by != GroupBy::Device;
+        if has_no_groups {
             self.quiet.push(self.groups.number(GroupKey::All));
         }
     }

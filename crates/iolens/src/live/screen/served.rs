@@ -114,7 +114,10 @@ enum Piece {
 impl ServeClient {
     /// The one on one of these sockets or at the usual place, if it records every I/O.
     pub fn find(sockets: Vec<PathBuf>, devices: &[String]) -> Option<ServeClient> {
-        let places = sockets.into_iter().map(Listen::Unix).chain([Listen::USUAL]);
+        let places = sockets
+            .into_iter()
+            .map(Listen::Unix)
+            .chain([Listen::DEFAULT]);
         for place in places {
             let client = ServeClient {
                 place,

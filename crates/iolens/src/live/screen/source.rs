@@ -231,7 +231,7 @@ fn empty(
             check.sample(&mut feed, devices);
         }
         let mut taken = Taken::default();
-        check.take(&mut feed, &mut taken)?;
+        check.drain(&mut feed, &mut taken)?;
         lookup.note(&taken.ios, now_ns);
         let names = lookup.found(now_ns);
         had_io |= !taken.ios.is_empty();

@@ -25,7 +25,7 @@ use super::places::{Busy, Client, Traffic};
 
 /// Far below the usual limit of 1024 files: the recording opens some, too.
 const MAX_CONNECTIONS: usize = 256;
-/// Who has not asked by then does not want to.
+/// A connection that has sent no complete header after this time is closed.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Of the request line and all headers.
 const MAX_HEADER_BYTES: usize = 16 << 10;
@@ -137,6 +137,6 @@ async fn answer(
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(MAX_HEADER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    // What a client does wrong, or that it goes, is its own affair.
+    // Errors of a client's connection are not reported.
     drop(connection.await);
 }

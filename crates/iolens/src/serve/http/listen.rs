@@ -29,7 +29,7 @@ pub enum Listen {
 
 impl Listen {
     /// Loopback only: what records file names of all users is not offered to a network by itself.
-    pub const USUAL: Listen = Listen::Tcp(SocketAddr::new(
+    pub const DEFAULT: Listen = Listen::Tcp(SocketAddr::new(
         std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
         9950,
     ));
@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn places_are_addresses_or_sockets() {
-        assert_eq!("127.0.0.1:9950".parse(), Ok(Listen::USUAL));
-        assert_eq!("localhost:9950".parse(), Ok(Listen::USUAL));
+        assert_eq!("127.0.0.1:9950".parse(), Ok(Listen::DEFAULT));
+        assert_eq!("localhost:9950".parse(), Ok(Listen::DEFAULT));
         assert_eq!("unix:/run/x".parse(), Ok(Listen::Unix("/run/x".into())));
         let local = |s: &str| s.parse::<Listen>().expect("a place").is_local();
         assert!(

@@ -13,7 +13,7 @@ use super::places::Traffic;
 
 /// A client has so long to read the next [`MIN_BYTES`]; then its connection is closed.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Less than this in that time is as good as nothing.
+/// A client that reads less than this in [`WRITE_TIMEOUT`] counts as stalled.
 const MIN_BYTES: usize = 64 << 10;
 
 /// A stream that fails where its client does not read.

@@ -134,12 +134,12 @@ pub async fn report_page(State(app): State<Arc<App>>, uri: Uri) -> Response {
         Err(problem) => return nothing(&problem, view(&asked)),
     };
     let health = app.health.document();
-    let unwell = [health.reasons, health.degraded].concat();
+    let health_problems = [health.reasons, health.degraded].concat();
     let shown = asked;
     let said = app.read(move |asker: &Asker| {
         // What was recorded elsewhere, or ended long ago, has its last minutes on the page, too.
         let query = asker.query(&place, asked)?;
-        made(&query, asker, view(&query.window), unwell)
+        made(&query, asker, view(&query.window), health_problems)
     });
     match said.await {
         Ok(said) => html(StatusCode::OK, said.answer),
@@ -242,8 +242,13 @@ fn chosen(query: &Query<'_>) -> Result<(Part, Option<Note>), QueryError> {
     Ok((longest, (n > 1).then_some(Note::LongestPartOf(n))))
 }
 
-/// The page of the stretch. `unwell` is why the recorder does not record everything now.
-fn made(query: &Query<'_>, asker: &Asker, view: View, unwell: Vec<String>) -> Result<Vec<u8>> {
+/// The page of the stretch. `health_problems` is why the recorder does not record everything now.
+fn made(
+    query: &Query<'_>,
+    asker: &Asker,
+    view: View,
+    health_problems: Vec<String>,
+) -> Result<Vec<u8>> {
     let begin = Clock::now();
     let (part, further) = chosen(query)?;
     let report = report::of_part(&part, &Limits::default(), query.caller)?;
@@ -258,7 +263,7 @@ fn made(query: &Query<'_>, asker: &Asker, view: View, unwell: Vec<String>) -> Re
     if let Some(how) = query.caller.names_left_out() {
         notes.push(page_note("Names", NoteLevel::Info, how.to_owned()));
     }
-    for text in unwell {
+    for text in health_problems {
         notes.push(page_note("Recorder now", NoteLevel::Warning, text));
     }
     for text in said {

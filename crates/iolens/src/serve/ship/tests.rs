@@ -161,7 +161,7 @@ fn a_target_that_fails_is_tried_again_and_what_went_meanwhile_is_counted() {
     assert!(
         status
             .totals()
-            .degraded(Instant::now() + 2 * DROPPED_MATTERS)
+            .degraded(Instant::now() + 2 * DROPPED_SHOWN_FOR)
             .is_empty()
     );
 }
