@@ -99,6 +99,12 @@ impl CivilInstant {
 }
 
 impl Instant {
+    /// The wall-clock time so many nanoseconds after the Unix epoch.
+    pub fn of_unix_ns(unix_ns: i64) -> Instant {
+        // Years 1677 to 2262, which is within the years of a `Timestamp`.
+        Instant::Wall(Timestamp::UNIX_EPOCH + SignedDuration::from_nanos(unix_ns))
+    }
+
     /// With an instant in place of a time without a zone: the newest until now.
     pub fn until_now(self) -> Instant {
         let Instant::Civil(civil) = self else {
@@ -116,6 +122,12 @@ impl Instant {
             other => other,
         }
     }
+}
+
+/// Nanoseconds since the Unix epoch. 64 bits reach from 1677 to 2262: an earlier time becomes the first of these, a later one the last.
+pub fn unix_ns(t: Timestamp) -> i64 {
+    let unix_ns = t.as_nanosecond();
+    unix_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
 /// `10ms`, `2s`, `1.5s`, `5m`, `1h30m` as nanoseconds.
@@ -302,6 +314,26 @@ mod tests {
             parse_instant("08:42").unwrap().until_now(),
             Instant::Wall(_)
         ));
+    }
+
+    #[test]
+    fn times_that_nanoseconds_do_not_reach_are_the_nearest_that_they_do() {
+        for (text, expected_ns) in [
+            ("0001-01-01T00:00:00Z", i64::MIN),
+            ("1677-09-21T00:12:43Z", i64::MIN),
+            ("1969-12-31T23:59:59Z", -1_000_000_000),
+            ("2026-11-18T08:53:20.000000001Z", 1_795_000_000_000_000_001),
+            ("2262-04-11T23:47:17Z", i64::MAX),
+            ("9999-01-01T00:00:00Z", i64::MAX),
+        ] {
+            assert_eq!(unix_ns(text.parse().unwrap()), expected_ns, "{text}");
+        }
+        for expected_ns in [i64::MIN, -1, 0, 1_795_000_000_000_000_001, i64::MAX] {
+            let Instant::Wall(t) = Instant::of_unix_ns(expected_ns) else {
+                panic!()
+            };
+            assert_eq!(unix_ns(t), expected_ns);
+        }
     }
 
     #[test]

@@ -12,10 +12,9 @@ use iolens_core::model::{
     DevId, Io, Lost, Name, Named, Names, Observation, PressureSample, RecordingMeta,
 };
 use iolens_core::store::{IoColumns, StoreError};
-use jiff::Timestamp;
 
 use super::caller::Caller;
-use super::error::{QueryError, Result};
+use super::error::Result;
 use super::layers::Layers;
 use super::part::Part;
 use super::query::{Grain, Query};
@@ -89,8 +88,8 @@ impl BrowsedPlace {
     pub fn stretch(&mut self, range: &Range<i64>, caller: &Caller) -> Result<BrowsedStretch> {
         let window = TimeWindow {
             at: None,
-            from: Some(self.instant(range.start)?),
-            to: Some(self.instant(range.end)?),
+            from: Some(self.instant(range.start)),
+            to: Some(self.instant(range.end)),
         };
         let query = Query::new(&self.path, window, caller).of_devices(&self.devices);
         let part = query.one(Grain::Ios)?;
@@ -124,10 +123,8 @@ impl BrowsedPlace {
         })
     }
 
-    fn instant(&self, at_ns: i64) -> Result<Instant> {
-        let unix_ns = self.start_unix_ns.saturating_add(at_ns);
-        let at = Timestamp::from_nanosecond(unix_ns.into());
-        at.map(Instant::Wall).map_err(|_| QueryError::NoSuchTime)
+    fn instant(&self, at_ns: i64) -> Instant {
+        Instant::of_unix_ns(self.start_unix_ns.saturating_add(at_ns))
     }
 }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::caller::Caller;
 use super::error::{QueryError, Result, Stretch, WindowBound};
 use super::note::Note;
-use super::{Instant, TimeWindow, civil, source, window};
+use super::{Instant, TimeWindow, civil, source, unix_ns, window};
 
 /// A recording and the part of it that is meant.
 pub struct Chosen {
@@ -193,10 +193,8 @@ pub fn or_latest(
         end_unix_ns.saturating_sub(length_ns)
     };
     let from_unix_ns = from_unix_ns.max(earliest_unix_ns);
-    let from = Timestamp::from_nanosecond(from_unix_ns.into());
-    let from = from.map_err(|_| QueryError::NoSuchTime)?;
     Ok(TimeWindow {
-        from: Some(Instant::Wall(from)),
+        from: Some(Instant::of_unix_ns(from_unix_ns)),
         ..TimeWindow::default()
     })
 }
@@ -425,8 +423,6 @@ fn in_root(
     if from_ns.is_none() && to_ns.is_none() {
         return newest(&root, caller).map(|found| Some(vec![found]));
     }
-    let from_ns = from_ns.unwrap_or(i64::MIN);
-    let to_ns = to_ns.unwrap_or(i64::MAX);
     holding(&root, from_ns, to_ns, caller).map(Some)
 }
 
@@ -509,9 +505,17 @@ pub fn holding_of_host(
         })
 }
 
-/// What holds something of `from_ns..to_ns`, by time. Copies that were kept stand in for recordings that the size limit has
-/// removed, also for those of which it has left sums only where one copy holds all of the time.
-fn holding(root: &Root, from_ns: i64, to_ns: i64, caller: &Caller) -> Result<Vec<FoundRecording>> {
+/// What holds something of the time from `asked_from_ns` to `asked_to_ns`, by time; `None`: without that bound. Copies that were kept
+/// stand in for recordings that the size limit has removed, also for those of which it has left sums only where one copy holds all of
+/// the time.
+fn holding(
+    root: &Root,
+    asked_from_ns: Option<i64>,
+    asked_to_ns: Option<i64>,
+    caller: &Caller,
+) -> Result<Vec<FoundRecording>> {
+    let from_ns = asked_from_ns.unwrap_or(i64::MIN);
+    let to_ns = asked_to_ns.unwrap_or(i64::MAX);
     let mut found = Vec::new();
     let mut nearest: Option<FoundRecording> = None;
     for f in spans(root.recordings(), caller) {
@@ -527,7 +531,7 @@ fn holding(root: &Root, from_ns: i64, to_ns: i64, caller: &Caller) -> Result<Vec
         }
     }
     found.sort_by_key(|f| f.start_unix_ns);
-    stand_in(root, &mut found, from_ns, to_ns, caller);
+    stand_in(root, &mut found, asked_from_ns, asked_to_ns, caller);
     if found.is_empty() {
         return Err(QueryError::NothingThen {
             place: root.path().to_owned(),
@@ -541,8 +545,8 @@ fn holding(root: &Root, from_ns: i64, to_ns: i64, caller: &Caller) -> Result<Vec
 fn stand_in(
     root: &Root,
     found: &mut Vec<FoundRecording>,
-    from_ns: i64,
-    to_ns: i64,
+    asked_from_ns: Option<i64>,
+    asked_to_ns: Option<i64>,
     caller: &Caller,
 ) {
     // What was before all recordings is meant where that is said, or where there is nothing else.
@@ -550,12 +554,10 @@ fn stand_in(
         .first()
         .zip(found.last())
         .map(|(first, last)| (first.from_unix_ns, last.to_unix_ns));
-    let from_ns = bounds
-        .filter(|_| from_ns == i64::MIN)
-        .map_or(from_ns, |(first_ns, _)| first_ns);
-    let to_ns = bounds
-        .filter(|_| to_ns == i64::MAX)
-        .map_or(to_ns, |(_, last_ns)| last_ns);
+    let first_ns = bounds.map_or(i64::MIN, |(first_ns, _)| first_ns);
+    let last_ns = bounds.map_or(i64::MAX, |(_, last_ns)| last_ns);
+    let from_ns = asked_from_ns.unwrap_or(first_ns);
+    let to_ns = asked_to_ns.unwrap_or(last_ns);
     let sums_only = !found.is_empty() && !found.iter().any(FoundRecording::has_ios);
     // Copies are of recordings, of which the oldest go first: nothing is missing from the newest on.
     let missing_to_ns = root
@@ -611,10 +613,6 @@ fn gaps(found: &[FoundRecording], from_ns: i64, to_ns: i64) -> Vec<Range<i64>> {
         free.push(at_ns..to_ns);
     }
     free
-}
-
-pub(super) fn unix_ns(t: Timestamp) -> i64 {
-    i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -739,6 +737,34 @@ mod tests {
             gap.contains("nearest") && gap.contains("--from 2026-11-18T11:08:20Z --to"),
             "{gap}"
         );
+    }
+
+    #[test]
+    fn the_year_1_is_before_everything_and_the_year_9999_after_it() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        record(tmp.path(), "a", 1000, 1100);
+        record(&tmp.path().join(Root::SNAPSHOTS), "a", 0, 100);
+        let first = Some(Instant::Wall(
+            "0001-01-01T00:00:00Z".parse().expect("a time"),
+        ));
+        let last = Some(Instant::Wall(
+            "9999-01-01T00:00:00Z".parse().expect("a time"),
+        ));
+        for (from, to, expected) in [
+            (first, last, vec![(0, 100), (0, 100)]),
+            (first, wall(1050), vec![(0, 100), (0, 50)]),
+            (wall(1050), last, vec![(50, 100)]),
+        ] {
+            let found = all(tmp.path(), &window(from, to)).expect("found");
+            assert_eq!(ranges(found), expected);
+        }
+        assert!(refusal(all(tmp.path(), &window(None, first))).contains("nearest"));
+        let root = Root::open(tmp.path()).expect("readable").expect("a root");
+        let path = root.recordings()[0].path.clone();
+        let whole = one(&path, &window(first, last)).expect("found");
+        assert_eq!(ranges(vec![whole]), [(0, 100)]);
+        let apart = one(&path, &window(last, None)).expect("settled");
+        assert!(super::super::window::resolve(&apart.recording, &apart.window).is_err());
     }
 
     #[test]

@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use jiff::Timestamp;
 
-use super::choose::unix_ns;
 use super::error::{QueryError, Result, Stretch};
-use super::{CivilInstant, Day, Instant, TimeWindow};
+use super::{CivilInstant, Day, Instant, TimeWindow, unix_ns};
 
 /// `args` with instants in place of times without a zone. `--at` is the newest such time that one of `spans` (Unix time, in
 /// nanoseconds) holds, `--from` as well, `--to` the first after it.

@@ -9,7 +9,6 @@ use iolens_core::analysis::stream::steps::READABLE_STEPS_NS;
 use iolens_core::analysis::timeline::{Extended, GroupBy, Row};
 use iolens_core::analysis::waits::Grouping;
 use iolens_core::model::{Class, DevId, MS_NS};
-use jiff::Timestamp;
 
 use super::actors::{self, ActorFlows};
 use super::caller::Caller;
@@ -171,7 +170,7 @@ impl Inside {
             ios: None,
             caller: &caller,
         };
-        let query = between(&query, inside.unix_ns.start, inside.unix_ns.end)?;
+        let query = between(&query, inside.unix_ns.start, inside.unix_ns.end);
         let devices = busiest(part, report);
         let has_ios = part.recording.ios_stored() > 0;
         let rows = inside.add_rows(&query, &devices, has_ios);
@@ -304,12 +303,12 @@ impl Inside {
             let mut to_ns = done_unix_ns + AROUND_MOMENT_NS;
             let completed_ns = (to_ns + COMPLETES_WITHIN_NS).min(self.unix_ns.end);
             let limit = MAX_IOS_OF_MOMENT.min(left);
-            let found = match single::ios(&between(query, from_ns, completed_ns)?, limit)? {
+            let found = match single::ios(&between(query, from_ns, completed_ns), limit)? {
                 Ok(ios) => ios,
                 // The moment ends before the first that does not fit.
                 Err(too_many) if too_many.to_ns > from_ns => {
                     to_ns = to_ns.min(too_many.to_ns);
-                    let fitting = between(query, from_ns, too_many.to_ns)?;
+                    let fitting = between(query, from_ns, too_many.to_ns);
                     single::ios(&fitting, limit)?.unwrap_or_default()
                 }
                 Err(_) => continue,
@@ -327,13 +326,13 @@ impl Inside {
 }
 
 /// The same question about another time.
-fn between<'a>(query: &Query<'a>, from_ns: i64, to_ns: i64) -> Result<Query<'a>> {
+fn between<'a>(query: &Query<'a>, from_ns: i64, to_ns: i64) -> Query<'a> {
     let window = TimeWindow {
         at: None,
-        from: Some(wall(from_ns)?),
-        to: Some(wall(to_ns)?),
+        from: Some(Instant::of_unix_ns(from_ns)),
+        to: Some(Instant::of_unix_ns(to_ns)),
     };
-    Ok(Query { window, ..*query })
+    Query { window, ..*query }
 }
 
 /// Names of the devices with most I/Os.
@@ -420,11 +419,6 @@ fn unless_too_many<T>(answer: Result<Vec<T>>) -> Result<Vec<T>> {
         Err(QueryError::TooManyRows(_)) => Ok(Vec::new()),
         other => other,
     }
-}
-
-fn wall(unix_ns: i64) -> Result<Instant> {
-    let time = Timestamp::from_nanosecond(unix_ns.into());
-    Ok(Instant::Wall(time.map_err(|_| QueryError::NoSuchTime)?))
 }
 
 #[cfg(test)]

@@ -47,5 +47,7 @@ pub mod waits;
 pub mod window;
 pub mod worst_stretch;
 
-pub use crate::units::{CivilInstant, Day, Instant, TimeWindow, parse_duration_ns, parse_instant};
+pub use crate::units::{
+    CivilInstant, Day, Instant, TimeWindow, parse_duration_ns, parse_instant, unix_ns,
+};
 pub use choose::AROUND_NS;

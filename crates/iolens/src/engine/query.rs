@@ -188,7 +188,7 @@ impl<'a> Query<'a> {
     fn wall_length_ns(&self) -> Option<i64> {
         match (self.window.from, self.window.to) {
             (Some(Instant::Wall(from)), Some(Instant::Wall(to))) => {
-                i64::try_from(to.as_nanosecond() - from.as_nanosecond()).ok()
+                super::unix_ns(to).checked_sub(super::unix_ns(from))
             }
             _ => None,
         }

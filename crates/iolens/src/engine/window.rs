@@ -8,7 +8,7 @@ use iolens_core::store::Recording;
 use super::caller::Caller;
 use super::error::{QueryError, Result, Stretch, WindowBound};
 use super::note::Note;
-use super::{Instant, TimeWindow};
+use super::{Instant, TimeWindow, unix_ns};
 
 /// Nanoseconds since the recording's start, half-open.
 ///
@@ -38,10 +38,7 @@ fn since_start_ns(recording: &Recording, instant: Instant) -> i64 {
         Instant::SinceStart(ns) => ns,
         // Only a time that no calendar has is left of those without a zone.
         Instant::Civil(_) => i64::MIN,
-        Instant::Wall(t) => {
-            let unix_ns = i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX);
-            unix_ns.saturating_sub(recording.meta().start_unix_ns)
-        }
+        Instant::Wall(t) => unix_ns(t).saturating_sub(recording.meta().start_unix_ns),
     }
 }
 
@@ -55,10 +52,12 @@ pub fn outside(
     let end_ns = recording.end_ns();
     let start_unix_ns = recording.meta().start_unix_ns;
     // A log without a date has no wall clock.
-    if matches!(asked, Some(Instant::Wall(_))) && start_unix_ns > 0 {
+    if let Some(Instant::Wall(t)) = asked
+        && start_unix_ns > 0
+    {
         return QueryError::NotRecordedAt {
             bound,
-            unix_ns: start_unix_ns.saturating_add(at_ns),
+            unix_ns: unix_ns(t),
             recorded: Stretch {
                 from_unix_ns: start_unix_ns,
                 to_unix_ns: start_unix_ns.saturating_add(end_ns),

@@ -21,7 +21,6 @@ use iolens_core::model::{KindName, Severity, StoredFinding};
 use iolens_core::private::Access;
 use iolens_core::store::{Recording, Root, read_findings};
 use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
-use jiff::Timestamp;
 
 use super::freeze::{FreezeEvent, FreezerFeed};
 use super::http::Health;
@@ -303,8 +302,8 @@ fn reported_before(host_dir: &Path, since_ns: i64) -> Vec<ActiveFinding> {
 /// All findings and stories of a range of Unix time.
 fn look(host_dir: &Path, range: &Range<i64>, outlets: &Outlets) -> Result<Look, QueryError> {
     let window = TimeWindow {
-        from: moment(range.start),
-        to: moment(range.end),
+        from: Some(Moment::of_unix_ns(range.start)),
+        to: Some(Moment::of_unix_ns(range.end)),
         ..TimeWindow::default()
     };
     let health = Arc::clone(&outlets.health);
@@ -335,11 +334,6 @@ fn look(host_dir: &Path, range: &Range<i64>, outlets: &Outlets) -> Result<Look, 
     all.stories
         .sort_by(|a, b| b.news.harm_s.total_cmp(&a.news.harm_s));
     Ok(all)
-}
-
-fn moment(unix_ns: i64) -> Option<Moment> {
-    let timestamp = Timestamp::from_nanosecond(unix_ns.into());
-    timestamp.ok().map(Moment::Wall)
 }
 
 /// Hands a finding that begins or ends to all who want it.

@@ -25,7 +25,7 @@ use crate::engine::page::Drawn;
 use crate::engine::part::Part;
 use crate::engine::query::{DEFAULT_NS, Grain, Query};
 use crate::engine::report::{self, Limits};
-use crate::engine::{AROUND_NS, Instant, TimeWindow};
+use crate::engine::{AROUND_NS, Instant, TimeWindow, unix_ns};
 use crate::present;
 use crate::present::fleet::FleetDocument;
 use crate::present::html::{
@@ -195,8 +195,8 @@ fn asked(uri: &Uri) -> Result<(Params, TimeWindow), Problem> {
 fn view(asked: &TimeWindow) -> View {
     let now = wall_clock_ns();
     if let Some(at) = wall_unix_ns(asked.at) {
-        let from_unix_ns = at - AROUND_NS;
-        let to_unix_ns = at + AROUND_NS;
+        let from_unix_ns = at.saturating_sub(AROUND_NS);
+        let to_unix_ns = at.saturating_add(AROUND_NS);
         return View {
             from_unix_ns,
             to_unix_ns,
@@ -205,7 +205,8 @@ fn view(asked: &TimeWindow) -> View {
         };
     }
     let to_unix_ns = wall_unix_ns(asked.to).unwrap_or(now);
-    let from_unix_ns = wall_unix_ns(asked.from).unwrap_or(to_unix_ns - DEFAULT_NS);
+    let from_unix_ns =
+        wall_unix_ns(asked.from).unwrap_or_else(|| to_unix_ns.saturating_sub(DEFAULT_NS));
     // A time of the future, and one that was now when it was read.
     let live = to_unix_ns >= now - 1_000_000_000;
     View {
@@ -218,7 +219,7 @@ fn view(asked: &TimeWindow) -> View {
 
 fn wall_unix_ns(at: Option<Instant>) -> Option<i64> {
     match at {
-        Some(Instant::Wall(t)) => i64::try_from(t.as_nanosecond()).ok(),
+        Some(Instant::Wall(t)) => Some(unix_ns(t)),
         _ => None,
     }
 }

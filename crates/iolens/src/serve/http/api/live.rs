@@ -17,7 +17,7 @@ use super::super::guard::left_out;
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::params::Params;
-use crate::engine::Instant;
+use crate::engine::{Instant, unix_ns};
 use crate::serve::live::{Happened, Since};
 
 /// What `/api/v1/live` is.
@@ -55,7 +55,7 @@ pub async fn live(
     let params = Params::of(&uri, &ENDPOINT)?;
     let mut since = match params.time("since")? {
         None => Since::Now,
-        Some(Instant::Wall(t)) => Since::Time(i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX)),
+        Some(Instant::Wall(t)) => Since::Time(unix_ns(t)),
         Some(Instant::SinceStart(_) | Instant::Civil(_)) => {
             return Err(Problem::bad("since: give a wall-clock time"));
         }

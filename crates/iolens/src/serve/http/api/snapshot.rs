@@ -17,7 +17,7 @@ use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::json;
 use super::params::Params;
-use crate::engine::Instant;
+use crate::engine::{Instant, unix_ns};
 use crate::present::times::rfc3339;
 use crate::serve::snapshots::NoRoom;
 
@@ -97,8 +97,4 @@ fn given_unix_ns(params: &Params, name: &'static str) -> Result<i64, Problem> {
         }
         None => Err(Problem::bad(format!("{name}: give a time"))),
     }
-}
-
-fn unix_ns(t: Timestamp) -> i64 {
-    i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX)
 }
