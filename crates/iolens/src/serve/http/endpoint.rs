@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use axum::routing::MethodRouter;
+use iolens_core::analysis::waits::Grouping;
 use serde_json::{Value, json};
 
 use super::App;
 use super::places::RequestKind;
+use crate::present::columns::TableFormat;
 
 /// One path.
 pub struct Endpoint {
@@ -66,6 +68,22 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// Refuses a value that is none of these.
+    ///
+    /// # Errors
+    /// What is expected.
+    pub fn check(self, value: &str) -> Result<(), String> {
+        match self {
+            Shape::Text | Shape::Repeated => Ok(()),
+            Shape::OneOf(names) if names.contains(&value) => Ok(()),
+            Shape::OneOf(names) => Err(format!("expected {}", names.join(", "))),
+            Shape::Number(least, most) => match value.parse::<u32>() {
+                Ok(number) if (least..=most).contains(&number) => Ok(()),
+                _ => Err(format!("expected a number from {least} to {most}")),
+            },
+        }
+    }
+
     /// As JSON Schema.
     pub fn schema(self) -> Value {
         match self {
@@ -77,6 +95,17 @@ impl Shape {
             }
         }
     }
+}
+
+/// The names in a table of values, for [`Shape::OneOf`].
+pub const fn names_of<T, const N: usize>(table: &[(&'static str, T); N]) -> [&'static str; N] {
+    let mut names = [""; N];
+    let mut i = 0;
+    while i < N {
+        names[i] = table[i].0;
+        i += 1;
+    }
+    names
 }
 
 /// `host`.
@@ -106,11 +135,12 @@ pub const AT: Parameter = Parameter {
     shape: Shape::Text,
     description: INSTANT,
 };
-/// `by`.
-pub const BY: Parameter = Parameter {
+const GROUPING_NAMES: [&str; 3] = names_of(&Grouping::NAMES);
+/// `by` of actors and waits.
+pub const GROUPING_BY: Parameter = Parameter {
     name: "by",
-    shape: Shape::OneOf(&["all", "device", "process", "cgroup", "file"]),
-    description: "Subject of a row; of actors one of the last three",
+    shape: Shape::OneOf(&GROUPING_NAMES),
+    description: "Whose I/Os are taken together; of waits beside those of one class and origin",
 };
 /// `device`.
 pub const DEVICE: Parameter = Parameter {
@@ -136,15 +166,18 @@ pub const FILE: Parameter = Parameter {
     shape: Shape::Text,
     description: "I/Os of this file only, or of those below this directory: its path, or its name",
 };
+/// Values of `class`.
+pub const CLASS_NAMES: &[&str] = &["read", "write", "discard", "flush"];
 /// `class`.
 pub const CLASS: Parameter = Parameter {
     name: "class",
-    shape: Shape::OneOf(&["read", "write", "discard", "flush"]),
+    shape: Shape::OneOf(CLASS_NAMES),
     description: "Of these I/Os only",
 };
+const FORMAT_NAMES: [&str; 3] = names_of(&TableFormat::NAMES);
 /// `format`.
 pub const FORMAT: Parameter = Parameter {
     name: "format",
-    shape: Shape::OneOf(&["json", "csv", "arrow"]),
+    shape: Shape::OneOf(&FORMAT_NAMES),
     description: "Of the answer: csv and arrow (the stream format of Arrow IPC) have the columns only",
 };

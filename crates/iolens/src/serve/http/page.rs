@@ -14,7 +14,7 @@ use axum::routing::get;
 use iolens_observe::topology::wall_clock_ns;
 
 use super::api::{Asker, Params, hosts, typed};
-use super::endpoint::{AT, DEVICE, Endpoint, FROM, HOST, Parameter, Shape, TO};
+use super::endpoint::{AT, CLASS_NAMES, DEVICE, Endpoint, FROM, HOST, Parameter, Shape, TO};
 use super::places::RequestKind;
 use super::problem::Problem;
 use super::{App, routes};
@@ -61,7 +61,7 @@ pub static REPORT_PAGE: Endpoint = Endpoint {
 /// `class`, which the application reads from its address.
 const CLASS: Parameter = Parameter {
     name: "class",
-    shape: Shape::OneOf(&["read", "write", "discard", "flush"]),
+    shape: Shape::OneOf(CLASS_NAMES),
     description: "The page shows this class only",
 };
 

@@ -10,7 +10,7 @@ use iolens_core::analysis::waits::Grouping;
 
 use super::super::App;
 use super::super::endpoint::{
-    AT, BY, CGROUP, CLASS, DEVICE, Endpoint, FILE, FORMAT, FROM, HOST, PROCESS, TO,
+    AT, CGROUP, CLASS, DEVICE, Endpoint, FILE, FORMAT, FROM, GROUPING_BY, HOST, PROCESS, TO,
 };
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
@@ -27,7 +27,17 @@ pub static ENDPOINT: Endpoint = Endpoint {
     kind: RequestKind::Heavy,
     summary: "Who had most I/O time",
     parameters: &[
-        HOST, FROM, TO, AT, BY, DEVICE, PROCESS, CGROUP, FILE, CLASS, FORMAT,
+        HOST,
+        FROM,
+        TO,
+        AT,
+        GROUPING_BY,
+        DEVICE,
+        PROCESS,
+        CGROUP,
+        FILE,
+        CLASS,
+        FORMAT,
     ],
     keys: &["schema_version", "by", "actors", "others", "notes"],
     schema: Some("ActorsDocument"),

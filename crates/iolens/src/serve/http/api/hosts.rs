@@ -13,7 +13,7 @@ use axum::routing::get;
 use iolens_core::analysis::findings::harm;
 use iolens_core::model::{Class, KindName, known_sum};
 
-use super::super::endpoint::{Endpoint, FROM, TO};
+use super::super::endpoint::{Endpoint, Parameter, Shape};
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
@@ -49,6 +49,19 @@ pub static ENDPOINT: Endpoint = Endpoint {
     ],
     schema: Some("FleetDocument"),
     handler: || get(hosts),
+};
+
+/// `from`.
+const FROM: Parameter = Parameter {
+    name: "from",
+    shape: Shape::Text,
+    description: "RFC 3339, seconds since the epoch, -5m or now; without it a day before the end",
+};
+/// `to`.
+const TO: Parameter = Parameter {
+    name: "to",
+    shape: Shape::Text,
+    description: "RFC 3339, seconds since the epoch, -5m or now; without it the newest recording's end",
 };
 
 /// What a question is about that names no time, before the newest recording's end.

@@ -20,7 +20,7 @@ impl Params {
     /// Those of `uri`, all known to `endpoint`.
     ///
     /// # Errors
-    /// One is not known, or comes twice where that is not meant.
+    /// One is not known, has a value that its shape does not have, or comes twice where that is not meant.
     pub fn of(uri: &Uri, endpoint: &Endpoint) -> Result<Params, Problem> {
         Params::among(uri, endpoint.parameters)
     }
@@ -28,7 +28,7 @@ impl Params {
     fn among(uri: &Uri, known: &[Parameter]) -> Result<Params, Problem> {
         let Query(given): Query<Vec<(String, String)>> = Query::try_from_uri(uri)
             .map_err(|_| Problem::bad("the query is not name=value&name=value"))?;
-        for (i, (name, _)) in given.iter().enumerate() {
+        for (i, (name, value)) in given.iter().enumerate() {
             let Some(parameter) = known.iter().find(|p| p.name == name) else {
                 let names: Vec<&str> = known.iter().map(|p| p.name).collect();
                 return Err(Problem::bad(format!(
@@ -39,6 +39,11 @@ impl Params {
             let is_repeated = given[..i].iter().any(|(n, _)| n == name);
             if is_repeated && !matches!(parameter.shape, Shape::Repeated) {
                 return Err(Problem::bad(format!("{name}: given twice")));
+            }
+            // An empty one counts as not given.
+            if !value.is_empty() {
+                let checked = parameter.shape.check(value);
+                checked.map_err(|e| Problem::bad(format!("{name}: {e}")))?;
             }
         }
         if given.len() > MAX_REPEATED {
@@ -79,23 +84,9 @@ impl Params {
             .map_err(|e| Problem::bad(format!("{name}: {e}")))
     }
 
-    /// A whole number within `range`.
-    ///
-    /// # Errors
-    /// It is none.
-    pub fn number(
-        &self,
-        name: &str,
-        range: std::ops::RangeInclusive<usize>,
-    ) -> Result<Option<usize>, Problem> {
-        self.parsed(name, |s| match s.parse() {
-            Ok(number) if range.contains(&number) => Ok(number),
-            _ => Err(format!(
-                "expected a number from {} to {}",
-                range.start(),
-                range.end()
-            )),
-        })
+    /// A whole number, of a parameter that is declared as one.
+    pub fn number(&self, name: &str) -> Option<usize> {
+        self.get(name)?.parse().ok()
     }
 
     /// One of `names`.
@@ -176,18 +167,18 @@ impl Params {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::endpoint::{AT, DEVICE, FROM, TO};
+    use super::super::super::endpoint::{AT, CLASS, CLASS_NAMES, DEVICE, FROM, TO};
     use super::*;
 
     fn params(query: &str) -> Result<Params, Problem> {
         const LIMIT: Parameter = Parameter {
             name: "limit",
-            shape: Shape::Text,
+            shape: Shape::Number(1, 9),
             description: "",
         };
         Params::among(
             &format!("/x?{query}").parse().expect("a target"),
-            &[FROM, TO, AT, DEVICE, LIMIT],
+            &[FROM, TO, AT, DEVICE, CLASS, LIMIT],
         )
     }
 
@@ -210,10 +201,21 @@ mod tests {
     }
 
     #[test]
+    fn all_classes_are_declared() {
+        assert_eq!(CLASS_NAMES, Class::ALL.map(Class::name));
+    }
+
+    #[test]
     fn values_are_read_or_refused_with_what_would_do() {
         let p = params("limit=7&from=2026-11-21T05:48:00+01:00").expect("fine");
-        assert_eq!(p.number("limit", 1..=9).expect("in range"), Some(7));
-        assert!(refusal(p.number("limit", 8..=9)).contains("from 8 to 9"));
+        assert_eq!(p.number("limit"), Some(7));
+        for beyond in ["0", "10", "-1", "1.5", "x", "99999999999"] {
+            let said = refusal(params(&format!("limit={beyond}")));
+            assert_eq!(said, "limit: expected a number from 1 to 9", "{beyond}");
+        }
+        let said = refusal(params("class=moon"));
+        assert_eq!(said, "class: expected read, write, discard, flush");
+        assert_eq!(params("limit=&class=").expect("fine").number("limit"), None);
         assert!(
             matches!(p.time("from"), Ok(Some(Instant::Wall(_)))),
             "a zone's plus that was not encoded"

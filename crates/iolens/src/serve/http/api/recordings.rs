@@ -12,7 +12,7 @@ use iolens_core::model::{LossReason, Source, known_sum};
 use iolens_core::store::{Recording, Root, rollup_steps};
 
 use super::super::App;
-use super::super::endpoint::{AT, Endpoint, HOST};
+use super::super::endpoint::{Endpoint, HOST, Parameter, Shape};
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::json;
@@ -47,6 +47,13 @@ pub static DEVICES: Endpoint = Endpoint {
     keys: &["schema_version", "from", "to", "devices", "notes"],
     schema: Some("DevicesDocument"),
     handler: || get(devices),
+};
+
+/// `at` of devices.
+const AT: Parameter = Parameter {
+    name: "at",
+    shape: Shape::Text,
+    description: "RFC 3339, seconds since the epoch, -5m or now: those of the recording that holds it; without it of the newest",
 };
 
 /// `GET /api/v1/recordings`.

@@ -15,8 +15,8 @@ use jiff::tz::TimeZone;
 use super::super::App;
 use super::super::answer::AnswerWriter;
 use super::super::endpoint::{
-    AT, BY, CGROUP, CLASS, DEVICE, Endpoint, FILE, FORMAT, FROM, HOST, PROCESS, Parameter, Shape,
-    TO,
+    AT, CGROUP, CLASS, DEVICE, Endpoint, FILE, FORMAT, FROM, HOST, PROCESS, Parameter, Shape, TO,
+    names_of,
 };
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
@@ -92,19 +92,32 @@ const STEP: Parameter = Parameter {
     shape: Shape::Text,
     description: "A duration such as 10ms, 1s or 1m; at least 1ms",
 };
+const GROUP_NAMES: [&str; 5] = names_of(&GroupBy::NAMES);
+/// `by`.
+const BY: Parameter = Parameter {
+    name: "by",
+    shape: Shape::OneOf(&GROUP_NAMES),
+    description: "Subject of a row",
+};
 /// `extended`.
 const EXTENDED: Parameter = Parameter {
     name: "extended",
     shape: Shape::OneOf(&["true", "false"]),
     description: "Percentiles, in flight and busy, too",
 };
+const PARTS: [(&str, TimePart); 3] = [
+    ("total", TimePart::Total),
+    ("queue", TimePart::Queue),
+    ("device", TimePart::Device),
+];
+const PART_NAMES: [&str; 3] = names_of(&PARTS);
 /// `part`.
 const PART: Parameter = Parameter {
     name: "part",
-    shape: Shape::OneOf(&["total", "queue", "device"]),
+    shape: Shape::OneOf(&PART_NAMES),
     description: "Which time of an I/O",
 };
-/// `width`.
+/// `width`: more columns or rows than a screen has show nothing.
 const WIDTH: Parameter = Parameter {
     name: "width",
     shape: Shape::Number(1, 4096),
@@ -123,12 +136,10 @@ const LIMIT: Parameter = Parameter {
     description: "Most I/Os that are wanted",
 };
 
-// Columns and rows of a heat map: more than a screen has shows nothing.
-const MAX_CELLS: usize = 4096;
+// Columns and rows of a heat map.
 const DEFAULT_WIDTH: usize = 300;
 const DEFAULT_HEIGHT: usize = 60;
 /// Single I/Os of an answer.
-const MAX_IOS: usize = 100_000;
 const DEFAULT_IOS: usize = 10_000;
 
 /// `GET /api/v1/series`.
@@ -144,9 +155,7 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let by = params
         .one_of("by", &GroupBy::NAMES)?
         .unwrap_or(GroupBy::All);
-    let extended = params
-        .one_of("extended", &[("true", true), ("false", false)])?
-        .unwrap_or(false);
+    let extended = params.get("extended") == Some("true");
     let format = params
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
@@ -207,18 +216,9 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
     let devices = params.all("device");
     let ios = params.subjects();
     let class = params.class()?;
-    let parts = [
-        ("total", TimePart::Total),
-        ("queue", TimePart::Queue),
-        ("device", TimePart::Device),
-    ];
-    let part = params.one_of("part", &parts)?.unwrap_or(TimePart::Total);
-    let width = params
-        .number("width", 1..=MAX_CELLS)?
-        .unwrap_or(DEFAULT_WIDTH);
-    let height = params
-        .number("height", 1..=MAX_CELLS / 16)?
-        .unwrap_or(DEFAULT_HEIGHT);
+    let part = params.one_of("part", &PARTS)?.unwrap_or(TimePart::Total);
+    let width = params.number("width").unwrap_or(DEFAULT_WIDTH);
+    let height = params.number("height").unwrap_or(DEFAULT_HEIGHT);
     app.stream("application/json", move |out, asker| {
         let plan = HeatPlan {
             query: asker
@@ -252,7 +252,7 @@ pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Prob
     let format = params
         .one_of("format", &TableFormat::NAMES)?
         .unwrap_or(TableFormat::Json);
-    let limit = params.number("limit", 1..=MAX_IOS)?.unwrap_or(DEFAULT_IOS);
+    let limit = params.number("limit").unwrap_or(DEFAULT_IOS);
     let chosen = params.selection()?;
     app.stream(content_type(format), move |out, asker| {
         let query = asker

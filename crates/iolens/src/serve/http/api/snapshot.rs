@@ -11,7 +11,7 @@ use axum::routing::post;
 use jiff::Timestamp;
 use serde_json::json as value;
 
-use super::super::endpoint::{Endpoint, FROM, TO};
+use super::super::endpoint::{Endpoint, Parameter, Shape};
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
@@ -31,6 +31,19 @@ pub static ENDPOINT: Endpoint = Endpoint {
     keys: &["schema_version", "name", "from", "to", "ios", "disk_bytes"],
     schema: None,
     handler: || post(snapshot),
+};
+
+/// `from`.
+const FROM: Parameter = Parameter {
+    name: "from",
+    shape: Shape::Text,
+    description: "Where the stretch begins: RFC 3339, seconds since the epoch, -5m or now",
+};
+/// `to`.
+const TO: Parameter = Parameter {
+    name: "to",
+    shape: Shape::Text,
+    description: "Where it ends, in the same forms; now, if that is later",
 };
 
 /// Longer than questions may take: what is kept is read and written.

@@ -13,6 +13,7 @@ use iolens_core::store::{RecordingWriter, WriterOptions, put_finding};
 use serde_json::Value;
 
 use super::super::Snapshots;
+use super::super::endpoint::Shape;
 use super::super::guard::Rules;
 use super::super::tests::{ask, block_on};
 use super::*;
@@ -618,6 +619,52 @@ fn the_description_says_what_handlers_take_and_give() {
             status == 400 && detail.contains(&e.names().join(", ")),
             "{said}"
         );
+    }
+}
+
+/// Values of a parameter at its limits; none of one that has no limits.
+fn declared_values(shape: Shape) -> Vec<String> {
+    match shape {
+        Shape::OneOf(names) => names.iter().map(|name| (*name).to_owned()).collect(),
+        Shape::Number(least, most) => vec![least.to_string(), most.to_string()],
+        Shape::Text | Shape::Repeated => Vec::new(),
+    }
+}
+
+/// Values just beyond them, and how they are refused.
+fn refused_values(shape: Shape) -> (Vec<String>, String) {
+    match shape {
+        Shape::OneOf(names) => (vec!["nosuch".to_owned()], names.join(", ")),
+        Shape::Number(least, most) => (
+            vec![(least - 1).to_string(), (most + 1).to_string()],
+            format!("a number from {least} to {most}"),
+        ),
+        Shape::Text | Shape::Repeated => (Vec::new(), String::new()),
+    }
+}
+
+#[test]
+fn what_is_declared_is_accepted_and_nothing_else() {
+    let (_dir, app) = lake();
+    for e in ENDPOINTS.iter().filter(|e| e.method == "get") {
+        for p in e.parameters {
+            let address = format!("{}?from={}&to={}&{}", e.path, at(0), at(20), p.name);
+            for value in declared_values(p.shape) {
+                let (status, answer) = get(&app, &format!("{address}={value}"));
+                assert_ne!(status, 400, "{address}={value}: {answer}");
+            }
+            // The page at `/` reads its address itself.
+            if e.path == "/" {
+                continue;
+            }
+            let (values, expected) = refused_values(p.shape);
+            for value in values {
+                let (status, answer) = get(&app, &format!("{address}={value}"));
+                let detail = format!("{}: expected {expected}", p.name);
+                assert_eq!(status, 400, "{address}={value}");
+                assert_eq!(answer["detail"].as_str(), Some(&*detail));
+            }
+        }
     }
 }
 

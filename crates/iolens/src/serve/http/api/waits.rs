@@ -12,7 +12,8 @@ use iolens_core::analysis::waits::Grouping;
 
 use super::super::App;
 use super::super::endpoint::{
-    AT, CGROUP, CLASS, DEVICE, Endpoint, FILE, FROM, HOST, PROCESS, Parameter, Shape, TO,
+    AT, CGROUP, CLASS, DEVICE, Endpoint, FILE, FROM, GROUPING_BY, HOST, PROCESS, Parameter, Shape,
+    TO,
 };
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
@@ -30,7 +31,17 @@ pub static ENDPOINT: Endpoint = Endpoint {
     kind: RequestKind::Heavy,
     summary: "Who waited for whom, those that lost most first",
     parameters: &[
-        HOST, FROM, TO, AT, STEP, BY, DEVICE, PROCESS, CGROUP, FILE, CLASS,
+        HOST,
+        FROM,
+        TO,
+        AT,
+        STEP,
+        GROUPING_BY,
+        DEVICE,
+        PROCESS,
+        CGROUP,
+        FILE,
+        CLASS,
     ],
     keys: &[
         "schema_version",
@@ -44,13 +55,6 @@ pub static ENDPOINT: Endpoint = Endpoint {
     ],
     schema: Some("WaitsDocument"),
     handler: || get(waits),
-};
-
-/// `by`.
-const BY: Parameter = Parameter {
-    name: "by",
-    shape: Shape::OneOf(&["process", "cgroup", "file"]),
-    description: "Whose I/Os are taken together, beside those of one class and origin",
 };
 
 /// `step`.
