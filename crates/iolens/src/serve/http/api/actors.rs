@@ -15,10 +15,9 @@ use super::super::endpoint::{
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::params::Params;
-use super::{content_type, write_table};
+use super::{Question, content_type, write_table};
 use crate::engine;
 use crate::present::answers::actors::ActorsDocument;
-use crate::present::columns::TableFormat;
 
 /// What `/api/v1/actors` is.
 pub static ENDPOINT: Endpoint = Endpoint {
@@ -50,22 +49,12 @@ pub static ENDPOINT: Endpoint = Endpoint {
 /// A parameter makes no sense, or no recording that knows who caused I/O holds the time.
 pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &ENDPOINT)?;
-    let place = app.place(&params)?;
-    let window = params.window()?;
-    let devices = params.all("device");
-    let chosen = params.selection()?;
+    let question = Question::of(&app, &params)?;
     let by = params.one_of("by", &Grouping::NAMES)?.unwrap_or_default();
-    let format = params
-        .one_of("format", &TableFormat::NAMES)?
-        .unwrap_or(TableFormat::Json);
-    app.stream(content_type(format), move |out, asker| {
-        let query = asker
-            .query(&place, window)?
-            .of_devices(&devices)
-            .of_ios(&chosen)?;
-        let found = engine::actors::actors(&query, by.into())?;
+    app.stream(content_type(question.format), move |out, asker| {
+        let found = engine::actors::actors(&question.query(asker)?, by.into())?;
         let document = ActorsDocument::of(found, by, asker.notes());
-        write_table(out, format, &document.columns(), &document)
+        write_table(out, question.format, &document.columns(), &document)
     })
     .await
 }

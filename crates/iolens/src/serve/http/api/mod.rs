@@ -32,6 +32,7 @@ use super::problem::Problem;
 use crate::engine::TimeWindow;
 use crate::engine::caller::Caller;
 use crate::engine::error::QueryError;
+use crate::engine::filter::FilterPlan;
 use crate::engine::note::Note;
 use crate::engine::query::{DEFAULT_NS, Query};
 use crate::present::columns::{Columns, TableFormat};
@@ -116,6 +117,47 @@ impl Asker {
     pub fn remarks(&self) -> Vec<String> {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *notes)
+    }
+}
+
+/// What a request asks of the store.
+struct Question {
+    /// Of which recordings.
+    place: PathBuf,
+    window: TimeWindow,
+    /// Names of the devices that count; none: all.
+    devices: Vec<String>,
+    /// Which I/Os count.
+    ios: FilterPlan,
+    /// Of the answer.
+    format: TableFormat,
+}
+
+impl Question {
+    /// What `params` ask for. Of parameters that a path does not take there are none, and all is meant.
+    ///
+    /// # Errors
+    /// One makes no sense, or nothing is recorded of the host.
+    fn of(app: &App, params: &Params) -> Result<Question, Problem> {
+        let format = params.one_of("format", &TableFormat::NAMES)?;
+        Ok(Question {
+            place: app.place(params)?,
+            window: params.window()?,
+            devices: params.all("device"),
+            ios: params.selection()?,
+            format: format.unwrap_or(TableFormat::Json),
+        })
+    }
+
+    /// For the engines.
+    ///
+    /// # Errors
+    /// Nothing that is recorded can be read, or it chooses by a name that the asker may not see.
+    fn query<'a>(&'a self, asker: &'a Asker) -> Result<Query<'a>, QueryError> {
+        asker
+            .query(&self.place, self.window)?
+            .of_devices(&self.devices)
+            .of_ios(&self.ios)
     }
 }
 

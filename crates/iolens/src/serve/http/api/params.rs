@@ -124,7 +124,7 @@ impl Params {
     ///
     /// # Errors
     /// It is none.
-    pub fn class(&self) -> Result<Option<Class>, Problem> {
+    fn class(&self) -> Result<Option<Class>, Problem> {
         let classes = Class::ALL.map(|class| (class.name(), class));
         self.one_of("class", &classes)
     }
@@ -135,19 +135,11 @@ impl Params {
     /// The class is none.
     pub fn selection(&self) -> Result<FilterPlan, Problem> {
         Ok(FilterPlan {
-            class: self.class()?,
-            ..self.subjects()
-        })
-    }
-
-    /// `process`, `cgroup` and `file`: whose I/Os are meant.
-    pub fn subjects(&self) -> FilterPlan {
-        FilterPlan {
             process: self.get("process").map(str::to_owned),
             cgroup: self.get("cgroup").map(str::to_owned),
             file: self.get("file").map(str::to_owned),
-            class: None,
-        }
+            class: self.class()?,
+        })
     }
 
     /// `from` and `to`, or `at`. Where none is given, [`crate::engine::query::Query::or_latest`] says what is meant.

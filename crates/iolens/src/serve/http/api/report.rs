@@ -14,12 +14,11 @@ use super::super::endpoint::{AT, Endpoint, FORMAT, FROM, HOST, TO};
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::params::Params;
-use super::{content_type, write_table};
+use super::{Question, content_type, write_table};
 use crate::engine::query::Grain;
 use crate::engine::report::Limits;
 use crate::engine::{self, files};
 use crate::present::answers::findings::FindingsDocument;
-use crate::present::columns::TableFormat;
 use crate::present::findings as words;
 use crate::present::report_json::{self, RecordingFacts};
 
@@ -67,10 +66,9 @@ pub static REPORT: Endpoint = Endpoint {
 /// No recording holds the time, or several do.
 pub async fn report(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &REPORT)?;
-    let place = app.place(&params)?;
-    let asked = params.window()?;
+    let question = Question::of(&app, &params)?;
     app.stream("application/json", move |out, asker| {
-        let part = asker.query(&place, asked)?.one(Grain::Analysis)?;
+        let part = question.query(asker)?.one(Grain::Analysis)?;
         let report = engine::report::of_part(&part, &Limits::default(), &asker.caller)?;
         let requests = files::if_recorded(&part.recording, &part.range, By::Class, &asker.caller)?;
         let document = report_json::render(
@@ -91,15 +89,11 @@ pub async fn report(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
 /// No recording holds the time.
 pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &FINDINGS)?;
-    let place = app.place(&params)?;
-    let asked = params.window()?;
-    let format = params
-        .one_of("format", &TableFormat::NAMES)?
-        .unwrap_or(TableFormat::Json);
-    app.stream(content_type(format), move |out, asker| {
-        let found = engine::findings::findings(&asker.query(&place, asked)?, words::reported)?;
+    let question = Question::of(&app, &params)?;
+    app.stream(content_type(question.format), move |out, asker| {
+        let found = engine::findings::findings(&question.query(asker)?, words::reported)?;
         let document = FindingsDocument::new(found, asker.notes());
-        write_table(out, format, &document.columns(), &document)
+        write_table(out, question.format, &document.columns(), &document)
     })
     .await
 }

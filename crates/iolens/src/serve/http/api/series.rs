@@ -21,7 +21,7 @@ use super::super::endpoint::{
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::params::Params;
-use super::{content_type, write_table};
+use super::{Question, content_type, write_table};
 use crate::engine::heat::HeatPlan;
 use crate::engine::parse_duration_ns;
 use crate::engine::series::Series;
@@ -148,35 +148,26 @@ const DEFAULT_IOS: usize = 10_000;
 /// A parameter makes no sense, no recording holds the time, or the rows are too many.
 pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &SERIES)?;
-    let place = app.place(&params)?;
-    let window = params.window()?;
-    let devices = params.all("device");
-    let ios = params.selection()?;
+    let question = Question::of(&app, &params)?;
     let by = params
         .one_of("by", &GroupBy::NAMES)?
         .unwrap_or(GroupBy::All);
     let extended = params.get("extended") == Some("true");
-    let format = params
-        .one_of("format", &TableFormat::NAMES)?
-        .unwrap_or(TableFormat::Json);
     let step_ns = params.parsed("step", parse_duration_ns)?;
-    app.stream(content_type(format), move |out, asker| {
+    app.stream(content_type(question.format), move |out, asker| {
         let series = Series {
-            query: asker
-                .query(&place, window)?
-                .of_devices(&devices)
-                .of_ios(&ios)?,
+            query: question.query(asker)?,
             step_ns,
             by,
             extended,
         };
-        if format == TableFormat::Csv {
+        if question.format == TableFormat::Csv {
             return csv(series, out);
         }
         let mut columns = SeriesColumns::new(by, extended);
         let step_ns = series.each_row(|_, row, name| columns.row(row, name))?;
         let document = SeriesDocument::new(step_ns, by, columns.finish(), asker.notes());
-        write_table(out, format, &document.columns, &document)
+        write_table(out, question.format, &document.columns, &document)
     })
     .await
 }
@@ -211,20 +202,15 @@ fn csv(series: Series<'_>, out: &mut AnswerWriter) -> Result<()> {
 /// As [`series`].
 pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &HEATMAP)?;
-    let place = app.place(&params)?;
-    let window = params.window()?;
-    let devices = params.all("device");
-    let ios = params.subjects();
-    let class = params.class()?;
+    let mut question = Question::of(&app, &params)?;
+    // There are sums of each class, but none of chosen I/Os.
+    let class = question.ios.class.take();
     let part = params.one_of("part", &PARTS)?.unwrap_or(TimePart::Total);
     let width = params.number("width").unwrap_or(DEFAULT_WIDTH);
     let height = params.number("height").unwrap_or(DEFAULT_HEIGHT);
     app.stream("application/json", move |out, asker| {
         let plan = HeatPlan {
-            query: asker
-                .query(&place, window)?
-                .of_devices(&devices)
-                .of_ios(&ios)?,
+            query: question.query(asker)?,
             class,
             part,
             width,
@@ -246,25 +232,15 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
 /// As [`series`].
 pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &IOS)?;
-    let place = app.place(&params)?;
-    let window = params.window()?;
-    let devices = params.all("device");
-    let format = params
-        .one_of("format", &TableFormat::NAMES)?
-        .unwrap_or(TableFormat::Json);
+    let question = Question::of(&app, &params)?;
     let limit = params.number("limit").unwrap_or(DEFAULT_IOS);
-    let chosen = params.selection()?;
-    app.stream(content_type(format), move |out, asker| {
-        let query = asker
-            .query(&place, window)?
-            .of_devices(&devices)
-            .of_ios(&chosen)?;
-        let ios = match single_ios(&query, limit)? {
+    app.stream(content_type(question.format), move |out, asker| {
+        let ios = match single_ios(&question.query(asker)?, limit)? {
             Ok(ios) => ios,
             Err(too_many) => return Err(refusal(limit, too_many).into()),
         };
-        let document = IosDocument::of(&ios, format, asker.notes());
-        write_table(out, format, &document.columns, &document)
+        let document = IosDocument::of(&ios, question.format, asker.notes());
+        write_table(out, question.format, &document.columns, &document)
     })
     .await
 }

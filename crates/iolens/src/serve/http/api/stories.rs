@@ -11,9 +11,9 @@ use super::super::App;
 use super::super::endpoint::{AT, CGROUP, CLASS, DEVICE, Endpoint, FILE, FROM, HOST, PROCESS, TO};
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
+use super::Question;
 use super::params::Params;
 use crate::engine;
-use crate::engine::filter::FilterPlan;
 use crate::engine::stories::PartStories;
 use crate::present::answers::stories::{StoriesDocument, of_part};
 
@@ -35,21 +35,11 @@ pub static ENDPOINT: Endpoint = Endpoint {
 /// No recording holds the time, its single I/Os are gone, or they are too many for one answer.
 pub async fn stories(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &ENDPOINT)?;
-    let place = app.place(&params)?;
-    let window = params.window()?;
-    let devices = params.all("device");
-    let chosen = params.selection()?;
+    let mut question = Question::of(&app, &params)?;
     // A story is of I/Os of one class; those of its culprits may be of others.
-    let class = chosen.class;
-    let chosen = FilterPlan {
-        class: None,
-        ..chosen
-    };
+    let class = question.ios.class.take();
     app.stream("application/json", move |out, asker| {
-        let query = asker
-            .query(&place, window)?
-            .of_devices(&devices)
-            .of_ios(&chosen)?;
+        let query = question.query(asker)?;
         let mut stories = Vec::new();
         for PartStories { part, report } in engine::stories::stories(&query, class)? {
             stories.extend(of_part(&report, &part));

@@ -17,6 +17,7 @@ use super::super::endpoint::{
 };
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
+use super::Question;
 use super::params::Params;
 use crate::engine;
 use crate::engine::parse_duration_ns;
@@ -73,17 +74,11 @@ const MAX_INTERVALS: i64 = 1000;
 /// A parameter makes no sense, no recording holds the time, or its single I/Os are gone.
 pub async fn waits(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &ENDPOINT)?;
-    let place = app.place(&params)?;
-    let window = params.window()?;
-    let devices = params.all("device");
-    let chosen = params.selection()?;
+    let question = Question::of(&app, &params)?;
     let grouping = params.one_of("by", &Grouping::NAMES)?.unwrap_or_default();
     let step_ns = params.parsed("step", parse_step)?;
     app.stream("application/json", move |out, asker| {
-        let query = asker
-            .query(&place, window)?
-            .of_devices(&devices)
-            .of_ios(&chosen)?;
+        let query = question.query(asker)?;
         let parts = engine::waits::waits(&query, grouping)?;
         let bins = match step_ns {
             Some(step_ns) => Some(bins(&query, &parts, grouping, step_ns)?),
