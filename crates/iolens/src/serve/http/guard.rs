@@ -206,10 +206,17 @@ pub async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) ->
 }
 
 /// The answer, which holds the request's place and counts among what is not read until the client has read it.
-async fn answered(app: &App, request: Request, next: Next) -> Result<Response, Problem> {
+async fn answered(app: &App, mut request: Request, next: Next) -> Result<Response, Problem> {
     let traffic = request.extensions().get().cloned();
     let traffic: Arc<Traffic> = traffic.unwrap_or_else(|| Traffic::new(Client::Unknown));
-    let kind = kind_of(app, &request);
+    let may_be_of_fleet = page::may_be_of_fleet(request.headers(), request.uri());
+    // The page of a fleet reads the store; every other page at `/` is sent from memory.
+    let kind = if may_be_of_fleet && app.is_fleet().await {
+        RequestKind::Heavy
+    } else {
+        routes::kind(request.uri().path())
+    };
+    request.extensions_mut().insert(kind);
     let place = app.places.enter(kind, &traffic)?;
     let response = tokio::time::timeout(app.time_limit, next.run(request)).await;
     let response =
@@ -224,14 +231,6 @@ async fn answered(app: &App, request: Request, next: Next) -> Result<Response, P
     };
     let response = unread.counted(response, &app.places).await?;
     Ok(holding(response, place))
-}
-
-/// What a request is for. The page of a fleet reads the store; every other page at `/` is sent from memory.
-fn kind_of(app: &App, request: &Request) -> RequestKind {
-    match request.uri().path() {
-        "/" if page::is_page_of_fleet(app, request.headers(), request.uri()) => RequestKind::Heavy,
-        path => routes::kind(path),
-    }
 }
 
 fn check(app: &App, request: &Request, peer: Peer) -> Result<(), Problem> {

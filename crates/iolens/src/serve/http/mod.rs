@@ -45,6 +45,7 @@ pub use health::Health;
 pub use listen::Listen;
 use listen::{Bound, SocketFile};
 pub use login::{link, new_token};
+use page::FleetCheck;
 use places::Places;
 use problem::Problem;
 
@@ -156,6 +157,8 @@ pub struct App {
     found: Option<Arc<Found>>,
     /// Sums of recordings that were read for pages of the fleet.
     fleet: Arc<Remembered>,
+    /// Whether the root has several hosts.
+    fleet_check: Arc<FleetCheck>,
     /// Keeps stretches, one at a time.
     snapshots: Option<Arc<Snapshots>>,
     snapshot_turn: Arc<Semaphore>,
@@ -180,6 +183,7 @@ impl App {
             live: None,
             found: None,
             fleet: Arc::default(),
+            fleet_check: Arc::default(),
             snapshots: None,
             snapshot_turn: Arc::new(Semaphore::new(1)),
             rules,
@@ -333,8 +337,8 @@ impl Server {
         let reads_all = app.meter.is_none();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
-            // Those that read, a copy that is made, and metrics that are written beside them.
-            .max_blocking_threads(MAX_READERS * 2 + 3)
+            // Those that read, a copy that is made, a list of the hosts, and metrics that are written beside them.
+            .max_blocking_threads(MAX_READERS * 2 + 4)
             .thread_name("iolens-http")
             .on_thread_start(move || begin_thread(reads_all))
             .enable_all()

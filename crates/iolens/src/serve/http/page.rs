@@ -2,16 +2,20 @@
 //! that are no browser. `/report`: the report of any stretch of time as a page, live where the stretch ends now.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Instant as Clock;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant as Clock};
 
 use anyhow::Result;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use iolens_observe::topology::wall_clock_ns;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::api::{Asker, Params, hosts, typed};
 use super::endpoint::{AT, CLASS_NAMES, DEVICE, Endpoint, FROM, HOST, Parameter, Shape, TO};
@@ -79,12 +83,82 @@ const REFRESH_S: std::ops::RangeInclusive<f64> = 5.0..=300.0;
 /// Recordings with more I/Os than this together are shown one by one: the time of an answer would not suffice.
 const MAX_JOINED_IOS: u64 = 20_000_000;
 
-/// `GET /`. The application reads the view from its address itself, so that no parameter can make this fail.
-pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Response {
+/// An answer to whether the root has several hosts holds for so long.
+const KNOWN_FOR: Duration = Duration::from_secs(5);
+/// A page waits so long for an answer, and takes the last one then.
+const MAX_LOOK: Duration = Duration::from_secs(if cfg!(test) { 600 } else { 2 });
+
+/// Whether the root has several hosts. Finding out lists directories, which takes for ever on a disk that hangs: one thread that may
+/// wait does it at a time, and no other waits without end.
+#[derive(Debug, Default)]
+pub struct FleetCheck {
+    /// When it was found out last, and what.
+    last: Mutex<Option<(Clock, bool)>>,
+    /// Held while a thread finds out.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl FleetCheck {
+    /// Whether `root` has several hosts, as of some seconds ago; where that is not known within `patience`, as of the last time, and
+    /// no before the first.
+    async fn is_fleet(self: &Arc<Self>, root: &Path, patience: Duration) -> bool {
+        if self.recent().is_none() {
+            let _is_in_time = timeout(patience, self.find_out(root)).await.is_ok();
+        }
+        self.last().is_some_and(|(_, is_fleet)| is_fleet)
+    }
+
+    /// Lists the directories, unless another request has done so by the time that this one may.
+    async fn find_out(self: &Arc<Self>, root: &Path) {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        if self.recent().is_some() {
+            return;
+        }
+        let check = Arc::clone(self);
+        let root = root.to_owned();
+        // This does not lower the thread, as a page is to come soon on a busy machine, too.
+        let done = spawn_blocking(move || {
+            // Held until the work ends, not until no client waits for it any more.
+            let _turn = turn;
+            check.store(is_fleet(&root));
+        });
+        drop(done.await);
+    }
+
+    fn store(&self, is_fleet: bool) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((Clock::now(), is_fleet));
+    }
+
+    fn last(&self) -> Option<(Clock, bool)> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recent(&self) -> Option<bool> {
+        let (at, is_fleet) = self.last()?;
+        (at.elapsed() < KNOWN_FOR).then_some(is_fleet)
+    }
+}
+
+impl App {
+    /// Whether the root has several hosts, as far as that is known.
+    pub async fn is_fleet(&self) -> bool {
+        self.fleet_check.is_fleet(&self.root, MAX_LOOK).await
+    }
+}
+
+/// `GET /`. The application reads the view from its address itself, so that no parameter can make this fail. The guard has found out
+/// whether it is the page of a fleet: only that is heavy.
+pub async fn front(
+    State(app): State<Arc<App>>,
+    Extension(kind): Extension<RequestKind>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response {
     if !is_browser(&headers) {
         return typed("text/plain; charset=utf-8", routes::index());
     }
-    if is_page_of_fleet(&app, &headers, &uri) {
+    if kind == RequestKind::Heavy {
         return match Params::of(&uri, &FRONT) {
             Ok(params) => fleet(&app, &params).await,
             Err(problem) => html_of_fleet(&fleet_problem(&problem)),
@@ -101,9 +175,9 @@ pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) ->
     }
 }
 
-/// Whether a request is one for the page of a fleet, which reads the store: of a root with several hosts, none of which is named.
-pub fn is_page_of_fleet(app: &App, headers: &HeaderMap, uri: &Uri) -> bool {
-    uri.path() == "/" && is_browser(headers) && !names_host(uri) && is_fleet(&app.root)
+/// Whether a request is one for the page of a fleet, which reads the store, if the root has several hosts: none of them is named.
+pub fn may_be_of_fleet(headers: &HeaderMap, uri: &Uri) -> bool {
+    uri.path() == "/" && is_browser(headers) && !names_host(uri)
 }
 
 /// Whether the query has the parameter `host` with a value.
@@ -129,16 +203,13 @@ pub async fn report_page(State(app): State<Arc<App>>, uri: Uri) -> Response {
             );
         }
     };
-    let place = match app.place(&params) {
-        Ok(place) => place,
-        Err(problem) => return nothing(&problem, view(&asked)),
-    };
+    let place = app.place(&params);
     let health = app.health.document();
     let health_problems = [health.reasons, health.degraded].concat();
     let shown = asked;
     let said = app.read(move |asker: &Asker| {
         // What was recorded elsewhere, or ended long ago, has its last minutes on the page, too.
-        let query = asker.query(&place, asked)?;
+        let query = asker.query(place.path()?, asked)?;
         made(&query, asker, view(&query.window), health_problems)
     });
     match said.await {
@@ -389,6 +460,22 @@ mod tests {
         );
         assert_eq!(ios(&data), 1200, "20 I/Os a second for a minute");
         assert!(!page.contains("<b>e"), "names are data");
+    }
+
+    #[test]
+    fn several_hosts_are_known_for_a_while_and_no_page_waits_for_a_disk_that_hangs() {
+        let (dir, app) = lake();
+        record_of(dir.path(), "other", 0, 120);
+        block_on(async {
+            let check = &app.fleet_check;
+            // As a thread that lists the directories of a disk that hangs.
+            let turn = Arc::clone(&check.turn).lock_owned().await;
+            assert!(!check.is_fleet(dir.path(), Duration::ZERO).await);
+            drop(turn);
+            assert!(check.is_fleet(dir.path(), MAX_LOOK).await);
+            let _turn = Arc::clone(&check.turn).lock_owned().await;
+            assert!(check.is_fleet(dir.path(), Duration::ZERO).await);
+        });
     }
 
     #[test]

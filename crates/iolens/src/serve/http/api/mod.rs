@@ -120,10 +120,34 @@ impl Asker {
     }
 }
 
+/// The recordings that a request is about: those of the one host that it names, or of the only one.
+#[derive(Debug)]
+pub struct AskedPlace {
+    path: PathBuf,
+    names_host: bool,
+}
+
+impl AskedPlace {
+    /// Where they are. It asks the disk, and is for threads that may wait.
+    ///
+    /// # Errors
+    /// Nothing is recorded of that host.
+    pub fn path(&self) -> Result<&Path, Problem> {
+        // A name that is too long for a file is no host's either.
+        if self.names_host && !self.path.is_dir() {
+            return Err(Problem::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "host: nothing is recorded of it; /api/v1/recordings lists what there is",
+            ));
+        }
+        Ok(&self.path)
+    }
+}
+
 /// What a request asks of the store.
 struct Question {
     /// Of which recordings.
-    place: PathBuf,
+    place: AskedPlace,
     window: TimeWindow,
     /// Names of the devices that count; none: all.
     devices: Vec<String>,
@@ -137,11 +161,11 @@ impl Question {
     /// What `params` ask for. Of parameters that a path does not take there are none, and all is meant.
     ///
     /// # Errors
-    /// One makes no sense, or nothing is recorded of the host.
+    /// One makes no sense.
     fn of(app: &App, params: &Params) -> Result<Question, Problem> {
         let format = params.one_of("format", &TableFormat::NAMES)?;
         Ok(Question {
-            place: app.place(params)?,
+            place: app.place(params),
             window: params.window()?,
             devices: params.all("device"),
             ios: params.selection()?,
@@ -152,12 +176,10 @@ impl Question {
     /// For the engines.
     ///
     /// # Errors
-    /// Nothing that is recorded can be read, or it chooses by a name that the asker may not see.
-    fn query<'a>(&'a self, asker: &'a Asker) -> Result<Query<'a>, QueryError> {
-        asker
-            .query(&self.place, self.window)?
-            .of_devices(&self.devices)
-            .of_ios(&self.ios)
+    /// Nothing is recorded of the host, nothing that is recorded can be read, or it chooses by a name that the asker may not see.
+    fn query<'a>(&'a self, asker: &'a Asker) -> Result<Query<'a>> {
+        let query = asker.query(self.place.path()?, self.window)?;
+        Ok(query.of_devices(&self.devices).of_ios(&self.ios)?)
     }
 }
 
@@ -196,23 +218,16 @@ impl App {
         Asker::new(deadline, left_out(), Arc::clone(&self.health))
     }
 
-    /// The recordings that a request is about: those of the one host that it names, or of the only one.
-    ///
-    /// # Errors
-    /// Nothing is recorded of that host.
-    pub fn place(&self, params: &Params) -> Result<PathBuf, Problem> {
-        let Some(host) = params.get("host") else {
-            return Ok(self.root.clone());
-        };
-        let place = self.root.join(Root::host_directory(host));
-        // A name that is too long for a file is no host's either.
-        if !place.is_dir() {
-            return Err(Problem::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "host: nothing is recorded of it; /api/v1/recordings lists what there is",
-            ));
+    /// The recordings that a request is about.
+    pub fn place(&self, params: &Params) -> AskedPlace {
+        let host = params.get("host");
+        AskedPlace {
+            path: match host {
+                Some(host) => self.root.join(Root::host_directory(host)),
+                None => self.root.clone(),
+            },
+            names_host: host.is_some(),
         }
-        Ok(place)
     }
 }
 

@@ -62,8 +62,10 @@ const AT: Parameter = Parameter {
 /// The root cannot be read.
 pub async fn recordings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &RECORDINGS)?;
-    let place = app.place(&params)?;
-    let said = app.read(move |asker| all(&place, &asker.caller)).await?;
+    let place = app.place(&params);
+    let said = app
+        .read(move |asker| all(place.path()?, &asker.caller))
+        .await?;
     json(&RecordingsDocument::new(said.answer, said.notes))
 }
 
@@ -129,7 +131,7 @@ fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording
 /// No recording holds the time.
 pub async fn devices(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &DEVICES)?;
-    let place = app.place(&params)?;
+    let place = app.place(&params);
     let at = params.time("at")?;
     let said = app
         .read(move |asker| {
@@ -137,7 +139,8 @@ pub async fn devices(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
                 at,
                 ..TimeWindow::default()
             };
-            let found = Query::new(&place, window, &asker.caller).parts(Grain::Recording)?;
+            let query = Query::new(place.path()?, window, &asker.caller);
+            let found = query.parts(Grain::Recording)?;
             let recording = found.parts.into_iter().next_back().map(|p| p.recording);
             let recording = recording.ok_or_else(|| anyhow::anyhow!("no recording"))?;
             Ok(DevicesDocument::of(recording.meta(), recording.end_ns()))
