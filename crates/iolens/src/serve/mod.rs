@@ -142,7 +142,7 @@ impl Service {
             Ok(())
         })?;
         // Its threads begin without what was given up.
-        let (beside, recorder) = self.beside(&mut session, &directory, &health)?;
+        let (companions, recorder) = self.start_companions(&mut session, &directory, &health)?;
         let server = Server::start(listener, &self.root, Arc::clone(&health), Some(recorder))?;
         eprint!(
             "{}{}",
@@ -183,14 +183,14 @@ impl Service {
                 supervisor.alive(at_ns, || {
                     health.root_is_there(locked.is_there()) && has_place
                 });
-                beside
+                companions
                     .watcher
                     .found()
                     .ios
                     .store(progress.ios, Ordering::Relaxed);
                 turn = rotation.look(progress);
-                remark = beside.marks.try_recv().ok();
-                waits.extend(beside.waits.try_iter().flatten());
+                remark = companions.marks.try_recv().ok();
+                waits.extend(companions.waits.try_iter().flatten());
                 signals.caught() > 0
                     || turn == Turn::Rotate
                     || remark.is_some()
@@ -208,13 +208,13 @@ impl Service {
             }
         }
         supervisor.stopping();
-        let Beside {
+        let Companions {
             watcher,
             freezer,
             waits: last_waits,
             meter_thread,
             ..
-        } = beside;
+        } = companions;
         let stop = Instant::now() + STOP_TIME;
         deadline::end_all();
         let watcher = watcher.end(stop);
@@ -257,12 +257,12 @@ impl Service {
     }
 
     /// Starts what looks at the recording while it grows, and gives the server its ends.
-    fn beside(
+    fn start_companions(
         &self,
         session: &mut Session,
         directory: &Path,
         health: &Arc<Health>,
-    ) -> Result<(Beside, Recorder)> {
+    ) -> Result<(Companions, Recorder)> {
         let (viewer, view) = view();
         let (sender, marks) = sync_channel(MAX_MARKS);
         let live = Live::new(session.start_unix_ns());
@@ -295,7 +295,7 @@ impl Service {
             snapshots,
         };
         Ok((
-            Beside {
+            Companions {
                 marks,
                 waits,
                 meter_thread,
@@ -372,7 +372,7 @@ fn ends_by(deadline: Instant, work: impl FnOnce() + Send + 'static) -> Result<bo
 }
 
 /// What the recorder's loop has of those that look at the recording.
-struct Beside {
+struct Companions {
     marks: Receiver<String>,
     /// Rows of who waited for whom, for the recording.
     waits: Receiver<Vec<WaitSums>>,

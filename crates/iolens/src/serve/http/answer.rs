@@ -267,7 +267,7 @@ async fn written(
         runtime: Handle::current(),
         is_sent: false,
     };
-    let done = super::beside(move || {
+    let done = super::run_blocking(move || {
         let done = work(&mut out);
         if !out.is_sent {
             // It is short: its length is known, and it counts like any other.

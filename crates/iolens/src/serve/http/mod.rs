@@ -197,7 +197,7 @@ impl App {
 }
 
 /// Does `work`, which reads the store or takes long, on a thread that may wait, and that gives way to all others.
-fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     tokio::task::spawn_blocking(move || {
         lower_this_thread();
         work()
@@ -371,7 +371,7 @@ impl Drop for Server {
 
 /// What each thread of the runtime does first; see [`restrict_to_reading`].
 fn begin_thread(reads_all: bool) {
-    // Those that read the store are lowered by `beside`. What needs no store is answered soon on a busy machine, too.
+    // Those that read the store are lowered by `run_blocking`. What needs no store is answered soon on a busy machine, too.
     make_this_thread_ordinary();
     // The thread that started it has given up most already, so the kernel has what this needs.
     if let Err(e) = restrict_to_reading(reads_all) {

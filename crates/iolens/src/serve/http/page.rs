@@ -194,7 +194,7 @@ pub async fn report_page(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let (params, asked) = match asked(&uri) {
         Ok(asked) => asked,
         Err(problem) => {
-            return nothing(
+            return problem_page(
                 &problem,
                 View {
                     live: false,
@@ -210,11 +210,11 @@ pub async fn report_page(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let said = app.read(move |asker: &Asker| {
         // What was recorded elsewhere, or ended long ago, has its last minutes on the page, too.
         let query = asker.query(place.path()?, asked)?;
-        made(&query, asker, view(&query.window), health_problems)
+        render_page(&query, asker, view(&query.window), health_problems)
     });
     match said.await {
         Ok(said) => html(StatusCode::OK, said.answer),
-        Err(problem) => nothing(&problem, view(&shown)),
+        Err(problem) => problem_page(&problem, view(&shown)),
     }
 }
 
@@ -315,7 +315,7 @@ fn chosen(query: &Query<'_>) -> Result<(Part, Option<Note>), QueryError> {
 }
 
 /// The page of the stretch. `health_problems` is why the recorder does not record everything now.
-fn made(
+fn render_page(
     query: &Query<'_>,
     asker: &Asker,
     view: View,
@@ -365,7 +365,7 @@ fn page_note(topic: &str, level: NoteLevel, text: String) -> PageNote {
 }
 
 /// Why there is nothing, with the way to other times.
-fn nothing(problem: &Problem, view: View) -> Response {
+fn problem_page(problem: &Problem, view: View) -> Response {
     match render_nothing(problem.detail(), view) {
         Ok(page) => html(problem.status(), page),
         Err(without_page) => Problem::new(

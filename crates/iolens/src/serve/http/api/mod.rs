@@ -195,7 +195,7 @@ impl App {
         let asker = self.asker();
         let turn = Arc::clone(&self.readers).acquire_owned().await;
         let turn = turn.map_err(|_| Problem::busy("the server ends"))?;
-        let done = super::beside(move || {
+        let done = super::run_blocking(move || {
             // Held until the work ends, not until no client waits for it any more.
             let _turn = turn;
             let answer = work(&asker)?;

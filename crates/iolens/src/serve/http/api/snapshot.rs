@@ -72,7 +72,7 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     let turn = turn.map_err(|_| Problem::busy("another stretch is being copied"))?;
     // The copy goes on where the client does not wait for it any more, and keeps its turn until it is done.
     let deadline = Deadline::now() + TIME_LIMIT;
-    let done = super::super::beside(move || {
+    let done = super::super::run_blocking(move || {
         let _turn = turn;
         snapshots.keep(from_ns, to_ns, deadline)
     });
