@@ -110,6 +110,13 @@ impl Service {
     /// # Errors
     /// There is no place to record into, no source, or the writer failed.
     pub fn run(self, topology: Topology, signals: &Signals) -> Result<()> {
+        let mut running = self.open(topology)?;
+        running.record(signals)?;
+        running.stop()
+    }
+
+    /// Takes what it needs while it may, gives up all other privileges, and starts.
+    fn open(&self, topology: Topology) -> Result<Running> {
         return_freed_memory();
         let locked = LockedRoot::open(&self.root, self.access)?;
         let host = Host::read("/".as_ref())
@@ -129,26 +136,59 @@ impl Service {
         self.space()
             .make_room(None)
             .context("no room can be made in the recording root")?;
+        let (mut session, missing) = self.start_session(&directory, topology)?;
+        // Its threads begin without what was given up.
+        let (companions, recorder) = self.start_companions(&mut session, &directory, &health)?;
+        let server = Server::start(listener, &self.root, Arc::clone(&health), Some(recorder))?;
+        self.announce(&session, &missing, &server, link.as_deref());
+        health.recording(&session.source().to_string());
+        let rotation = Rotation::new(
+            self.space(),
+            session.path().clone(),
+            &directory,
+            Arc::clone(&health),
+        );
+        Ok(Running {
+            supervisor: Supervisor::ready(),
+            rotation,
+            server,
+            companions,
+            session,
+            shipper,
+            health,
+            host,
+            locked,
+        })
+    }
+
+    /// Starts to record into `directory`, without privileges as soon as it is attached; also says what could not be given up.
+    fn start_session(
+        &self,
+        directory: &Path,
+        topology: Topology,
+    ) -> Result<(Session, Vec<String>)> {
         let options = SessionOptions {
-            output: directory.clone(),
+            output: directory.to_owned(),
             always_on: true,
             keep_bytes: Some(self.space().part()),
             access: self.access,
             ..self.session.clone()
         };
         let mut missing = Vec::new();
-        let mut session = Session::start_then(options, topology, || {
+        let session = Session::start_then(options, topology, || {
             missing = restrict::restrict(&self.root, self.access)?;
             Ok(())
         })?;
-        // Its threads begin without what was given up.
-        let (companions, recorder) = self.start_companions(&mut session, &directory, &health)?;
-        let server = Server::start(listener, &self.root, Arc::clone(&health), Some(recorder))?;
+        Ok((session, missing))
+    }
+
+    /// Says on standard error what is recorded, what is `missing`, where it is shown, and how to log in.
+    fn announce(&self, session: &Session, missing: &[String], server: &Server, link: Option<&str>) {
         eprint!(
             "{}{}",
             serve_text::started(
                 &session.source(),
-                &[session.limits(), &missing].concat(),
+                &[session.limits(), missing].concat(),
                 &self.root,
                 self.keep_bytes
             ),
@@ -161,88 +201,9 @@ impl Service {
             && !self.http.public_names
         {
             // A log is read by others than who started it.
-            let link = std::io::stderr().is_terminal().then_some(&*link);
+            let link = std::io::stderr().is_terminal().then_some(link);
             eprint!("{}", serve_text::log_in(link, &self.link_command(place)));
         }
-        health.recording(&session.source().to_string());
-        let mut rotation = Rotation::new(
-            self.space(),
-            session.path().clone(),
-            &directory,
-            Arc::clone(&health),
-        );
-        let mut supervisor = Supervisor::ready();
-        let mut waits = Vec::new();
-        loop {
-            let mut turn = Turn::Record;
-            let mut remark = None;
-            let mut at_ns = 0;
-            session.run(|progress| {
-                at_ns = progress.at_ns;
-                let has_place = rotation.has_place();
-                supervisor.alive(at_ns, || {
-                    health.root_is_there(locked.is_there()) && has_place
-                });
-                companions
-                    .watcher
-                    .found()
-                    .ios
-                    .store(progress.ios, Ordering::Relaxed);
-                turn = rotation.look(progress);
-                remark = companions.marks.try_recv().ok();
-                waits.extend(companions.waits.try_iter().flatten());
-                signals.caught() > 0
-                    || turn == Turn::Rotate
-                    || remark.is_some()
-                    || !waits.is_empty()
-            })?;
-            session.store_waits(std::mem::take(&mut waits));
-            if let Some(text) = &remark {
-                session.mark(Mark::REMARK, text);
-            }
-            if signals.caught() > 0 {
-                break;
-            }
-            if turn == Turn::Rotate {
-                rotation.rotate(&mut session, at_ns, || locked.host(&host));
-            }
-        }
-        supervisor.stopping();
-        let Companions {
-            watcher,
-            freezer,
-            waits: last_waits,
-            meter_thread,
-            ..
-        } = companions;
-        let stop = Instant::now() + STOP_TIME;
-        deadline::end_all();
-        let watcher = watcher.end(stop);
-        session.stop_showing();
-        // Its last rows come before the recording ends. A thread that panicked has none.
-        drop(meter_thread.join());
-        session.store_waits(last_waits.try_iter().flatten().collect());
-        let outcome = session.finish()?;
-        drop(server);
-        report_closed(&outcome.closed);
-        eprint!("{}", serve_text::ended(&outcome.progress, &outcome.path));
-        let all_ended = ends_by(stop + STOP_GRACE, move || {
-            // Its findings' ends are those of copies that grow, too.
-            watcher.wait();
-            if let Some(freezer) = freezer {
-                freezer.finish();
-            }
-            rotation.wait();
-        })?;
-        if !all_ended {
-            eprintln!(
-                "iolens: ended before copies and sums were whole; the next start goes on with them"
-            );
-        }
-        if let Some(shipper) = shipper {
-            shipper.end(stop + STOP_GRACE);
-        }
-        Ok(())
     }
 
     /// Starts to ship, if that is wanted: before room is made, as what goes then may not be shipped yet, and before this thread
@@ -380,4 +341,117 @@ struct Companions {
     meter_thread: JoinHandle<()>,
     watcher: Watcher,
     freezer: Option<Freezer>,
+}
+
+/// A service that records. Where it fails, its parts end in this order: the root is unlocked last.
+struct Running {
+    supervisor: Supervisor,
+    rotation: Rotation,
+    server: Server,
+    companions: Companions,
+    session: Session,
+    shipper: Option<Shipper>,
+    health: Arc<Health>,
+    /// Whose recordings they are.
+    host: String,
+    locked: LockedRoot,
+}
+
+impl Running {
+    /// Records, one recording after the other, until a signal asks to end.
+    fn record(&mut self, signals: &Signals) -> Result<()> {
+        let Running {
+            supervisor,
+            rotation,
+            companions,
+            session,
+            health,
+            host,
+            locked,
+            ..
+        } = self;
+        let mut waits = Vec::new();
+        loop {
+            let mut turn = Turn::Record;
+            let mut remark = None;
+            let mut at_ns = 0;
+            session.run(|progress| {
+                at_ns = progress.at_ns;
+                let has_place = rotation.has_place();
+                supervisor.alive(at_ns, || {
+                    health.root_is_there(locked.is_there()) && has_place
+                });
+                companions
+                    .watcher
+                    .found()
+                    .ios
+                    .store(progress.ios, Ordering::Relaxed);
+                turn = rotation.look(progress);
+                remark = companions.marks.try_recv().ok();
+                waits.extend(companions.waits.try_iter().flatten());
+                signals.caught() > 0
+                    || turn == Turn::Rotate
+                    || remark.is_some()
+                    || !waits.is_empty()
+            })?;
+            session.store_waits(std::mem::take(&mut waits));
+            if let Some(text) = &remark {
+                session.mark(Mark::REMARK, text);
+            }
+            if signals.caught() > 0 {
+                return Ok(());
+            }
+            if turn == Turn::Rotate {
+                rotation.rotate(session, at_ns, || locked.host(host));
+            }
+        }
+    }
+
+    /// Finishes the recording, and gives all else a little time to end.
+    fn stop(self) -> Result<()> {
+        self.supervisor.stopping();
+        let Running {
+            rotation,
+            server,
+            companions,
+            mut session,
+            shipper,
+            ..
+        } = self;
+        let Companions {
+            watcher,
+            freezer,
+            waits: last_waits,
+            meter_thread,
+            ..
+        } = companions;
+        let stop = Instant::now() + STOP_TIME;
+        deadline::end_all();
+        let watcher = watcher.end(stop);
+        session.stop_showing();
+        // Its last rows come before the recording ends. A thread that panicked has none.
+        drop(meter_thread.join());
+        session.store_waits(last_waits.try_iter().flatten().collect());
+        let outcome = session.finish()?;
+        drop(server);
+        report_closed(&outcome.closed);
+        eprint!("{}", serve_text::ended(&outcome.progress, &outcome.path));
+        let all_ended = ends_by(stop + STOP_GRACE, move || {
+            // Its findings' ends are those of copies that grow, too.
+            watcher.wait();
+            if let Some(freezer) = freezer {
+                freezer.finish();
+            }
+            rotation.wait();
+        })?;
+        if !all_ended {
+            eprintln!(
+                "iolens: ended before copies and sums were whole; the next start goes on with them"
+            );
+        }
+        if let Some(shipper) = shipper {
+            shipper.end(stop + STOP_GRACE);
+        }
+        Ok(())
+    }
 }
