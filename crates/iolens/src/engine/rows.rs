@@ -97,9 +97,10 @@ pub fn each_row_of(
         }
     }
     let mut ios = decode::Ios::new(recording, reach, columns).started_before(range.end);
+    let mut damage_seen = 0;
     while let Some(batch) = ios.next() {
         caller.check()?;
-        ios.reader().damage().iter().for_each(|l| timeline.lost(l));
+        damage_seen = mark_damage(&mut timeline, &ios, damage_seen);
         for io in &batch? {
             if filter.has(io) {
                 timeline.push(io)?;
@@ -109,12 +110,23 @@ pub fn each_row_of(
             show(row)?;
         }
     }
+    // No batch follows a damaged last block.
+    mark_damage(&mut timeline, &ios, damage_seen);
     caller.damage(ios.reader().warnings());
     timeline.finish(range.end)?;
     while let Some(row) = timeline.next_row() {
         show(row)?;
     }
     Ok(())
+}
+
+/// Adds the damage that `ios` met after its first `seen` losses to `timeline`; returns how many losses it has met by now.
+fn mark_damage(timeline: &mut Timeline, ios: &decode::Ios, seen: usize) -> usize {
+    let damage = ios.reader().damage();
+    for lost in &damage[seen..] {
+        timeline.lost(lost);
+    }
+    damage.len()
 }
 
 /// The same from counters: rates and mean latencies between samples.
@@ -154,4 +166,98 @@ fn each_row_of_counters(
         caller.note(Note::FinerThanCounters(finest_ns));
     }
     timeline.finish(range.end)?.into_iter().try_for_each(show)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::analysis::Window;
+    use iolens_core::model::{Io, Op, RecorderCost, RecordingMeta};
+    use iolens_core::store::{RecordingWriter, WriterOptions};
+    use std::path::Path;
+
+    const MS: i64 = 1_000_000;
+
+    /// `ios` reads, one each millisecond, in files of `rows` reads.
+    fn record(path: &Path, ios: i64, rows: usize) {
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let options = WriterOptions {
+            segment_rows: rows,
+            ..WriterOptions::default()
+        };
+        let mut writer = RecordingWriter::create(path, meta, options).expect("a recording");
+        let reads: Vec<Io> = (0..ios)
+            .map(|i| {
+                Io::new(
+                    i * MS + 1000,
+                    DevId::new(8, 0),
+                    Op::READ,
+                    4096,
+                    Some(i),
+                    500,
+                )
+            })
+            .collect();
+        for chunk in reads.chunks(rows) {
+            writer.push_ios(chunk).expect("written");
+        }
+        writer
+            .finish(ios * MS, RecorderCost::default())
+            .expect("finished");
+    }
+
+    /// Damages the first column, the times, of the file number `number`: reading its block fails.
+    fn damage(path: &Path, number: usize) {
+        let file = path.join(format!("io/{number:06}.parquet"));
+        let mut bytes = std::fs::read(&file).expect("a segment");
+        bytes[20..28].iter_mut().for_each(|byte| *byte ^= 0xff);
+        std::fs::write(&file, bytes).expect("damaged");
+    }
+
+    /// Reads and the mark of each row of `step_ns`.
+    fn rows(path: &Path, step_ns: i64) -> Vec<(u64, bool)> {
+        let recording = Recording::open(path).expect("opens");
+        assert!(
+            recording.warnings().is_empty(),
+            "opening reads footers only"
+        );
+        let range = 0..recording.end_ns();
+        let plan = TimelinePlan::new(Window::new(range.start, range.end), step_ns);
+        let mut rows = Vec::new();
+        let filter = Filter::default();
+        let caller = Caller::deaf();
+        each_row_of(&recording, range, plan, &filter, &caller, |row| {
+            rows.push((row.flows[0].ios, row.lossy));
+            Ok(())
+        })
+        .expect("damage is no error");
+        rows
+    }
+
+    #[test]
+    fn a_damaged_last_block_marks_its_row() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r.iolens");
+        record(&path, 120, 40);
+        assert_eq!(
+            rows(&path, 40 * MS),
+            [(40, false), (40, false), (40, false)]
+        );
+        damage(&path, 3);
+        assert_eq!(rows(&path, 40 * MS), [(40, false), (40, false), (0, true)]);
+    }
+
+    #[test]
+    fn damage_counts_once_however_many_batches_follow_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r.iolens");
+        record(&path, 1200, 10);
+        damage(&path, 1);
+        assert_eq!(
+            rows(&path, 1200 * MS),
+            [(1190, false)],
+            "0.84 % of a row is missing"
+        );
+        assert_eq!(rows(&path, 600 * MS), [(590, true), (600, false)]);
+    }
 }
