@@ -11,6 +11,7 @@ use iolens_core::store::{
 use super::caller::Caller;
 use super::error::{DevicesOnly, Distinction, QueryError, Result};
 use super::filter::Filter;
+use super::window::UNSETTLED_NS;
 
 /// The step in seconds of the finest rollups of a recording that has no single I/Os any more; `None` if it has them, or
 /// never had any.
@@ -51,10 +52,6 @@ pub fn left_for(recording: &Recording, step_ns: i64, range: &Range<i64>) -> Resu
         .find(|s| make_up(**s, step_ns, range, recording.end_ns()));
     Ok(coarsest.or(steps.first()).copied())
 }
-
-/// Losses of the moment are in rollups before the I/Os beside them, which are complete a minute later: of a recording that is
-/// not closed, the newest of what is in its files counts for nothing.
-const UNSETTLED_NS: i64 = 120 * SECOND_NS;
 
 /// The step in seconds of the coarsest rollups that make up rows of `step_ns`, and up to where in `range` they do so, which
 /// is a whole number of rows from its beginning; that is moved to where a rollup begins. `None` if none of it is.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use iolens_core::model::{DAY_NS, Io, LossReason};
+use iolens_core::model::{DAY_NS, Io, LossReason, SECOND_NS};
 use iolens_core::store::Recording;
 
 use super::caller::Caller;
@@ -106,6 +106,10 @@ pub fn kept_from(recording: &Recording, range: &Range<i64>) -> i64 {
         .filter(|l| l.reason == LossReason::Retention);
     removed.map(|l| l.to_ns).fold(range.start, i64::max)
 }
+
+/// Losses of the moment are in rollups before the I/Os beside them, which are complete a minute later: of a recording that is
+/// not closed, the newest of what is in its files counts for nothing.
+pub const UNSETTLED_NS: i64 = 120 * SECOND_NS;
 
 /// I/Os in a nanosecond, in the mean over what is left of a recording.
 pub fn ios_per_ns(recording: &Recording) -> f64 {
