@@ -105,16 +105,15 @@ impl BrowsedPlace {
         };
         let shift_ns = own_start_ns - self.start_unix_ns;
         let mut host = HostPressure::default();
-        for batch in recording.pressure(part.range.clone()) {
-            for sample in batch? {
-                host.push(&PressureSample {
-                    from_ns: sample.from_ns + shift_ns,
-                    to_ns: sample.to_ns + shift_ns,
-                    timer_due_ns: sample.timer_due_ns.map(|ns| ns + shift_ns),
-                    ..sample
-                });
-            }
-        }
+        let samples = recording.pressure(part.range.clone());
+        decode::each_row(samples, caller, |sample| {
+            host.push(&PressureSample {
+                from_ns: sample.from_ns + shift_ns,
+                to_ns: sample.to_ns + shift_ns,
+                timer_due_ns: sample.timer_due_ns.map(|ns| ns + shift_ns),
+                ..sample
+            });
+        })?;
         Ok(BrowsedStretch {
             part,
             shift_ns,

@@ -166,6 +166,28 @@ impl Iterator for Ios {
     }
 }
 
+/// Hands every row of a table that `rows` reads to `consume`, in order, and reports once what of it is damaged.
+///
+/// # Errors
+/// The table cannot be read, or the caller does not wait any longer. Rows before that have been consumed.
+pub fn each_row<R>(
+    mut rows: BatchReader<R>,
+    caller: &Caller,
+    mut consume: impl FnMut(R),
+) -> Result<()>
+where
+    BatchReader<R>: Iterator<Item = Result<Vec<R>, StoreError>>,
+{
+    for batch in &mut rows {
+        caller.check()?;
+        for row in batch? {
+            consume(row);
+        }
+    }
+    caller.damage(rows.warnings());
+    Ok(())
+}
+
 /// Hands every I/O that completed in `range` to `consume`, in order, decoding on a second thread.
 ///
 /// # Errors
@@ -311,6 +333,9 @@ mod tests {
         Comm, DevId, Device, Op, Origin, RecorderCost, RecordingMeta, Source,
     };
     use iolens_core::store::{RecordingWriter, WriterOptions};
+    use std::time::{Duration, Instant};
+
+    use crate::engine::note::Note;
 
     const IOS: i64 = 200_000;
 
@@ -445,12 +470,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn damage_met_on_the_way_is_reported() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("r.iolens");
-        let recording = recorded(&path);
-        let file = std::fs::read_dir(path.join("io"))
+    /// Damages the first file of I/Os.
+    fn damage(recording: &std::path::Path) {
+        let file = std::fs::read_dir(recording.join("io"))
             .expect("segments")
             .next()
             .expect("one")
@@ -460,6 +482,39 @@ mod tests {
         let third = bytes.len() / 3;
         bytes[third..third + 100].fill(0xa5);
         std::fs::write(&file, bytes).expect("damaged");
+    }
+
+    #[test]
+    fn rows_of_a_table_end_at_the_deadline_and_damage_is_noted_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r.iolens");
+        let recording = recorded(&path);
+        let past = Instant::now().checked_sub(Duration::from_millis(1));
+        let late = Caller::deaf().until(past.expect("a time"));
+        let mut rows = 0;
+        let ended = each_row(recording.ios(0..i64::MAX, IoColumns::ALL), &late, |_| {
+            rows += 1;
+        });
+        assert!(ended.is_err() && rows == 0, "{rows}");
+        damage(&path);
+        let (caller, notes) = Caller::listening();
+        each_row(recording.ios(0..i64::MAX, IoColumns::ALL), &caller, |_| {
+            rows += 1;
+        })
+        .expect("damage is no error");
+        let notes = notes.lock().expect("no panic");
+        assert!(
+            rows < IOS && matches!(notes.as_slice(), [Note::Damaged(_)]),
+            "{rows}: {notes:?}"
+        );
+    }
+
+    #[test]
+    fn damage_met_on_the_way_is_reported() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r.iolens");
+        let recording = recorded(&path);
+        damage(&path);
         let mut ios = 0;
         let met = each_io(
             &recording,

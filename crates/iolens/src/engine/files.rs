@@ -7,6 +7,7 @@ use iolens_core::analysis::files::{By, FilesReport, FilesReportBuilder};
 use iolens_core::store::{IoColumns, Recording};
 
 use super::caller::Caller;
+use super::decode::each_row;
 use super::error::Result;
 use super::window;
 
@@ -45,15 +46,11 @@ pub fn analyse(
         .iter()
         .for_each(|l| builder.lost(l));
     let columns = IoColumns::QUEUE | IoColumns::TGID | IoColumns::FILE | IoColumns::ORIGIN;
-    let mut ios = recording.ios(range.clone(), columns);
-    for batch in &mut ios {
-        batch?.iter().for_each(|io| builder.push_io(io));
-    }
-    caller.damage(ios.warnings());
-    let mut requests = recording.requests(range);
-    for batch in &mut requests {
-        batch?.iter().for_each(|r| builder.push(r));
-    }
-    caller.damage(requests.warnings());
+    each_row(recording.ios(range.clone(), columns), caller, |io| {
+        builder.push_io(&io);
+    })?;
+    each_row(recording.requests(range), caller, |request| {
+        builder.push(&request);
+    })?;
     Ok(builder.finish())
 }

@@ -44,14 +44,16 @@ pub fn overview(
     let window = Window::new(range.start, range.end);
     // Counters are of whole devices: which of them are busy is known only when their samples are read.
     if meta.source == Source::Counters {
-        let (active, step_ns) = counted(recording, range)?;
+        // The report has said what of the samples is damaged.
+        let caller = caller.quiet();
+        let (active, step_ns) = counted(recording, range, &caller)?;
         let scopes = scopes(&active, |dev| !layers.counts(dev), MAX_SCOPES);
         let plan = OverviewPlan::whole_of_counters(window, scopes, step_ns);
         let mut overview = CounterOverview::new(plan);
         for lost in &recording.lost(range.clone()) {
             overview.lost(lost);
         }
-        each_difference(recording, range, |d| overview.push(d))?;
+        each_difference(recording, range, &caller, |d| overview.push(d))?;
         return Ok(overview.finish());
     }
     if let Some(rates) = tables {
@@ -119,11 +121,15 @@ fn of_ios(
 }
 
 /// What each device did in `range` according to its counters, and the recorder's step in nanoseconds.
-fn counted(recording: &Recording, range: &Range<i64>) -> Result<(Vec<(DevId, u64)>, i64)> {
+fn counted(
+    recording: &Recording,
+    range: &Range<i64>,
+    caller: &Caller,
+) -> Result<(Vec<(DevId, u64)>, i64)> {
     let mut ios: BTreeMap<DevId, u64> = BTreeMap::new();
     // Idle devices leave samples out, and the last one comes when it may: the lower quartile is the step.
     let mut gaps = Histogram::new();
-    each_difference(recording, range, |d| {
+    each_difference(recording, range, caller, |d| {
         if d.to_ns <= range.start {
             return;
         }
@@ -137,16 +143,16 @@ fn counted(recording: &Recording, range: &Range<i64>) -> Result<(Vec<(DevId, u64
 fn each_difference(
     recording: &Recording,
     range: &Range<i64>,
+    caller: &Caller,
     mut consume: impl FnMut(&CounterRates),
 ) -> Result<()> {
     let mut differences = Differences::new(&recording.meta().devices);
-    for batch in recording.counters(0..window::with_last_instant(recording, range).end) {
-        batch?
-            .iter()
-            .filter_map(|c| differences.push(c))
-            .for_each(|d| consume(&d));
-    }
-    Ok(())
+    let to_ns = window::with_last_instant(recording, range).end;
+    decode::each_row(recording.counters(0..to_ns), caller, |sample| {
+        if let Some(difference) = differences.push(&sample) {
+            consume(&difference);
+        }
+    })
 }
 
 #[cfg(test)]
@@ -189,7 +195,7 @@ mod tests {
             .finish(3_000_000_000, RecorderCost::default())
             .expect("finished");
         let recording = Recording::open(&path).expect("readable");
-        let (ios, _) = counted(&recording, &(0..3_000_000_000)).expect("readable");
+        let (ios, _) = counted(&recording, &(0..3_000_000_000), &Caller::deaf()).expect("readable");
         assert_eq!(ios, [(dev, 30)]);
     }
 }

@@ -10,7 +10,7 @@ use iolens_core::model::{DevId, IntervalRates, Names};
 use iolens_core::store::{IoColumns, Recording, read_rates, read_stages};
 
 use super::caller::Caller;
-use super::decode::Nameless;
+use super::decode::{Nameless, each_row};
 use super::error::Result;
 use super::layers::Layers;
 use super::part::Part;
@@ -105,11 +105,9 @@ fn analyse(
     others: &mut [&mut dyn Consumer],
 ) -> Result<Report> {
     let mut cgroups = Vec::new();
-    let mut samples = recording.cgroups(i64::MIN..i64::MAX);
-    for batch in &mut samples {
-        cgroups.extend(batch?);
-    }
-    caller.damage(samples.warnings());
+    each_row(recording.cgroups(i64::MIN..i64::MAX), caller, |sample| {
+        cgroups.push(sample);
+    })?;
     let window = Window::new(range.start, range.end);
     let mut builder = ReportBuilder::for_recording(recording.meta(), window)
         .leaving_out(layers.left_out().keys().copied().collect())
@@ -150,27 +148,20 @@ fn analyse(
     met.damage.iter().for_each(|l| builder.lost(l));
     caller.damage(&met.warnings);
     if recording.requests_stored() > 0 {
-        let mut requests = recording.requests(window::with_last_instant(recording, range));
-        for batch in &mut requests {
-            batch?.iter().for_each(|r| builder.request(r));
-        }
-        caller.damage(requests.warnings());
+        let requests = recording.requests(window::with_last_instant(recording, range));
+        each_row(requests, caller, |request| builder.request(&request))?;
     }
     read_stages(recording.path(), |bio| builder.bio(bio))?;
-    let mut pressure = recording.pressure(i64::MIN..i64::MAX);
-    for batch in &mut pressure {
-        batch?.iter().for_each(|sample| builder.pressure(sample));
-    }
-    caller.damage(pressure.warnings());
+    each_row(recording.pressure(i64::MIN..i64::MAX), caller, |sample| {
+        builder.pressure(&sample);
+    })?;
     let mut differences = Differences::new(&recording.meta().devices);
-    let mut counters = recording.counters(window::with_last_instant(recording, range));
-    for batch in &mut counters {
-        batch?
-            .iter()
-            .filter_map(|c| differences.push(c))
-            .for_each(|d| builder.counters(&d));
-    }
-    caller.damage(counters.warnings());
+    let counters = recording.counters(window::with_last_instant(recording, range));
+    each_row(counters, caller, |sample| {
+        if let Some(difference) = differences.push(&sample) {
+            builder.counters(&difference);
+        }
+    })?;
     let mut report = builder.finish_naming(range.end, &|file| names.files.get(&file).cloned());
     if recording.hides_names() {
         report.hide_names();
