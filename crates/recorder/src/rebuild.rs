@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use iolens_core::model::{MINUTE_NS, Rollup};
+use iolens_core::model::{MINUTE_NS, Rollup, ceil_to};
 use iolens_core::private::Access;
 use iolens_core::rollup::{
     ACTOR_STEPS_S, ActorsBuilder, CoarserRollups, ROLLUP_STEPS_S, RollupBuilder, coarser_actors,
@@ -53,7 +53,7 @@ pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
 
 /// Where the newest minute ends of which there are rollups of `step_s`: files hold whole minutes.
 fn whole_until(path: &Path, step_s: i32) -> Result<i64> {
-    Ok((rollups_until(path, step_s)? + MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS)
+    Ok(ceil_to(rollups_until(path, step_s)?, MINUTE_NS))
 }
 
 /// Of all minutes, those that are about to be written too; none if there are any hours: they are written last.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use iolens_core::model::{
-    CallHistogram, Class, DevId, Device, DeviceKind, MINUTE_NS, Rollup, known_sum,
+    CallHistogram, Class, DevId, Device, DeviceKind, MINUTE_NS, Rollup, ceil_to, known_sum,
 };
 use iolens_core::store::{
     Recording, RollupHistograms, Root, StoreError, Stored, findings_written, read_rollups_with,
@@ -246,7 +246,7 @@ fn read_sums(found: &FoundRecording) -> Result<PartSums, StoreError> {
     let devices = &recording.meta().devices;
     let mut by_id: BTreeMap<DevId, (DeviceSums, OpenMinute)> = BTreeMap::new();
     let mut end_ns = 0;
-    let first = range.start.saturating_add(MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS;
+    let first = ceil_to(range.start, MINUTE_NS);
     let wanted = RollupHistograms {
         total: true,
         device: false,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use iolens_core::analysis::heat::{Heat, TimePart};
+use iolens_core::analysis::stream::steps::steps_in;
 use iolens_core::model::{Class, DevId, Rollup};
 use iolens_core::store::{IoColumns, RollupHistograms, read_rollups_with};
 
@@ -38,7 +39,7 @@ impl HeatPlan<'_> {
         })?;
         let column_ns = found.step_ns.unwrap_or(1);
         let length_ns = found.unix_ns.end - found.unix_ns.start;
-        let reached = length_ns.saturating_add(column_ns - 1) / column_ns;
+        let reached = steps_in(length_ns, column_ns);
         let width = self.width.min(reached.max(1) as usize);
         let empty = Heat::new(found.unix_ns.clone(), column_ns, width);
         let mut pieces: Vec<(&Part, Range<i64>)> = Vec::new();

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use iolens_core::analysis::Report;
 use iolens_core::analysis::heat::SparseCells;
-use iolens_core::analysis::stream::steps::READABLE_STEPS_NS;
+use iolens_core::analysis::stream::steps::{LONGEST_STEP_NS, readable_step, steps_in};
 use iolens_core::analysis::timeline::{Extended, GroupBy, Row};
 use iolens_core::analysis::waits::Grouping;
 use iolens_core::model::{Class, DevId, MS_NS};
@@ -242,7 +242,7 @@ impl Inside {
         let mut begin_ns = range.start;
         while begin_ns < range.end {
             let end_ns = (begin_ns + COLUMNS_AT_ONCE * self.column_ns).min(range.end);
-            let width = pieces(end_ns - begin_ns, self.column_ns) as usize;
+            let width = steps_in(end_ns - begin_ns, self.column_ns) as usize;
             let read = heat::of_devices(part, begin_ns..end_ns, self.column_ns, caller)?;
             // Devices with few I/Os are taken together, if they count in the sum of all.
             let mut scopes: BTreeMap<(Option<String>, bool), BTreeMap<Class, Vec<_>>> =
@@ -387,21 +387,10 @@ fn chart_row(row: &Row) -> ChartRow {
     }
 }
 
-/// The shortest readable step from `least_ns` on of which at most `most` make up `length_ns`.
+/// The shortest readable step from `least_ns` on of which at most `most` make up `length_ns`; a longer one if none is long enough.
 fn step(length_ns: i64, least_ns: i64, most: i64) -> i64 {
-    for step_ns in READABLE_STEPS_NS {
-        if step_ns >= least_ns && pieces(length_ns, step_ns) <= most {
-            return step_ns;
-        }
-    }
-    // None is long enough.
-    let longest_ns = READABLE_STEPS_NS[READABLE_STEPS_NS.len() - 1];
-    pieces(length_ns, most).max(longest_ns)
-}
-
-/// How many steps make up `length_ns`, the last one perhaps cut short.
-fn pieces(length_ns: i64, step_ns: i64) -> i64 {
-    (length_ns + step_ns - 1).div_euclid(step_ns)
+    readable_step(length_ns, least_ns, most)
+        .unwrap_or_else(|| steps_in(length_ns, most).max(LONGEST_STEP_NS))
 }
 
 /// Length of the columns of a heat map of `length_ns`.

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use iolens_core::analysis::stream::steps::READABLE_STEPS_NS;
+use iolens_core::analysis::stream::steps::{self, LONGEST_STEP_NS};
 use iolens_core::analysis::timeline::{GroupBy, MIN_STEP_NS};
 use iolens_core::model::SECOND_NS;
 
@@ -303,11 +303,85 @@ fn common_step(
     }
 }
 
-/// The shortest step that makes at most `usual` rows of `length_ns`, else the longest there is.
+/// The shortest step that makes at most `usual` whole rows of `length_ns`, else the longest there is. A window that is a little
+/// longer than so many rows has one more, which is cut short, and not rows of twice the length.
 fn readable_step(length_ns: i64, usual: i64) -> i64 {
-    let mut steps = READABLE_STEPS_NS.into_iter();
-    let longest = READABLE_STEPS_NS[READABLE_STEPS_NS.len() - 1];
-    steps
-        .find(|step_ns| length_ns / step_ns <= usual)
-        .unwrap_or(longest)
+    // Of a nanosecond more there is exactly one row more than there are whole ones.
+    let step_ns = steps::readable_step(length_ns.saturating_add(1), 0, usual.saturating_add(1));
+    step_ns.unwrap_or(LONGEST_STEP_NS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_NS: i64 = 3600 * SECOND_NS;
+
+    fn columns(width: usize, recorded_ns: i64, asked_ns: Option<i64>) -> Option<i64> {
+        let grain = Grain::Columns {
+            width,
+            of_queue_times: false,
+        };
+        let unix_ns = HOUR_NS..HOUR_NS + recorded_ns;
+        common_step(grain, recorded_ns, &unix_ns, asked_ns).expect("possible")
+    }
+
+    fn rows(given: Option<i64>, most: usize, length_ns: i64) -> Result<Option<i64>> {
+        let step = Step::Fitting {
+            given,
+            usual: 600,
+            most,
+        };
+        let grain = Grain::Rows {
+            step,
+            by: GroupBy::All,
+            tier: Tier::Finest,
+        };
+        common_step(grain, length_ns, &(0..length_ns), None)
+    }
+
+    fn chosen(given: Option<i64>, length_ns: i64) -> Option<i64> {
+        rows(given, 10_000, length_ns).expect("possible")
+    }
+
+    #[test]
+    fn columns_of_whole_seconds_are_those_of_what_is_asked_for() {
+        let s = SECOND_NS;
+        assert_eq!(columns(60, 120 * s, Some(120 * s)), Some(2 * s));
+        assert_eq!(columns(60, 100 * s, Some(600 * s)), Some(10 * s));
+        // Else they are those of what is recorded.
+        assert_eq!(columns(60, 60 * s, Some(90 * s)), Some(s));
+        assert_eq!(columns(60, 30 * s, Some(600 * s + 1)), Some(s / 2));
+        assert_eq!(columns(60, 30 * s, None), Some(s / 2));
+        assert_eq!(columns(60, 30 * s, Some(0)), Some(s / 2));
+    }
+
+    #[test]
+    fn there_is_at_least_one_column_and_it_is_not_empty() {
+        assert_eq!(columns(0, SECOND_NS, None), Some(SECOND_NS));
+        assert_eq!(
+            columns(0, SECOND_NS, Some(2 * SECOND_NS)),
+            Some(2 * SECOND_NS)
+        );
+        assert_eq!(columns(60, 59, None), Some(1));
+        assert_eq!(columns(60, 0, None), Some(1));
+    }
+
+    #[test]
+    fn rows_are_of_a_readable_step_unless_it_is_given() {
+        assert_eq!(chosen(None, 600 * SECOND_NS), Some(SECOND_NS));
+        assert_eq!(chosen(None, 601 * SECOND_NS - 1), Some(SECOND_NS));
+        assert_eq!(chosen(None, 601 * SECOND_NS), Some(2 * SECOND_NS));
+        assert_eq!(chosen(Some(7), 70), Some(7));
+        assert_eq!(chosen(None, 10_000 * 24 * HOUR_NS), Some(24 * HOUR_NS));
+    }
+
+    #[test]
+    fn more_rows_than_an_answer_may_have_are_refused() {
+        assert!(rows(Some(10), 10, 100).is_ok());
+        let refused = rows(Some(10), 10, 110);
+        assert!(matches!(refused, Err(QueryError::TooManyRows(10))));
+        let refused = rows(None, 500, 600 * SECOND_NS);
+        assert!(matches!(refused, Err(QueryError::TooManyRows(500))));
+    }
 }

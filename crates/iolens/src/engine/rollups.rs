@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use iolens_core::analysis::stream::steps::steps_in;
 use iolens_core::analysis::timeline::{GroupBy, RollupTimeline, Row, TimelinePlan};
 use iolens_core::model::{MINUTE_NS, SECOND_NS, Source, ceil_to, floor_to};
 use iolens_core::store::{
@@ -78,7 +79,7 @@ pub fn carrying(
             Some(_) => {
                 let end = ceil_to(range.end, own_ns);
                 let end = end.min(recording.end_ns()).max(range.end);
-                (end, (end - start + step_ns - 1).div_euclid(step_ns))
+                (end, steps_in(end - start, step_ns))
             }
             None => {
                 let until_ns = rollups_until(recording.path(), step_s)?

@@ -1,7 +1,7 @@
 //! Which stretches are looked at, how finely.
 
 use super::Window;
-use crate::analysis::stream::steps::READABLE_STEPS_NS;
+use crate::analysis::stream::steps::{LONGEST_STEP_NS, readable_step, steps_in};
 use crate::model::DevId;
 
 /// Slots of the whole window in its finest step, for the first scope and for the others.
@@ -94,10 +94,7 @@ impl OverviewPlan {
         let mut plan = OverviewPlan::whole(window, scopes);
         let least = period_ns.saturating_mul(10);
         for s in plan.stretches.iter_mut().filter(|s| s.step_ns < least) {
-            let step_ns = READABLE_STEPS_NS
-                .into_iter()
-                .find(|step| *step >= least)
-                .unwrap_or(least);
+            let step_ns = readable_step(window.len_ns(), least, i64::MAX).unwrap_or(least);
             *s = PlannedStretch::new(s.scope, window, step_ns, &[5, 20]);
         }
         plan.distributions = false;
@@ -137,10 +134,10 @@ impl OverviewPlan {
 
 /// The finest readable step that cuts `len_ns` into at most `most` slots.
 fn step_for(len_ns: i64, most: i64) -> i64 {
-    let least = len_ns.div_euclid(most) + i64::from(len_ns.rem_euclid(most) > 0);
-    let longest = READABLE_STEPS_NS[READABLE_STEPS_NS.len() - 1];
-    READABLE_STEPS_NS
-        .into_iter()
-        .find(|s| *s >= least)
-        .unwrap_or_else(|| least.div_euclid(longest).saturating_add(1) * longest)
+    if let Some(step_ns) = readable_step(len_ns, 0, most) {
+        return step_ns;
+    }
+    // Of longer ones whole days are readable.
+    let least = steps_in(len_ns, most);
+    least.div_euclid(LONGEST_STEP_NS).saturating_add(1) * LONGEST_STEP_NS
 }
