@@ -31,7 +31,7 @@ impl ComparedStretch {
     pub fn read(query: &Query<'_>) -> Result<ComparedStretch> {
         let part = query.one(Grain::Analysis)?;
         let mut sides = Sides {
-            window: Window::new(part.range.start, part.range.end),
+            window: part.window(),
             filter: part.filter.clone(),
             by_device: BTreeMap::new(),
         };
@@ -45,7 +45,7 @@ impl ComparedStretch {
     }
 
     fn window(&self) -> Window {
-        Window::new(self.part.range.start, self.part.range.end)
+        self.part.window()
     }
 
     /// Its length in seconds.

@@ -24,7 +24,7 @@ pub fn if_recorded(
     if recording.requests_stored() == 0 {
         return Ok(None);
     }
-    let window = Window::new(range.start, range.end);
+    let window = Window::from(range);
     Ok(Some(analyse(recording, window, by, caller)?))
 }
 

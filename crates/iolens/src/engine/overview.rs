@@ -41,7 +41,7 @@ pub fn overview(
         .iter()
         .map(|d| (d.dev, d.ios()))
         .collect();
-    let window = Window::new(range.start, range.end);
+    let window = Window::from(range);
     // Counters are of whole devices: which of them are busy is known only when their samples are read.
     if meta.source == Source::Counters {
         // The report has said what of the samples is damaged.

@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
+use iolens_core::analysis::Window;
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::{self, IntervalRates, Io, Names};
 use iolens_core::store::{IoColumns, Recording, read_rates};
 
 use super::caller::Caller;
 use super::choose::Chosen;
-use super::error::Result;
+use super::error::{DevicesOnly, Result};
 use super::filter::Filter;
 use super::layers::Layers;
 use super::{decode, names, parallel, tables, window};
@@ -29,6 +30,18 @@ pub enum Source {
         /// Length of the finest ones in seconds.
         step_s: i32,
     },
+}
+
+impl Source {
+    /// Why it knows devices only, and not whose each I/O is; `None` of single I/Os.
+    pub fn devices_only(&self) -> Option<DevicesOnly> {
+        match self {
+            Source::Ios => None,
+            Source::Counters => Some(DevicesOnly::Counters),
+            Source::Tables(_) => Some(DevicesOnly::Tables),
+            Source::Rollups(_) | Source::ActorSums { .. } => Some(DevicesOnly::Sums),
+        }
+    }
 }
 
 /// Sums by device, and up to where they answer.
@@ -139,6 +152,11 @@ impl Part {
         } else {
             *io
         }
+    }
+
+    /// Its range, for the analyses.
+    pub fn window(&self) -> Window {
+        Window::from(&self.range)
     }
 
     /// The part in Unix time.

@@ -108,7 +108,7 @@ fn analyse(
     each_row(recording.cgroups(i64::MIN..i64::MAX), caller, |sample| {
         cgroups.push(sample);
     })?;
-    let window = Window::new(range.start, range.end);
+    let window = Window::from(range);
     let mut builder = ReportBuilder::for_recording(recording.meta(), window)
         .leaving_out(layers.left_out().keys().copied().collect())
         .limited(limits.of_devices.clone(), limits.links.clone())

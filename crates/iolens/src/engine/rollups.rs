@@ -225,9 +225,8 @@ mod tests {
         let path = record(tmp.path());
         let whole = Recording::open(&path).expect("opens");
         assert_eq!(left(&whole).expect("readable"), None);
-        let plan = |range: &Range<i64>, step_s| {
-            TimelinePlan::new(Window::new(range.start, range.end), step_s * SECOND_NS)
-        };
+        let plan =
+            |range: &Range<i64>, step_s| TimelinePlan::new(Window::from(range), step_s * SECOND_NS);
         let range = 10 * SECOND_NS..70 * SECOND_NS;
         let before = exact(&whole, &range, plan(&range, 2));
         let all = Filter::default();

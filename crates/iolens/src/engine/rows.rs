@@ -222,7 +222,7 @@ mod tests {
             "opening reads footers only"
         );
         let range = 0..recording.end_ns();
-        let plan = TimelinePlan::new(Window::new(range.start, range.end), step_ns);
+        let plan = TimelinePlan::new(Window::from(&range), step_ns);
         let mut rows = Vec::new();
         let filter = Filter::default();
         let caller = Caller::deaf();

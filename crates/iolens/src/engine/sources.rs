@@ -5,7 +5,7 @@ use iolens_core::model::SECOND_NS;
 use iolens_core::rollup::ROLLUP_STEPS_S;
 use iolens_core::store::{Recording, actor_steps};
 
-use super::error::{DevicesOnly, Distinction, QueryError, Result};
+use super::error::{Distinction, QueryError, Result};
 use super::part::{Part, Rollups, Source, Tier};
 use super::{rollups, tables};
 
@@ -122,14 +122,11 @@ pub fn refuse_sums(recording: &Recording) -> Result<()> {
 /// # Errors
 /// It does.
 pub fn refuse_selection(part: &Part) -> Result<()> {
-    let because = match &part.source {
-        Source::Counters => DevicesOnly::Counters,
-        Source::Tables(_) => DevicesOnly::Tables,
-        Source::Rollups(_) | Source::ActorSums { .. } => DevicesOnly::Sums,
-        Source::Ios => return Ok(()),
-    };
-    Err(QueryError::OnlyDevices {
-        wanted: Distinction::Selection,
-        because,
-    })
+    match part.source.devices_only() {
+        Some(because) => Err(QueryError::OnlyDevices {
+            wanted: Distinction::Selection,
+            because,
+        }),
+        None => Ok(()),
+    }
 }

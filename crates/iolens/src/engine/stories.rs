@@ -83,7 +83,7 @@ impl FileUsers {
     /// `None` if the part's filter chooses no file.
     fn of(part: &Part) -> Option<FileUsers> {
         part.filter.ios.is_of_files().then(|| FileUsers {
-            window: Window::new(part.range.start, part.range.end),
+            window: part.window(),
             filter: part.filter.ios.clone(),
             seen: HashSet::new(),
         })

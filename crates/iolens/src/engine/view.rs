@@ -7,7 +7,7 @@ use iolens_core::analysis::timeline::{GroupBy, GroupKey, MIN_STEP_NS, Row, Timel
 use iolens_core::model;
 
 use super::caller::Caller;
-use super::error::{DevicesOnly, Distinction, QueryError, Result};
+use super::error::{Distinction, QueryError, Result};
 use super::note::Note;
 use super::part::Part;
 use super::part::Source;
@@ -38,7 +38,7 @@ impl PlannedRows {
             by,
             always,
             extended,
-            ..TimelinePlan::new(Window::new(part.range.start, part.range.end), part.step_ns)
+            ..TimelinePlan::new(part.window(), part.step_ns)
         };
         timeline.check()?;
         refuse_mostly_empty(&part)?;
@@ -208,7 +208,7 @@ impl PlannedRows {
 /// The plan over another time.
 fn over(timeline: &TimelinePlan, range: &Range<i64>) -> TimelinePlan {
     TimelinePlan {
-        window: Window::new(range.start, range.end),
+        window: Window::from(range),
         ..timeline.clone()
     }
 }
@@ -226,15 +226,13 @@ fn refuse_mostly_empty(part: &Part) -> Result<()> {
 }
 
 fn refuse_grouping(part: &Part) -> Result<()> {
-    let because = match &part.source {
-        Source::Counters => DevicesOnly::Counters,
-        Source::Tables(_) => DevicesOnly::Tables,
-        _ => return Ok(()),
-    };
-    Err(QueryError::OnlyDevices {
-        wanted: Distinction::Grouping,
-        because,
-    })
+    match part.source.devices_only() {
+        Some(because) => Err(QueryError::OnlyDevices {
+            wanted: Distinction::Grouping,
+            because,
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Says where the rows come from, and what that cannot show.

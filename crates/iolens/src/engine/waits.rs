@@ -171,7 +171,7 @@ pub fn bins(query: &Query<'_>, grouping: Grouping, step_ns: i64) -> Result<Vec<P
     let mut all = Vec::new();
     for part in query.parts(Grain::Analysis)?.parts {
         let range = &part.range;
-        let window = Window::new(range.start, range.end);
+        let window = part.window();
         let mut builder = WaitBinsBuilder::new(window, grouping, range.start, step_ns);
         let read = around(&part.recording, range);
         let mut chosen = ChosenWaits::of(&part, &mut builder);
@@ -227,7 +227,7 @@ pub fn around(recording: &Recording, range: &Range<i64>) -> Range<i64> {
 
 fn of_part(part: &Part, grouping: Grouping, caller: &Caller) -> Result<Vec<DeviceVictims>> {
     let range = &part.range;
-    let window = Window::new(range.start, range.end);
+    let window = part.window();
     let mut builder = WaitsBuilder::by(grouping, window);
     // An I/O that completes later was worked on inside the window, as the report has it.
     let in_flight = window::with_in_flight(range);

@@ -1,5 +1,7 @@
 //! The part of a recording under study.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 /// Half-open `[from_ns, to_ns)`, in nanoseconds since the recording's start.
@@ -60,6 +62,12 @@ impl Window {
             from_ns: self.from_ns,
             to_ns: end_ns.max(after_last).max(self.from_ns),
         }
+    }
+}
+
+impl From<&Range<i64>> for Window {
+    fn from(range: &Range<i64>) -> Window {
+        Window::new(range.start, range.end)
     }
 }
 
