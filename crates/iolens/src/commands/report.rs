@@ -48,7 +48,7 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
         victim: plan.victim.clone(),
         ..RecordingFacts::of(&part)
     };
-    // Who names a device wants all that is known of it, and not the summary.
+    // A user who names a device gets all that is known of it, and not the summary.
     let names = &part.names;
     let layout = crate::streams::layout();
     let times = plan.clock.times(meta, part.range.start);

@@ -343,7 +343,7 @@ mod tests {
     const S: i64 = 1_000_000_000;
 
     fn all_by(root: &Path, by: GroupBy, devices: &[String]) -> Result<ActorFlows> {
-        let caller = Caller::deaf();
+        let caller = Caller::without_notes();
         let query = Query::new(root, TimeWindow::default(), &caller);
         actors(&query.of_devices(devices), by)
     }

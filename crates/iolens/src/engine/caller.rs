@@ -13,21 +13,21 @@ pub struct Caller {
     deadline: Deadline,
     /// How to see the names that are left out; `None`: none are.
     names_left_out: Option<Arc<str>>,
-    hear: Box<dyn Fn(Note) + Send + Sync>,
+    on_note: Box<dyn Fn(Note) + Send + Sync>,
 }
 
 impl Caller {
-    /// One who waits as long as it takes and sees all names; `hear` gets each remark when it is made, on whatever thread.
-    pub fn new(hear: impl Fn(Note) + Send + Sync + 'static) -> Caller {
+    /// One who waits as long as it takes and sees all names; `on_note` gets each remark when it is made, on any thread.
+    pub fn new(on_note: impl Fn(Note) + Send + Sync + 'static) -> Caller {
         Caller {
             deadline: Deadline::default(),
             names_left_out: None,
-            hear: Box::new(hear),
+            on_note: Box::new(on_note),
         }
     }
 
-    /// One who does not listen.
-    pub fn deaf() -> Caller {
+    /// One who gets no remarks.
+    pub fn without_notes() -> Caller {
         Caller::new(drop)
     }
 
@@ -43,12 +43,12 @@ impl Caller {
         self
     }
 
-    /// The same one, who does not listen: what further questions would repeat has been said.
-    pub fn quiet(&self) -> Caller {
+    /// The same one without remarks: further questions would repeat those that were made.
+    pub fn silenced(&self) -> Caller {
         Caller {
             deadline: self.deadline,
             names_left_out: self.names_left_out.clone(),
-            hear: Box::new(drop),
+            on_note: Box::new(drop),
         }
     }
 
@@ -62,7 +62,7 @@ impl Caller {
 
     /// Says something beside the answer.
     pub fn note(&self, note: Note) {
-        (self.hear)(note);
+        (self.on_note)(note);
     }
 
     /// Says what of a store is damaged, in the store's words.
@@ -85,11 +85,11 @@ impl Caller {
 
 #[cfg(test)]
 impl Caller {
-    /// One that keeps what it hears.
-    pub fn listening() -> (Caller, Arc<std::sync::Mutex<Vec<Note>>>) {
-        let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let ear = Arc::clone(&heard);
-        let caller = Caller::new(move |note| ear.lock().expect("no panic").push(note));
-        (caller, heard)
+    /// One that keeps all remarks.
+    pub fn keeping_notes() -> (Caller, Arc<std::sync::Mutex<Vec<Note>>>) {
+        let notes = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let kept = Arc::clone(&notes);
+        let caller = Caller::new(move |note| kept.lock().expect("no panic").push(note));
+        (caller, notes)
     }
 }

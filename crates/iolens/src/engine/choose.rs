@@ -83,7 +83,8 @@ fn nothing_in(path: &Path) -> QueryError {
     }
 }
 
-/// All recordings that are meant, by time. Of several those that cannot be read any more are left out, and the caller hears it.
+/// All recordings that are meant, by time. Of several those that cannot be read any more are left out, and the caller gets a note
+/// of them.
 ///
 /// # Errors
 /// No recording holds the time, or none of those that do can be read.
@@ -677,11 +678,11 @@ mod tests {
     }
 
     fn one(path: &Path, asked: &TimeWindow) -> Result<Chosen> {
-        super::one(path, asked, &Caller::deaf())
+        super::one(path, asked, &Caller::without_notes())
     }
 
     fn all(path: &Path, asked: &TimeWindow) -> Result<Vec<Chosen>> {
-        super::all(path, asked, &Caller::deaf())
+        super::all(path, asked, &Caller::without_notes())
     }
 
     #[test]
@@ -820,7 +821,7 @@ mod tests {
                     at: wall(s),
                     ..Default::default()
                 },
-                &Caller::deaf(),
+                &Caller::without_notes(),
             )?;
             Result::Ok(
                 found

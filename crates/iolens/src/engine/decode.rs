@@ -363,7 +363,7 @@ mod tests {
             &recording,
             0..i64::MAX,
             IoColumns::ALL,
-            &Caller::deaf(),
+            &Caller::without_notes(),
             |io| {
                 assert_eq!(io.bytes, expected);
                 expected += 1;
@@ -457,7 +457,7 @@ mod tests {
         let mut parts: [Eaten; 3] = Default::default();
         let mut some = parts.each_mut().map(|part| part as &mut dyn Consumer);
         let ios = Ios::new(&recording, 0..i64::MAX, IoColumns::ALL);
-        feed_all(ios, &Caller::deaf(), &mut some).expect("readable");
+        feed_all(ios, &Caller::without_notes(), &mut some).expect("readable");
         for part in &parts {
             assert!(part.done_ns.iter().copied().eq((0..IOS).map(|i| i * 1000)));
             assert_eq!(part.promised_ns.last(), Some(&i64::MAX), "none is to come");
@@ -490,14 +490,14 @@ mod tests {
         let path = dir.path().join("r.iolens");
         let recording = recorded(&path);
         let past = Instant::now().checked_sub(Duration::from_millis(1));
-        let late = Caller::deaf().until(past.expect("a time"));
+        let late = Caller::without_notes().until(past.expect("a time"));
         let mut rows = 0;
         let ended = each_row(recording.ios(0..i64::MAX, IoColumns::ALL), &late, |_| {
             rows += 1;
         });
         assert!(ended.is_err() && rows == 0, "{rows}");
         damage(&path);
-        let (caller, notes) = Caller::listening();
+        let (caller, notes) = Caller::keeping_notes();
         each_row(recording.ios(0..i64::MAX, IoColumns::ALL), &caller, |_| {
             rows += 1;
         })
@@ -520,7 +520,7 @@ mod tests {
             &recording,
             0..i64::MAX,
             IoColumns::ALL,
-            &Caller::deaf(),
+            &Caller::without_notes(),
             |_| ios += 1,
         )
         .expect("the rest is readable");
@@ -541,7 +541,7 @@ mod tests {
             &recording,
             0..i64::MAX,
             IoColumns::ALL,
-            &Caller::deaf(),
+            &Caller::without_notes(),
             |_| {},
         );
         assert!(ended.is_err() || ended.is_ok_and(|met| !met.damage.is_empty()));

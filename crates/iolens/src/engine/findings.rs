@@ -319,7 +319,7 @@ mod tests {
             .expect("finishes");
         put_finding(&path, Access::OWNER, &stall(10, 20)).expect("writes");
         let stalls = |window: &TimeWindow| {
-            let caller = Caller::deaf();
+            let caller = Caller::without_notes();
             let found = findings(&Query::new(&path, *window, &caller), reported).expect("found");
             found
                 .iter()
@@ -343,7 +343,7 @@ mod tests {
         let of = |kept_s: i64| {
             let path = dir.path().join(kept_s.to_string());
             record(&path, kept_s);
-            let caller = Caller::deaf();
+            let caller = Caller::without_notes();
             let query = Query::new(&path, TimeWindow::default(), &caller);
             let found = findings(&query, reported).expect("found");
             let stalls = found

@@ -63,7 +63,7 @@ fn fleet(root: &Path, asked: (Option<i64>, Option<i64>), remembered: &Remembered
         from: asked.0.map(wall).map(engine::Instant::Wall),
         to: asked.1.map(wall).map(engine::Instant::Wall),
     };
-    let caller = Caller::deaf();
+    let caller = Caller::without_notes();
     let query = Query::new(root, window, &caller);
     let deadline = Instant::now() + Duration::from_secs(600);
     read(&query, 3_600_000_000_000, remembered, deadline)
@@ -265,7 +265,7 @@ fn a_stretch_has_its_minutes_only_and_is_remembered() {
 #[test]
 fn hosts_without_time_are_counted_not_forgotten() {
     let root = three_hosts();
-    let caller = Caller::deaf();
+    let caller = Caller::without_notes();
     let query = Query::new(root.path(), TimeWindow::default(), &caller);
     let late = read(&query, MINUTE_NS, &Remembered::default(), Instant::now());
     // The first host may have been started in time; the others are left out.

@@ -158,7 +158,7 @@ impl Inside {
     /// The recording cannot be read.
     pub fn read(query: &Query<'_>, part: &Part, report: &Report) -> Result<Inside> {
         // The report has given all remarks.
-        let caller = query.caller.quiet();
+        let caller = query.caller.silenced();
         let mut inside = Inside {
             unix_ns: part.unix_ns(),
             ..Inside::default()
@@ -491,7 +491,7 @@ mod tests {
     fn every_io_is_in_the_maps_the_rows_and_the_steps() {
         let dir = tempfile::tempdir().unwrap();
         let path = record(dir.path());
-        let caller = Caller::deaf();
+        let caller = Caller::without_notes();
         let query = Query::new(&path, TimeWindow::default(), &caller);
         let part = query.one(Grain::Analysis).unwrap();
         let report = report::of_part(&part, &Limits::default(), &caller).unwrap();

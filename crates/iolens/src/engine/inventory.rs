@@ -138,7 +138,7 @@ pub fn recordings_of(place: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The recordings at `dir` and below it, by place. Links are not followed, and nothing below a recording is looked at. What
-/// cannot be read is left out, and the caller hears it.
+/// cannot be read is left out, and the caller gets a note of it.
 ///
 /// # Errors
 /// `dir` itself cannot be listed.
@@ -252,8 +252,8 @@ mod tests {
         std::fs::create_dir(&broken).expect("makes");
         std::fs::write(broken.join("meta.json"), "{").expect("writes");
         std::os::unix::fs::symlink(dir.path(), dir.path().join("loop")).expect("links");
-        let heard = Arc::new(std::sync::Mutex::new(0));
-        let counter = Arc::clone(&heard);
+        let notes = Arc::new(std::sync::Mutex::new(0));
+        let counter = Arc::clone(&notes);
         let caller = Caller::new(move |_| *counter.lock().expect("no panic") += 1);
         let found = below(dir.path(), &caller).expect("lists");
         let names: Vec<&str> = found
@@ -261,7 +261,7 @@ mod tests {
             .filter_map(|info| info.path.file_name()?.to_str())
             .collect();
         assert_eq!(names, ["start_ns=0", "z.iolens"]);
-        assert_eq!(*heard.lock().expect("no panic"), 1);
+        assert_eq!(*notes.lock().expect("no panic"), 1);
         assert!(below(&dir.path().join("nothing"), &caller).is_err());
     }
 }

@@ -254,7 +254,7 @@ mod tests {
             Recording::open(&path).expect("readable")
         };
         let counts = |recording: &Recording, minor| {
-            Layers::of(recording, GroupBy::All, &Caller::deaf())
+            Layers::of(recording, GroupBy::All, &Caller::without_notes())
                 .expect("readable")
                 .counts(DevId::new(8, minor))
         };
@@ -313,7 +313,8 @@ mod tests {
             .finish(500 * SECOND_NS, RecorderCost::default())
             .expect("finished");
         let recording = Recording::open(path).expect("readable");
-        let layers = Layers::of(&recording, GroupBy::All, &Caller::deaf()).expect("readable");
+        let layers =
+            Layers::of(&recording, GroupBy::All, &Caller::without_notes()).expect("readable");
         let devices = recording.meta().devices.iter();
         devices
             .filter(|d| !layers.counts(d.id))

@@ -45,7 +45,7 @@ pub fn overview(
     // Counters are of whole devices: which of them are busy is known only when their samples are read.
     if meta.source == Source::Counters {
         // The report has said what of the samples is damaged.
-        let caller = caller.quiet();
+        let caller = caller.silenced();
         let (active, step_ns) = counted(recording, range, &caller)?;
         let scopes = scopes(&active, |dev| !layers.counts(dev), MAX_SCOPES);
         let plan = OverviewPlan::whole_of_counters(window, scopes, step_ns);
@@ -195,7 +195,8 @@ mod tests {
             .finish(3_000_000_000, RecorderCost::default())
             .expect("finished");
         let recording = Recording::open(&path).expect("readable");
-        let (ios, _) = counted(&recording, &(0..3_000_000_000), &Caller::deaf()).expect("readable");
+        let (ios, _) =
+            counted(&recording, &(0..3_000_000_000), &Caller::without_notes()).expect("readable");
         assert_eq!(ios, [(dev, 30)]);
     }
 }

@@ -82,9 +82,9 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn every_part_is_done_once_and_all_that_is_said_is_heard() {
+    fn every_part_is_done_once_and_all_remarks_are_kept() {
         let parts: Vec<u64> = (0..100).collect();
-        let (caller, heard) = Caller::listening();
+        let (caller, notes) = Caller::keeping_notes();
         let work = |sum: &mut u64, i: usize, part: &u64| {
             assert_eq!(i as u64, *part);
             caller.note(Note::Limit(format!("part {part}")));
@@ -93,9 +93,9 @@ mod tests {
         };
         let sums = shared(&parts, &caller, || 0, work).expect("done");
         assert_eq!(sums.iter().sum::<u64>(), 4950);
-        let heard = heard.lock().expect("no panic");
+        let notes = notes.lock().expect("no panic");
         let is_last = |note: &Note| matches!(note, Note::Limit(text) if text == "part 99");
-        assert!(heard.len() == 100 && heard.iter().any(is_last), "{heard:?}");
+        assert!(notes.len() == 100 && notes.iter().any(is_last), "{notes:?}");
         assert_eq!(
             shared(&[], &caller, || 7, |_, _, _: &u64| Ok(())).expect("nothing to do"),
             [7]
@@ -129,13 +129,13 @@ mod tests {
                 Ok(())
             }
         };
-        let caller = Caller::deaf();
+        let caller = Caller::without_notes();
         let error = shared(&[(); 1000], &caller, || 0, failing).expect_err("fails");
         assert!(matches!(error, QueryError::SumsOfStep(3)), "{error}");
         let past = Instant::now()
             .checked_sub(Duration::from_millis(1))
             .expect("a time");
-        let late = Caller::deaf().until(past);
+        let late = Caller::without_notes().until(past);
         let nothing = |(): &mut (), _: usize, (): &()| Ok(());
         let error = shared(&[(); 8], &late, || (), nothing).expect_err("too slow");
         assert!(matches!(error, QueryError::TooSlow(_)), "{error}");

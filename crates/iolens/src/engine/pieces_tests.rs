@@ -80,7 +80,7 @@ fn rows_of_pieces_are_the_rows_of_all_of_the_time() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("r");
     record(&path);
-    let caller = Caller::deaf();
+    let caller = Caller::without_notes();
     for by in [GroupBy::All, GroupBy::Device, GroupBy::Process] {
         for step_ns in [10 * MS, 200 * MS] {
             let grain = Grain::Rows {
@@ -105,7 +105,7 @@ fn actors_of_pieces_add_up_to_those_of_all_of_the_time() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("r");
     record(&path);
-    let caller = Caller::deaf();
+    let caller = Caller::without_notes();
     let by = GroupBy::Process;
     let part = part(&path, Grain::Actors(by), &caller);
     let view = PlannedRows::new(part, by, false, &caller).expect("a view");
@@ -126,7 +126,7 @@ fn a_picture_of_pieces_is_that_of_all_of_the_time() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("r");
     record(&path);
-    let caller = Caller::deaf();
+    let caller = Caller::without_notes();
     let plan = HeatPlan {
         query: Query::new(&path, TimeWindow::default(), &caller),
         class: None,

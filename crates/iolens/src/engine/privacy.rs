@@ -86,8 +86,11 @@ mod tests {
 
     #[test]
     fn texts_of_findings_are_left_out_and_figures_stay() {
-        assert_eq!(shown_finding(finding(), &Caller::deaf()), finding());
-        let stranger = Caller::deaf().hiding(Some("log in".into()));
+        assert_eq!(
+            shown_finding(finding(), &Caller::without_notes()),
+            finding()
+        );
+        let stranger = Caller::without_notes().hiding(Some("log in".into()));
         let shown = shown_finding(finding(), &stranger);
         let text = format!("{} {:?}", shown.summary, shown.evidence);
         assert!(

@@ -236,7 +236,7 @@ impl<'a> Query<'a> {
             Grain::Rows { by, .. } | Grain::Actors(by) => by,
             _ => GroupBy::All,
         };
-        // Who names devices means them, whatever they are above. Single I/Os are each by itself.
+        // Devices that the user names are counted even if they lie above others. Single I/Os are each by itself.
         if part.filter.devices.is_all() && grain != Grain::Ios {
             part.filter.layers = Layers::of(&part.recording, by, self.caller)?;
         }

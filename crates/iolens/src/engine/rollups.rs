@@ -204,7 +204,7 @@ mod tests {
             Ok(())
         };
         let filter = Filter::default();
-        let caller = Caller::deaf();
+        let caller = Caller::without_notes();
         each_row_of(recording, range.clone(), plan, &filter, &caller, keep).expect("rows");
         rows
     }
@@ -216,7 +216,15 @@ mod tests {
         filter: &Filter,
         end_ns: i64,
     ) -> Vec<Row> {
-        rows(recording, step_s, plan, filter, end_ns, &Caller::deaf()).expect("rows")
+        rows(
+            recording,
+            step_s,
+            plan,
+            filter,
+            end_ns,
+            &Caller::without_notes(),
+        )
+        .expect("rows")
     }
 
     #[test]

@@ -225,7 +225,7 @@ mod tests {
         let plan = TimelinePlan::new(Window::from(&range), step_ns);
         let mut rows = Vec::new();
         let filter = Filter::default();
-        let caller = Caller::deaf();
+        let caller = Caller::without_notes();
         each_row_of(&recording, range, plan, &filter, &caller, |row| {
             rows.push((row.flows[0].ios, row.lossy));
             Ok(())

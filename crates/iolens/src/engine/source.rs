@@ -7,7 +7,7 @@ use iolens_core::store::{IoColumns, Recording};
 use super::caller::Caller;
 use super::error::{QueryError, Result};
 
-/// Opens `path` for `caller`, who hears what of it is damaged.
+/// Opens `path` for `caller`, who gets a note of each damage to it.
 ///
 /// # Errors
 /// It is no recording, or not one that this version reads, or none of its I/Os can be read any more: what is ruined must

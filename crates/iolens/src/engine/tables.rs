@@ -84,7 +84,7 @@ pub fn refuse_mostly_empty(
 /// The rows.
 ///
 /// # Errors
-/// More of them than anybody can want.
+/// More of them than an answer may have.
 pub fn rows(
     recording: &Recording,
     rates: &[IntervalRates],
@@ -94,7 +94,7 @@ pub fn rows(
 ) -> Result<Vec<Row>> {
     let mut timeline = TableTimeline::new(plan.clone())?;
     match plan.by {
-        // Who names devices means them, whatever they are above.
+        // Devices that the user names are counted even if they lie above others.
         GroupBy::All if filter.devices.is_all() => {
             let single = without_doubles(rates, &recording.meta().devices);
             for rate in single.iter().filter(|r| filter.counts(r.dev)) {

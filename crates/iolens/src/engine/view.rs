@@ -25,10 +25,10 @@ pub struct PlannedRows {
 }
 
 impl PlannedRows {
-    /// The rows of `part` by `by`; the caller hears what the source cannot show.
+    /// The rows of `part` by `by`; the caller gets notes of what the source cannot show.
     ///
     /// # Errors
-    /// More rows than anybody can want, or what the source does not know.
+    /// More rows than an answer may have, or what the source does not know.
     pub fn new(part: Part, by: GroupBy, extended: bool, caller: &Caller) -> Result<PlannedRows> {
         let meta = part.recording.meta();
         let mut always = device_keys(&meta.devices, by);

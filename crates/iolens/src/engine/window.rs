@@ -160,7 +160,11 @@ mod tests {
     use super::*;
 
     fn resolve_for_analysis(recording: &Recording, asked: &TimeWindow) -> Result<Range<i64>> {
-        for_analysis(recording, &resolve(recording, asked)?, &Caller::deaf())
+        for_analysis(
+            recording,
+            &resolve(recording, asked)?,
+            &Caller::without_notes(),
+        )
     }
     use iolens_core::model::{DevId, Op, RecorderCost, RecordingMeta, Source};
     use iolens_core::store::{IoColumns, RecordingWriter, WriterOptions};
@@ -190,10 +194,16 @@ mod tests {
     fn done(recording: &Recording, range: Range<i64>) -> Vec<i64> {
         let mut done = Vec::new();
         let range = with_last_instant(recording, &range);
-        decode::each_io(recording, range, IoColumns::ALL, &Caller::deaf(), |io| {
-            assert_eq!(io.total_ns(), 15);
-            done.push(io.done_ns);
-        })
+        decode::each_io(
+            recording,
+            range,
+            IoColumns::ALL,
+            &Caller::without_notes(),
+            |io| {
+                assert_eq!(io.total_ns(), 15);
+                done.push(io.done_ns);
+            },
+        )
         .expect("readable");
         done
     }

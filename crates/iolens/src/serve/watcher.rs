@@ -307,7 +307,8 @@ fn look(host_dir: &Path, range: &Range<i64>, outlets: &Outlets) -> Result<Look, 
         ..TimeWindow::default()
     };
     let health = Arc::clone(&outlets.health);
-    let caller = Caller::new(move |note| health.heard(&note)).until(Instant::now() + MAX_LOOK);
+    let caller =
+        Caller::new(move |note| health.record_damage(&note)).until(Instant::now() + MAX_LOOK);
     let query = Query::new(host_dir, window, &caller);
     let mut all = Look::default();
     for part in query.parts(Grain::Analysis)?.parts {

@@ -167,7 +167,7 @@ impl Material {
         // As `report` has it: what was in flight at its end counts.
         let from_ns = self.window.from_ns.saturating_sub(self.warm_up_ns);
         let range = window::with_in_flight(&(from_ns..self.window.to_ns));
-        let read = stretch.each_batch(&range, &Caller::deaf(), |ios| {
+        let read = stretch.each_batch(&range, &Caller::without_notes(), |ios| {
             ios.iter().for_each(&mut consume);
             !self.is_cancelled.load(Ordering::Relaxed)
         });

@@ -110,7 +110,7 @@ pub fn browse(
     clock: Clock,
     over: impl Fn(i64) -> bool,
 ) -> Result<()> {
-    let range_ns = place.range_ns(&Caller::deaf())?;
+    let range_ns = place.range_ns(&Caller::without_notes())?;
     let screen = Screen::browsing(place, range_ns, at_ns, name)?;
     show(&mut screen.with_clock(clock), over)
 }

@@ -165,7 +165,7 @@ fn read(
     request: StretchRequest,
     is_cancelled: impl Fn() -> bool,
 ) -> Result<Option<LoadedStretch>, QueryError> {
-    let caller = Caller::deaf();
+    let caller = Caller::without_notes();
     let whole = place.range_ns(&caller)?;
     let wanted = request.read_ns();
     let column_ns = request.column_ns();
@@ -281,7 +281,8 @@ mod tests {
     }
 
     fn open(path: &Path) -> BrowsedPlace {
-        let opened = BrowsedPlace::open(path.to_owned(), Vec::new(), None, &Caller::deaf());
+        let opened =
+            BrowsedPlace::open(path.to_owned(), Vec::new(), None, &Caller::without_notes());
         opened.expect("it can be browsed").0
     }
 
@@ -329,7 +330,7 @@ mod tests {
         let path = dir.path().join("r");
         record(&path, EPOCH, 30);
         let loaded = load(&mut open(&path), 5 * S..16 * S, 100 * MS);
-        let caller = Caller::deaf();
+        let caller = Caller::without_notes();
         let query = Query::new(&path, window(5 * S, 16 * S), &caller);
         let grain = Grain::Rows {
             step: Step::OfSource(Some(100 * MS)),
@@ -378,7 +379,7 @@ mod tests {
         let Outcome::Tables(tables) = job.run() else {
             panic!("no tables")
         };
-        let caller = Caller::deaf();
+        let caller = Caller::without_notes();
         let query = Query::new(&path, window(14 * S, 17 * S), &caller);
         let engine = waits::waits(&query, Grouping::Process).expect("waits");
         let mut expected = BTreeMap::new();
@@ -450,7 +451,7 @@ mod tests {
             record(&host.join(Root::recording_directory(start)), start, 60);
         }
         let mut place = open(dir.path());
-        let caller = Caller::deaf();
+        let caller = Caller::without_notes();
         assert_eq!(place.range_ns(&caller).expect("readable"), 0..120 * S);
         let of_second = load(&mut place, 64 * S..67 * S, 100 * MS);
         let writes = |loaded: &LoadedStretch, at_s: i64| {

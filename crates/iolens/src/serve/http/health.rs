@@ -172,8 +172,8 @@ impl Health {
         is_there
     }
 
-    /// Keeps what a remark says is damaged; others are of the answer beside which they stand.
-    pub fn heard(&self, note: &Note) {
+    /// Keeps what a remark says is damaged; other remarks belong to the answer beside which they stand.
+    pub fn record_damage(&self, note: &Note) {
         let mut state = self.state();
         if note.is_damage() && state.damaged.len() < MAX_DAMAGES {
             let text = query_text::note(note, Spelling::Parameters);

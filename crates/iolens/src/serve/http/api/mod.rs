@@ -82,11 +82,11 @@ impl Asker {
     /// One who waits until `deadline` and sees no names if there is a text that says how to see them. `health` keeps what is damaged.
     pub fn new(deadline: Deadline, names_left_out: Option<Arc<str>>, health: Arc<Health>) -> Asker {
         let notes = Arc::new(Mutex::new(Vec::new()));
-        let ear = Arc::clone(&notes);
+        let kept = Arc::clone(&notes);
         let caller = Caller::new(move |note: Note| {
-            health.heard(&note);
+            health.record_damage(&note);
             let text = query_text::note(&note, Spelling::Parameters);
-            ear.lock()
+            kept.lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(text);
         });

@@ -902,7 +902,8 @@ fn stretches_are_kept_for_those_with_the_token_and_reports_open_them() {
         .keys;
     assert_eq!(keys, described.iter().copied().collect());
     let copy = iolens_core::store::Recording::open(&dir.path().join(name)).unwrap();
-    let report = crate::engine::report::plain(&copy, &(0..copy.end_ns()), &Caller::deaf()).unwrap();
+    let report =
+        crate::engine::report::plain(&copy, &(0..copy.end_ns()), &Caller::without_notes()).unwrap();
     assert_eq!(
         (copy.ios_stored() as i64, report.devices.devices.len()),
         (100 * IOS_PER_S, 1)
