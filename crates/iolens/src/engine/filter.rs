@@ -42,7 +42,7 @@ impl FilterPlan {
 /// The same with the names that one recording has for its numbers.
 #[derive(Debug, Clone, Default)]
 pub struct IoFilter {
-    process: Option<String>,
+    process: Option<WantedProcess>,
     cgroups: Option<BTreeSet<i64>>,
     files: Option<HashSet<Inode>>,
     /// A file whose name was never found: device of its file system and inode number.
@@ -54,7 +54,7 @@ impl IoFilter {
     /// `plan` in the recording that has these `names`.
     pub fn new(plan: &FilterPlan, names: &Names) -> IoFilter {
         let mut filter = IoFilter {
-            process: plan.process.clone(),
+            process: plan.process.as_deref().map(WantedProcess::new),
             class: plan.class,
             ..IoFilter::default()
         };
@@ -117,7 +117,7 @@ impl IoFilter {
             return false;
         }
         let process = self.process.as_ref();
-        process.is_none_or(|p| is_process(io.comm, io.tgid, p))
+        process.is_none_or(|p| p.is(io.comm, io.tgid))
     }
 
     /// Whether it may do I/O that is meant, by its name, number and control group.
@@ -128,24 +128,59 @@ impl IoFilter {
             return false;
         }
         let process = self.process.as_ref();
-        process.is_none_or(|p| is_process(program.comm, program.tgid, p))
+        process.is_none_or(|p| p.is(program.comm, program.tgid))
     }
 }
 
-/// Whether the process is called `wanted`.
-fn is_process(comm: Option<Comm>, tgid: Option<i32>, wanted: &str) -> bool {
-    let name = comm.map(|c| c.to_text().into_owned());
-    if name.as_deref() == Some(wanted) {
-        return true;
+/// A process that was asked for, read once: it is compared with that of each I/O.
+#[derive(Debug, Clone)]
+struct WantedProcess {
+    /// As it was written, which may be its name.
+    text: String,
+    /// Its number, if it was written so.
+    number: Option<i32>,
+    /// Name and number, if it was written as `NAME[NUMBER]`.
+    both: Option<(String, i32)>,
+}
+
+impl WantedProcess {
+    fn new(text: &str) -> WantedProcess {
+        WantedProcess {
+            text: text.to_owned(),
+            number: process_number(text),
+            both: name_and_number(text),
+        }
     }
-    let Some(number) = tgid.map(|n| n.to_string()) else {
-        return false;
-    };
-    if number == wanted {
-        return true;
+
+    /// Whether it is the process of this name and number.
+    fn is(&self, comm: Option<Comm>, tgid: Option<i32>) -> bool {
+        let name = comm.as_ref().map(Comm::to_text);
+        if name.as_deref() == Some(self.text.as_str()) {
+            return true;
+        }
+        if tgid.is_none() {
+            return false;
+        }
+        // A process without a name is shown as `[NUMBER]`.
+        let shown_name = name.as_deref().unwrap_or_default();
+        self.number == tgid
+            || self
+                .both
+                .as_ref()
+                .is_some_and(|(name, number)| tgid == Some(*number) && shown_name == name.as_str())
     }
-    let shown = format!("{}[{number}]", name.unwrap_or_default());
-    shown == wanted
+}
+
+/// The number of a process, written exactly as it is shown: `007` and `+7` are names.
+fn process_number(text: &str) -> Option<i32> {
+    let number: i32 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+/// The parts of `NAME[NUMBER]`.
+fn name_and_number(text: &str) -> Option<(String, i32)> {
+    let (name, number) = text.strip_suffix(']')?.rsplit_once('[')?;
+    Some((name.to_owned(), process_number(number)?))
 }
 
 /// The file that is shown as `MAJOR:MINOR inode NUMBER`, as its name was never found.
@@ -276,6 +311,66 @@ mod tests {
         };
         assert!(process("7") && process("fio") && process("fio[7]"));
         assert!(!process("fio[8]") && !process("8") && !process("fi"));
+    }
+
+    #[test]
+    fn a_process_is_asked_for_as_it_is_shown() {
+        let wanted = [
+            "7",
+            "+7",
+            "007",
+            "-7",
+            "8",
+            "fio",
+            "fio[7]",
+            "fio[07]",
+            "fio[8]",
+            "fio[7",
+            "[7]",
+            "[]",
+            "",
+            "]",
+            "[",
+            "a[1]",
+            "a[1][7]",
+            "\u{fffd}",
+            "\u{fffd}[7]",
+            "7[7]",
+            "-7[-7]",
+            "2147483648",
+        ];
+        let names: [&[u8]; 6] = [b"fio", b"", b"7", b"a[1]", b"fio[7]", b"\xff"];
+        let mut comms: Vec<Option<Comm>> = names.map(|name| Some(Comm::new(name))).to_vec();
+        comms.push(None);
+        for text in wanted {
+            let process = WantedProcess::new(text);
+            for comm in &comms {
+                let name = comm.map(|comm| comm.to_text().into_owned());
+                assert_eq!(process.is(*comm, None), name.as_deref() == Some(text));
+                for tgid in [7, 8, -7, 0] {
+                    let shown = format!("{}[{tgid}]", name.clone().unwrap_or_default());
+                    let is_shown_so =
+                        name.as_deref() == Some(text) || tgid.to_string() == text || shown == text;
+                    let is = process.is(*comm, Some(tgid));
+                    assert_eq!(is, is_shown_so, "{text}: {shown}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_without_a_name_goes_by_its_number() {
+        for (text, is_meant) in [
+            ("7", true),
+            ("[7]", true),
+            ("07", false),
+            ("[8]", false),
+            ("fio[7]", false),
+            ("", false),
+        ] {
+            let process = WantedProcess::new(text);
+            assert_eq!(process.is(None, Some(7)), is_meant, "{text}");
+        }
     }
 
     #[test]
