@@ -15,7 +15,7 @@ use super::super::endpoint::{
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::params::Params;
-use super::{Question, content_type, write_table};
+use super::{AskedData, content_type, write_table};
 use crate::engine;
 use crate::present::answers::actors::ActorsDocument;
 
@@ -49,7 +49,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
 /// A parameter makes no sense, or no recording that knows who caused I/O holds the time.
 pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &ENDPOINT)?;
-    let question = Question::of(&app, &params)?;
+    let question = AskedData::of(&app, &params)?;
     let by = params.one_of("by", &Grouping::NAMES)?.unwrap_or_default();
     app.stream(content_type(question.format), move |out, asker| {
         let found = engine::actors::actors(&question.query(asker)?, by.into())?;

@@ -145,7 +145,7 @@ impl AskedPlace {
 }
 
 /// What a request asks of the store.
-struct Question {
+struct AskedData {
     /// Of which recordings.
     place: AskedPlace,
     window: TimeWindow,
@@ -157,14 +157,14 @@ struct Question {
     format: TableFormat,
 }
 
-impl Question {
+impl AskedData {
     /// What `params` ask for. Of parameters that a path does not take there are none, and all is meant.
     ///
     /// # Errors
     /// One makes no sense.
-    fn of(app: &App, params: &Params) -> Result<Question, Problem> {
+    fn of(app: &App, params: &Params) -> Result<AskedData, Problem> {
         let format = params.one_of("format", &TableFormat::NAMES)?;
-        Ok(Question {
+        Ok(AskedData {
             place: app.place(params),
             window: params.window()?,
             devices: params.all("device"),

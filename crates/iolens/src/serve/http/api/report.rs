@@ -14,7 +14,7 @@ use super::super::endpoint::{AT, Endpoint, FORMAT, FROM, HOST, TO};
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::params::Params;
-use super::{Question, content_type, write_table};
+use super::{AskedData, content_type, write_table};
 use crate::engine::query::Grain;
 use crate::engine::report::Limits;
 use crate::engine::{self, files};
@@ -66,7 +66,7 @@ pub static REPORT: Endpoint = Endpoint {
 /// No recording holds the time, or several do.
 pub async fn report(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &REPORT)?;
-    let question = Question::of(&app, &params)?;
+    let question = AskedData::of(&app, &params)?;
     app.stream("application/json", move |out, asker| {
         let part = question.query(asker)?.one(Grain::Analysis)?;
         let report = engine::report::of_part(&part, &Limits::default(), &asker.caller)?;
@@ -89,7 +89,7 @@ pub async fn report(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
 /// No recording holds the time.
 pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &FINDINGS)?;
-    let question = Question::of(&app, &params)?;
+    let question = AskedData::of(&app, &params)?;
     app.stream(content_type(question.format), move |out, asker| {
         let found = engine::findings::findings(&question.query(asker)?, words::reported)?;
         let document = FindingsDocument::new(found, asker.notes());

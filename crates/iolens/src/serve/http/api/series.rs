@@ -21,7 +21,7 @@ use super::super::endpoint::{
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
 use super::params::Params;
-use super::{Question, content_type, write_table};
+use super::{AskedData, content_type, write_table};
 use crate::engine::heat::HeatPlan;
 use crate::engine::parse_duration_ns;
 use crate::engine::series::Series;
@@ -148,7 +148,7 @@ const DEFAULT_IOS: usize = 10_000;
 /// A parameter makes no sense, no recording holds the time, or the rows are too many.
 pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &SERIES)?;
-    let question = Question::of(&app, &params)?;
+    let question = AskedData::of(&app, &params)?;
     let by = params
         .one_of("by", &GroupBy::NAMES)?
         .unwrap_or(GroupBy::All);
@@ -202,7 +202,7 @@ fn csv(series: Series<'_>, out: &mut AnswerWriter) -> Result<()> {
 /// As [`series`].
 pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &HEATMAP)?;
-    let mut question = Question::of(&app, &params)?;
+    let mut question = AskedData::of(&app, &params)?;
     // There are sums of each class, but none of chosen I/Os.
     let class = question.ios.class.take();
     let part = params.one_of("part", &PARTS)?.unwrap_or(TimePart::Total);
@@ -232,7 +232,7 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
 /// As [`series`].
 pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &IOS)?;
-    let question = Question::of(&app, &params)?;
+    let question = AskedData::of(&app, &params)?;
     let limit = params.number("limit").unwrap_or(DEFAULT_IOS);
     app.stream(content_type(question.format), move |out, asker| {
         let ios = match single_ios(&question.query(asker)?, limit)? {

@@ -11,7 +11,7 @@ use super::super::App;
 use super::super::endpoint::{AT, CGROUP, CLASS, DEVICE, Endpoint, FILE, FROM, HOST, PROCESS, TO};
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
-use super::Question;
+use super::AskedData;
 use super::params::Params;
 use crate::engine;
 use crate::engine::stories::PartStories;
@@ -35,7 +35,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
 /// No recording holds the time, its single I/Os are gone, or they are too many for one answer.
 pub async fn stories(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &ENDPOINT)?;
-    let mut question = Question::of(&app, &params)?;
+    let mut question = AskedData::of(&app, &params)?;
     // A story is of I/Os of one class; those of its culprits may be of others.
     let class = question.ios.class.take();
     app.stream("application/json", move |out, asker| {

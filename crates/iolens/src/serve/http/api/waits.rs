@@ -17,7 +17,7 @@ use super::super::endpoint::{
 };
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
-use super::Question;
+use super::AskedData;
 use super::params::Params;
 use crate::engine;
 use crate::engine::parse_duration_ns;
@@ -74,7 +74,7 @@ const MAX_INTERVALS: i64 = 1000;
 /// A parameter makes no sense, no recording holds the time, or its single I/Os are gone.
 pub async fn waits(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &ENDPOINT)?;
-    let question = Question::of(&app, &params)?;
+    let question = AskedData::of(&app, &params)?;
     let grouping = params.one_of("by", &Grouping::NAMES)?.unwrap_or_default();
     let step_ns = params.parsed("step", parse_step)?;
     app.stream("application/json", move |out, asker| {
