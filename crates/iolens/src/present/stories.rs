@@ -382,14 +382,14 @@ fn files_of(
     // The kernel's workers have several rows.
     for row in &report.actors.rows {
         let group = &row.group;
-        let of_row = Program {
-            tgid: program.tgid,
+        // Threads of a process have rows of their own.
+        let one = Program {
+            tgid: program.tgid.filter(|pid| row.pids.contains(pid)),
             comm: group.comm,
             cgroup: group.cgroup,
         };
-        let is_it = group.dev == dev && group.class == io.class;
-        let has_pid = program.tgid.is_none_or(|pid| row.pids.contains(&pid));
-        if !is_it || !has_pid || of_row.without_worker_number() != *program {
+        let is_its = program.includes(&one.without_worker_number());
+        if group.dev != dev || group.class != io.class || !is_its {
             continue;
         }
         bytes += row.bytes;

@@ -829,7 +829,7 @@ fn two_programs_that_share_a_device_come_after_the_one_that_both_of_them_hurt() 
     let story = stories_of(&ios).remove(0);
     let mut waits = waits_of(&ios);
     let by_name = |name: &[u8]| Program {
-        tgid: Some(1),
+        tgid: Some(i32::from(name[0])),
         comm: Some(Comm::new(name)),
         cgroup: None,
     };

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::caps::CapWatch;
 use super::device::Wait;
 use super::effects::{DetailsLeft, Effect, ProcessEffect, is_own_class};
+use super::groups::Groups;
 use super::profiles::Profile;
 use super::{DeviceFelt, Group, MAX_PROCESSES, Program};
 use crate::model::{Class, Comm, Io, Origin};
@@ -250,8 +251,11 @@ impl FeltTotals {
         }
     }
 
-    /// What was felt, by the device's number.
-    pub fn finish(mut self) -> BTreeMap<u32, DeviceFelt> {
+    /// What was felt, by the device's number. `groups` has the names of processes.
+    pub fn finish(mut self, groups: &Groups) -> BTreeMap<u32, DeviceFelt> {
+        for actor in &mut self.actors {
+            actor.program = groups.named_program(actor.program);
+        }
         let shown: Vec<Program> = (0..self.actors.len() as u32)
             .map(|actor| self.shown(actor))
             .collect();

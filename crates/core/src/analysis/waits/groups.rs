@@ -5,11 +5,15 @@ use std::hash::{Hash, Hasher};
 
 use foldhash::HashMap;
 
+use super::process_names::ProcessNames;
 use crate::analysis::timeline::GroupBy;
 use crate::model::{Class, Comm, Inode, Io, KernelThread, Origin};
 
 /// Groups of one device that are kept apart; I/Os of further ones belong to the others.
 const MAX_GROUPS: usize = 4096;
+
+/// Groups and names of threads that are found at once.
+const MAX_NUMBERS: usize = 4 * MAX_GROUPS;
 
 /// Processes of one program in one control group that are kept apart. Where there are more they are one group: of a pool
 /// of workers each waits behind all others, and no single one is the cause.
@@ -123,7 +127,10 @@ impl Program {
 
     /// Whether the I/O of `one` is this program's, which has no number where it is several processes.
     pub fn includes(&self, one: &Program) -> bool {
-        self.name() == one.name() && self.tgid.is_none_or(|tgid| one.tgid == Some(tgid))
+        match self.tgid {
+            Some(_) => self.is_process(one) && self.cgroup == one.cgroup,
+            None => self.name() == one.name(),
+        }
     }
 
     /// Whether both are one process, whose threads may have names of their own.
@@ -189,14 +196,23 @@ impl Group {
 /// A device, and a program's name and control group.
 type ProgramOnDevice = (u32, Option<Comm>, Option<i64>);
 
-/// Numbers of groups. A group belongs to one device.
+/// The number of a group, and that of the name under which its process did the I/O.
+#[derive(Debug, Clone, Copy)]
+struct Numbered {
+    group: u32,
+    name: u32,
+}
+
+/// Numbers of groups. A group belongs to one device. Threads of a process may have names of their own: their I/Os are of one group, which
+/// keeps the name that came first.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    numbers: HashMap<(u32, Group), u32>,
+    numbers: HashMap<(u32, Group), Numbered>,
     pub all: Vec<(u32, Group)>,
     /// Groups of each device.
     counts: Vec<usize>,
-    last: Option<((u32, Group), u32)>,
+    last: Option<((u32, Group), Numbered)>,
+    names: ProcessNames,
 }
 
 impl Groups {
@@ -209,41 +225,58 @@ impl Groups {
             origin: Origin::Unknown,
             file: None,
         };
-        self.new_number((device, others))
+        self.new_group((device, others))
     }
 
+    /// The number of the group of an I/O.
     pub fn number(&mut self, device: u32, group: Group) -> u32 {
         let key = (device, group);
-        if let Some((last, number)) = self.last
+        if let Some((last, numbered)) = self.last
             && last == key
         {
-            return number;
+            self.names.count(numbered.name);
+            return numbered.group;
         }
-        let number = match self.numbers.get(&key) {
-            Some(number) => *number,
-            None if self.counts[device as usize] < MAX_GROUPS => self.new_number(key),
-            None => {
-                let others = Group {
-                    program: None,
-                    file: None,
-                    ..group
-                };
-                self.new_number((device, others))
-            }
+        let numbered = match self.numbers.get(&key) {
+            Some(numbered) => *numbered,
+            None => self.new_number(key),
         };
-        self.last = Some((key, number));
-        number
+        self.last = Some((key, numbered));
+        self.names.count(numbered.name);
+        numbered.group
     }
 
-    fn new_number(&mut self, key: (u32, Group)) -> u32 {
-        if let Some(number) = self.numbers.get(&key) {
-            return *number;
+    fn new_number(&mut self, (device, mut group): (u32, Group)) -> Numbered {
+        let key = (device, group);
+        let mut name = ProcessNames::NONE;
+        if let Some(program) = &mut group.program {
+            name = self.names.know(program);
         }
-        let number = self.all.len() as u32;
-        self.numbers.insert(key, number);
+        let is_new = !self.numbers.contains_key(&(device, group));
+        if is_new && self.counts[device as usize] >= MAX_GROUPS {
+            group.program = None;
+            group.file = None;
+            name = ProcessNames::NONE;
+        }
+        let group = self.new_group((device, group));
+        let numbered = Numbered { group, name };
+        // Names of threads may be many. Those for which there is no place are looked up in two steps.
+        if self.numbers.len() < MAX_NUMBERS {
+            self.numbers.insert(key, numbered);
+        }
+        numbered
+    }
+
+    fn new_group(&mut self, key: (u32, Group)) -> u32 {
+        if let Some(numbered) = self.numbers.get(&key) {
+            return numbered.group;
+        }
+        let group = self.all.len() as u32;
+        let name = ProcessNames::NONE;
+        self.numbers.insert(key, Numbered { group, name });
         self.all.push(key);
         self.counts[key.0 as usize] += 1;
-        number
+        group
     }
 
     /// Keeps the groups that are needed. Yields the new number of each; those that are gone have any.
@@ -254,16 +287,37 @@ impl Groups {
         self.last = None;
         let mut numbers = Vec::with_capacity(before.len());
         for (key, is_needed) in before.into_iter().zip(needed) {
-            numbers.push(if *is_needed { self.new_number(key) } else { 0 });
+            numbers.push(if *is_needed { self.new_group(key) } else { 0 });
         }
+        let programs = self.all.iter().filter_map(|(_, group)| group.program);
+        self.names.keep(programs);
         numbers
+    }
+
+    /// Each group with the name of its process.
+    pub fn named(&self) -> Vec<Group> {
+        let mut all = Vec::with_capacity(self.all.len());
+        for (_, group) in &self.all {
+            let mut named = *group;
+            if let Some(program) = &mut named.program {
+                *program = self.names.of(*program);
+            }
+            all.push(named);
+        }
+        all
+    }
+
+    /// The program of a group with the name of its process.
+    pub fn named_program(&self, program: Program) -> Program {
+        self.names.of(program)
     }
 
     /// Each group as it is shown: where a device has more than [`MAX_PROCESSES`] processes of one program in one control
     /// group, they lose their numbers and become one.
     pub fn shown(&self) -> Vec<Group> {
+        let mut all = self.named();
         let mut processes: BTreeMap<ProgramOnDevice, Vec<Option<i32>>> = BTreeMap::new();
-        for (device, group) in &self.all {
+        for ((device, _), group) in self.all.iter().zip(&all) {
             let Some(program) = group.program else {
                 continue;
             };
@@ -274,16 +328,13 @@ impl Groups {
                 known.push(program.tgid);
             }
         }
-        let mut all = Vec::with_capacity(self.all.len());
-        for (device, group) in &self.all {
-            let mut shown = *group;
-            if let Some(program) = &mut shown.program {
+        for ((device, _), group) in self.all.iter().zip(&mut all) {
+            if let Some(program) = &mut group.program {
                 let known = &processes[&(*device, program.comm, program.cgroup)];
                 if known.len() > MAX_PROCESSES {
                     program.tgid = None;
                 }
             }
-            all.push(shown);
         }
         all
     }

@@ -22,6 +22,7 @@ mod first_ios;
 mod groups;
 mod kept_sample;
 mod levels;
+mod process_names;
 pub mod profiles;
 mod singles;
 pub mod stretches;
@@ -256,7 +257,7 @@ impl GroupTotals {
             measure,
         } = attributed;
         let shown = groups.shown();
-        let mut felt = measure.felt.finish();
+        let mut felt = measure.felt.finish(&groups);
         // Groups that are shown as one are added up.
         let mut victims: BTreeMap<(u32, Group), Victim> = BTreeMap::new();
         for (number, sums) in measure.groups.into_iter().enumerate() {

@@ -101,11 +101,11 @@ impl<W: Fn(&Io) -> bool> IoWaitsBuilder<W> {
     /// One for each I/O that is wanted and completed inside the window, in the order in which they came.
     pub fn finish(self) -> Vec<IoWait> {
         let attributed = self.0.finish();
-        let groups = &attributed.groups.all;
+        let groups = attributed.groups.named();
         let mut all = Vec::new();
         // At the end every I/O has been attributed.
         for single in attributed.measure.waits.into_iter().flatten() {
-            let group = single.behind.map(|number| groups[number as usize].1);
+            let group = single.behind.map(|number| groups[number as usize]);
             all.push(IoWait {
                 behind: group,
                 ..single.wait

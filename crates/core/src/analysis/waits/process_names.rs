@@ -1,0 +1,234 @@
+//! What a process is called whose threads have names of their own.
+
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashSet};
+
+use super::Program;
+use crate::model::Comm;
+
+/// Names of one process that are kept apart; further ones count as the last.
+const MAX_NAMES: usize = 64;
+
+/// A thread that does this share of the I/Os gives the process its name: the others may be what the process was before it ran its program.
+const MAIN_SHARE: f64 = 0.9;
+
+/// What names have in common is a name from so many bytes on.
+const MIN_COMMON: usize = 3;
+
+/// Threads that the kernel makes for io_uring are named after what they are, not after the program.
+const IO_URING: &[u8] = b"iou-";
+
+/// A process in its control group.
+type Process = (i32, Option<i64>);
+
+/// A name under which a process did I/O.
+#[derive(Debug)]
+struct ThreadName {
+    process: Process,
+    comm: Comm,
+    ios: u64,
+}
+
+/// The names of the threads of processes, and how many I/Os were done under each.
+#[derive(Debug, Default)]
+pub(super) struct ProcessNames {
+    names: Vec<ThreadName>,
+    /// Places in `names` by process, the first one first.
+    processes: HashMap<Process, Vec<u32>>,
+}
+
+impl ProcessNames {
+    /// The number of the name of I/O that is of no process.
+    pub const NONE: u32 = u32::MAX;
+
+    /// Takes the program of an I/O, and gives it the name under which its process was seen first. Yields the number of its own
+    /// name.
+    pub fn know(&mut self, program: &mut Program) -> u32 {
+        let Some((process, comm)) = process_of(program) else {
+            return ProcessNames::NONE;
+        };
+        let known = self.processes.entry(process).or_default();
+        let same = known
+            .iter()
+            .find(|name| self.names[**name as usize].comm == comm);
+        let name = match (same, known.last()) {
+            (Some(name), _) => *name,
+            (None, Some(last)) if known.len() == MAX_NAMES => *last,
+            (None, _) => {
+                let name = self.names.len() as u32;
+                known.push(name);
+                self.names.push(ThreadName {
+                    process,
+                    comm,
+                    ios: 0,
+                });
+                name
+            }
+        };
+        if let Some(first) = known.first() {
+            program.comm = Some(self.names[*first as usize].comm);
+        }
+        name
+    }
+
+    /// Counts an I/O under a name.
+    pub fn count(&mut self, name: u32) {
+        if let Some(name) = self.names.get_mut(name as usize) {
+            name.ios += 1;
+        }
+    }
+
+    /// Forgets all processes but those of `programs`.
+    pub fn keep(&mut self, programs: impl Iterator<Item = Program>) {
+        let needed: HashSet<Process> = programs.filter_map(|p| Some(process_of(&p)?.0)).collect();
+        self.processes.clear();
+        self.names.retain(|name| needed.contains(&name.process));
+        for (number, name) in self.names.iter().enumerate() {
+            let known = self.processes.entry(name.process).or_default();
+            known.push(number as u32);
+        }
+    }
+
+    /// `program` with the name of its process.
+    pub fn of(&self, program: Program) -> Program {
+        let known = process_of(&program).and_then(|(process, _)| self.processes.get(&process));
+        let Some(known) = known else {
+            return program;
+        };
+        let mut ios: BTreeMap<Comm, u64> = BTreeMap::new();
+        for name in known {
+            let name = &self.names[*name as usize];
+            ios.insert(name.comm, name.ios);
+        }
+        Program {
+            comm: name_of_process(ios).or(program.comm),
+            ..program
+        }
+    }
+}
+
+/// The process of a program that is no thread of the kernel, and its name.
+fn process_of(program: &Program) -> Option<(Process, Comm)> {
+    let tgid = program.tgid.filter(|tgid| *tgid > 0)?;
+    let comm = program.comm?;
+    let is_user = comm.kernel_thread().is_none();
+    is_user.then_some(((tgid, program.cgroup), comm))
+}
+
+/// What a process is called whose threads did so many I/Os each: the name of nearly all of them, else what all names begin with, else the
+/// name of most.
+fn name_of_process(mut ios: BTreeMap<Comm, u64>) -> Option<Comm> {
+    let is_of_program = |comm: &Comm| !comm.as_bytes().starts_with(IO_URING);
+    if ios.keys().any(is_of_program) {
+        ios.retain(|comm, _| is_of_program(comm));
+    } else {
+        return ios
+            .keys()
+            .next()
+            .map(|comm| Comm::new(trimmed(comm.as_bytes())));
+    }
+    let all: u64 = ios.values().sum();
+    let (main, most) = ios.iter().max_by_key(|(_, n)| **n)?;
+    if *most as f64 >= MAIN_SHARE * all as f64 {
+        return Some(*main);
+    }
+    let mut names = ios.keys();
+    let mut common = names.next()?.as_bytes();
+    for name in names {
+        let same = common
+            .iter()
+            .zip(name.as_bytes())
+            .take_while(|(a, b)| a == b);
+        common = &common[..same.count()];
+    }
+    let common = trimmed(common);
+    if common.len() < MIN_COMMON {
+        return Some(*main);
+    }
+    Some(Comm::new(common))
+}
+
+/// A name without the number at its end and what stands before that.
+fn trimmed(name: &[u8]) -> &[u8] {
+    let is_part_of_name = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
+    let end = name.iter().rposition(is_part_of_name);
+    end.map_or(name, |end| &name[..=end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(threads: &[(&str, u64)]) -> String {
+        let mut names = ProcessNames::default();
+        let mut first = None;
+        for (comm, ios) in threads {
+            let mut program = Program {
+                tgid: Some(77),
+                comm: Some(Comm::new(comm.as_bytes())),
+                cgroup: Some(1),
+            };
+            let number = names.know(&mut program);
+            for _ in 0..*ios {
+                names.count(number);
+            }
+            assert_eq!(*first.get_or_insert(program), program, "one process");
+        }
+        let of_process = names.of(first.expect("a thread"));
+        let comm = of_process.comm.expect("a name");
+        comm.to_text().into_owned()
+    }
+
+    #[test]
+    fn a_process_is_called_what_its_threads_have_in_common_or_what_most_of_them_are_called() {
+        assert_eq!(name(&[("shop", 3)]), "shop");
+        let pool = [
+            ("pool-worker-11", 4),
+            ("pool-worker-12", 4),
+            ("pool-worker-2", 9),
+        ];
+        assert_eq!(name(&pool), "pool-worker");
+        assert_eq!(name(&[("conn1", 4), ("conn12", 4)]), "conn");
+        assert_eq!(
+            name(&[("redis-server", 20), ("bio_aof_fsync", 80)]),
+            "bio_aof_fsync"
+        );
+        // What the shell read before it became dd.
+        assert_eq!(name(&[("sh", 3), ("dd", 500)]), "dd");
+        assert_eq!(name(&[("fio", 3), ("iou-sqp-25088", 500)]), "fio");
+        assert_eq!(name(&[("iou-wrk-25088", 500)]), "iou-wrk");
+        assert_eq!(name(&[("a1", 3), ("a2", 4)]), "a2");
+    }
+
+    #[test]
+    fn a_process_of_thousands_of_threads_has_bounded_names() {
+        let mut names = ProcessNames::default();
+        for i in 0..5000 {
+            let mut program = Program {
+                tgid: Some(77),
+                comm: Some(Comm::new(format!("conn{i}").as_bytes())),
+                cgroup: None,
+            };
+            let number = names.know(&mut program);
+            names.count(number);
+            assert_eq!(program.comm, Some(Comm::new(b"conn0")));
+        }
+        assert_eq!(names.names.len(), MAX_NAMES);
+        names.keep(std::iter::empty());
+        assert!(names.names.is_empty() && names.processes.is_empty());
+    }
+
+    #[test]
+    fn threads_of_the_kernel_keep_their_names() {
+        let mut names = ProcessNames::default();
+        let journal = Program {
+            tgid: Some(300),
+            comm: Some(Comm::new(b"jbd2/sda1-8")),
+            cgroup: None,
+        };
+        let mut program = journal;
+        assert_eq!(names.know(&mut program), ProcessNames::NONE);
+        assert_eq!(names.of(journal), journal);
+    }
+}
