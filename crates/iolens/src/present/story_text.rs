@@ -386,6 +386,8 @@ fn verb(kind: StoryKind, io: &CulpritIo, is_single: bool) -> &'static str {
         StoryKind::Swap => "swap",
         StoryKind::SmallWrites if s => "makes small writes to",
         StoryKind::SmallWrites => "make small writes to",
+        StoryKind::Metadata if io.class == Class::Read && s => "reads metadata on",
+        StoryKind::Metadata if io.class == Class::Read => "read metadata on",
         StoryKind::Metadata if s => "changes metadata on",
         StoryKind::Metadata => "change metadata on",
         StoryKind::SequentialScan if is_stream && s => "reads in one stream",
@@ -562,9 +564,7 @@ pub(super) fn advice(what: Advice, named: &NamedStory) -> String {
         Advice::LimitCgroup => format!("io.max or io.weight for the control group of {name}"),
         Advice::Throttle => format!("iolens throttle -- {name}"),
         Advice::GroupSyncs => format!("fewer, larger syncs in {name} (group commit)"),
-        Advice::TrimApart => {
-            "fstrim at a quiet time instead of the mount option discard".to_owned()
-        }
+        Advice::TrimApart => "discard at a quiet time (fstrim), not by the mount option".to_owned(),
         Advice::Memory => "more memory, or less for the program that fills it".to_owned(),
         Advice::RaiseMemoryLimit => {
             "a higher memory limit for the control group, or less memory in use in it".to_owned()

@@ -22,9 +22,10 @@ pub(super) const MIN_LOST_OF_IO_TIME: f64 = 0.1;
 /// Where so much of the excess is of unknown cause and I/Os are missing, a story is only probable.
 const MUCH_UNKNOWN: f64 = 0.1;
 
-/// In so many I/Os, or in one that is delayed for so long.
+/// In so many I/Os, or in one that is delayed for so long, or in a few that lost as much together.
 pub(super) const MIN_DELAYED_IOS: u64 = 10;
 pub(super) const LONG_DELAY_NS: i64 = 100_000_000;
+const FEW_DELAYED_IOS: u64 = 4;
 
 /// The cause explains this share of what was lost; of two that explain it together each has at least [`MIN_OF_TWO`].
 const MIN_EXPLAINED: f64 = 0.5;
@@ -150,7 +151,9 @@ impl<'a> Place<'a> {
     /// Whether the victim felt it, and lost enough to it.
     fn is_worth_a_story(&self, effect: &Effect, explained: &Explained) -> bool {
         let is_long = explained.worst.excess_ns() >= LONG_DELAY_NS;
-        let is_felt = explained.delayed_ios >= MIN_DELAYED_IOS || is_long;
+        let is_felt_by_few =
+            explained.delayed_ios >= FEW_DELAYED_IOS && explained.ns >= LONG_DELAY_NS;
+        let is_felt = explained.delayed_ios >= MIN_DELAYED_IOS || is_long || is_felt_by_few;
         let is_enough = self.matters(effect, explained.ns)
             || explained.pairs.iter().any(|p| self.matters_in_interval(p));
         is_felt && is_enough
@@ -641,9 +644,10 @@ pub(super) fn is_kernel_thread(program: &Program) -> bool {
     program.kernel_thread().is_some()
 }
 
-/// Whether a story can be about what a program lost.
+/// Whether a story can be about what a program lost. A `sync` waits for what others wrote: that is all it is for.
 fn can_be_victim(program: &Program) -> bool {
-    *program != Program::OTHERS && !is_kernel_thread(program)
+    let is_sync = program.comm.is_some_and(|comm| comm.as_bytes() == b"sync");
+    *program != Program::OTHERS && !is_kernel_thread(program) && !is_sync
 }
 
 /// Whether a program that lost so much of its I/O time, some of it behind others or to the device, is likely the victim of a

@@ -58,11 +58,13 @@ pub(super) fn of_pair(pair: &Pair, felt: &DeviceFelt) -> StoryKind {
     if blamed.share(|p| p.origin == Origin::Writeback) >= 0.5 {
         return StoryKind::WritebackFlush;
     }
-    if blamed.share(|p| p.origin == Origin::Metadata) >= 0.5 {
+    let is_large = blamed.share(|p| p.sequential_share() >= SEQUENTIAL_SHARE || is_bulk(p)) >= 0.5;
+    // All pages of a mounted device are metadata: who reads it from one end to the other copies it.
+    let is_copy = reads >= 0.5 && is_large;
+    if blamed.share(|p| p.origin == Origin::Metadata) >= 0.5 && !is_copy {
         return StoryKind::Metadata;
     }
     // Nothing special was asked for: what remains is which way the bytes went, and how large the I/Os were.
-    let is_large = blamed.share(|p| p.sequential_share() >= SEQUENTIAL_SHARE || is_bulk(p)) >= 0.5;
     match (reads >= 0.5, is_large) {
         (true, true) => StoryKind::SequentialScan,
         (true, false) => StoryKind::RandomReads,

@@ -500,7 +500,9 @@ pub fn cleared(
     let mut programs: std::collections::BTreeMap<Program, Cleared> = Default::default();
     for effect in waits.iter().flat_map(|d| &d.felt.effects) {
         let is_program = effect.victim.comm.is_some() && !cause::is_kernel_thread(&effect.victim);
-        if !is_program || !is_named(effect, name) {
+        // That a program which made others wait did not wait itself is worth a line to those only who ask.
+        let is_culprit = stories.iter().any(|s| s.culprits.contains(&effect.victim));
+        if !is_program || !is_named(effect, name) || name.is_none() && is_culprit {
             continue;
         }
         let sum = programs.entry(effect.victim).or_insert(Cleared {
