@@ -15,6 +15,9 @@ use super::report_json::{RecordingFacts, device_name};
 use super::story_text::{self, program_label};
 use super::times::Times;
 
+/// What is said where no story is found: a delay below the thresholds is none.
+pub const NO_STORY: &str = "no program lost much time to another";
+
 /// Who made whom wait, how, how much, and what to try.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -745,7 +748,9 @@ mod tests {
     use iolens_core::analysis::findings::evidence::{Evidence, IoErrorEvidence};
     use iolens_core::analysis::waits::stretches::Stretch;
     use iolens_core::analysis::{ReportBuilder, Window};
-    use iolens_core::model::{CgroupSample, Comm, Device, Io, Op, Origin};
+    use iolens_core::model::{
+        CgroupSample, Comm, Device, Io, LossReason, Lost, Op, Origin, Source,
+    };
 
     fn shown(facts: &RecordingFacts, width: usize) -> String {
         let (report, meta, names) = shop_behind_backup();
@@ -1038,7 +1043,43 @@ mod tests {
         };
         assert!(named_stories(&report, &meta, &names, &facts).is_empty());
         let text = shown(&facts, 112);
-        assert!(text.contains("no program was made to wait"), "{text}");
+        assert!(text.contains(NO_STORY), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_said_of_waits_where_no_single_io_was_recorded() {
+        let unknown = "no single I/Os were recorded, so who waited for whom is not known";
+        let lost = Lost {
+            ios: Some(7),
+            ..Lost::somewhere(0, 10, LossReason::Corrupt)
+        };
+        let cases = [
+            (Source::Counters, None, Some(0), unknown),
+            (Source::Import("iostat".to_owned()), None, Some(0), unknown),
+            (
+                Source::Import("blktrace".to_owned()),
+                None,
+                Some(5),
+                NO_STORY,
+            ),
+            (Source::Ebpf, Some(lost), Some(0), unknown),
+            (Source::Ebpf, None, Some(0), NO_STORY),
+        ];
+        for (source, lost, total_ios, expected) in cases {
+            let meta = RecordingMeta::new(source, 0);
+            let facts = RecordingFacts {
+                total_ios,
+                ..RecordingFacts::default()
+            };
+            let mut builder = ReportBuilder::new(Window::OPEN);
+            lost.iter().for_each(|lost| builder.lost(lost));
+            let report = builder.finish(10);
+            let times = Times::utc(&meta);
+            let names = Names::default();
+            let text =
+                story_text::section(&report, &meta, &names, &facts, &times, Layout::PLAIN, 40);
+            assert!(text.contains(expected), "{}, {lost:?}: {text}", meta.source);
+        }
     }
 
     #[test]

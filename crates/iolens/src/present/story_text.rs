@@ -8,7 +8,7 @@ use iolens_core::analysis::limits::OwnLimit;
 use iolens_core::analysis::stories::{Advice, Cause, Cleared, CulpritIo, Doubt, Story, StoryKind};
 use iolens_core::analysis::waits::Program;
 use iolens_core::analysis::waits::stretches::Stretch;
-use iolens_core::model::{Class, KernelThread, Names, Origin, RecordingMeta, Settings};
+use iolens_core::model::{Class, KernelThread, Names, Origin, RecordingMeta, Settings, Source};
 
 use super::escape::terminal;
 use super::findings::words::{plural, role_of};
@@ -31,6 +31,19 @@ const MAX_ALSO: usize = 2;
 
 /// A stretch of so many times the bytes of the median one stands out.
 const OUTSTANDING: f64 = 4.0;
+
+/// What is said where there is nothing to look for stories in.
+const NO_IOS: &str = "no single I/Os were recorded, so who waited for whom is not known";
+
+/// Whether there are no single I/Os although there may have been some: counters and imported tables have none, and all of a time
+/// may be lost.
+fn lacks_ios(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> bool {
+    match meta.source {
+        Source::Counters => true,
+        Source::Import(_) => facts.total_ios == Some(0),
+        Source::Ebpf => report.devices.ios == 0 && report.devices.lost_ios != Some(0),
+    }
+}
 
 /// The part of a report that a person reads first: at most five stories in at most `max_lines` lines, and what was cleared.
 pub(super) fn section(
@@ -58,10 +71,12 @@ pub(super) fn section(
     }
     if named.is_empty() {
         let has_slow_device = !stories::suspects(report).is_empty();
-        let nothing = if has_slow_device {
+        let nothing = if lacks_ios(report, meta, facts) {
+            NO_IOS
+        } else if has_slow_device {
             "no program made another wait for long; what devices did by themselves is below"
         } else {
-            "no program was made to wait for long"
+            stories::NO_STORY
         };
         let _ = writeln!(out, "  {nothing}");
     }

@@ -10,7 +10,7 @@ use super::{Scene, put, row, rows};
 use crate::live::screen::words;
 use crate::present::escape::terminal;
 use crate::present::layout::{cut, cut_end, wrapped};
-use crate::present::stories::StoryText;
+use crate::present::stories::{NO_STORY, StoryText};
 
 /// Stories that ended longer ago than this are forgotten.
 const KEPT_NS: i64 = 600_000_000_000;
@@ -83,7 +83,7 @@ pub(super) fn stories(scene: &Scene, area: Rect, buffer: &mut Buffer) {
         let text = if scene.findings.is_short_of_cpu {
             "CPU time is short: it explains long waits, not the device"
         } else {
-            "no program was made to wait for long"
+            NO_STORY
         };
         let width = usize::from(area.width.saturating_sub(2)).max(10);
         for (i, text) in wrapped(text, width).iter().enumerate() {

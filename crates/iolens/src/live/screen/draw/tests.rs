@@ -303,7 +303,7 @@ fn frames_look_as_they_did() {
 
 #[test]
 fn a_shortage_of_cpu_time_is_said_where_there_is_no_story() {
-    for (is_short, expected) in [(false, "no program was made"), (true, "CPU time is short")] {
+    for (is_short, expected) in [(false, "no program lost much"), (true, "CPU time is short")] {
         let mut stage = Stage::new(usual_history(), palette(Depth::Mono));
         stage.findings.is_short_of_cpu = is_short;
         let buffer = stage.draw(120, 40);
