@@ -9,6 +9,7 @@ import type { LevelBlock } from "../src/generated/page";
 import { joined, regridded } from "../src/app/chart";
 import { type Blocks, blocksIn, blocksOf, grown, shifts } from "../src/app/compare";
 import type { Ios } from "../src/app/data";
+import { nothingFound } from "../src/app/panels";
 import { csv, ioColumns, trace } from "../src/app/export";
 import { folded, foldPlan } from "../src/app/fold";
 import { sentence } from "../src/app/api";
@@ -18,13 +19,13 @@ import * as format from "../src/format";
 import * as link from "../src/link";
 import * as view from "../src/view";
 import { Slots, finerThan, loadPoints, openBuckets, openLevels, peaks, pick, totals } from "../src/levels";
-import { foremost } from "../src/sections/findings";
+import { foremost, noFindings } from "../src/sections/findings";
 import { costs, groupName } from "../src/fleet/costs";
 import { Axis } from "../src/lab/axis";
 import { filtered, sorted, type Column } from "../src/sections/table";
 import { around, clamp, pan, scale, snap } from "../src/zoom";
 import { random } from "../src/random";
-import { periodicLoad } from "./synth";
+import { counters, empty, periodicLoad, tables } from "./synth";
 
 test("columns survive packing, with absent values, runs and numbers beyond 32 bits", () => {
   const next = random(7);
@@ -547,4 +548,15 @@ test("groups cost each other by pod, over hosts", () => {
     { culprit: "ns/web-0", victim: "/db", seconds: 4, hosts: [{ host: "b", seconds: 3 }, { host: "a", seconds: 1 }] },
     { culprit: "/db", victim: "the kernel", seconds: 2, hosts: [{ host: "b", seconds: 2 }] },
   ]);
+});
+
+test("without single I/Os no page says that nothing waited or was harmed", () => {
+  const lack = "there are no single I/Os of this time, of which it could be said what they waited for";
+  assert.deepEqual(nothingFound("No I/O waited in this time.", [lack]), [{ cls: "note", text: lack }]);
+  assert.deepEqual(nothingFound("No I/O waited in this time.", ["a note"]), [{ cls: "empty", text: "No I/O waited in this time." }, { cls: "note", text: "a note" }]);
+  for (const data of [counters(60), tables(60)]) assert.match(noFindings(data), /no single I\/Os/);
+  const idle = empty();
+  assert.match(noFindings(idle), /^No block I\/O completed/);
+  assert.match(noFindings({ ...idle, recording: { ...idle.recording, lost_ios: 5 } }), /^All I\/Os of these .* are missing/);
+  assert.match(noFindings(periodicLoad(60)), /^No findings/);
 });

@@ -133,6 +133,9 @@ export function nameOf(who: Who): string {
 /** Whether a note says that this reader may not see names: then a missing name does not mean the kernel. */
 export const leavesOutNames = (notes: string[]): boolean => notes.some((note) => note.startsWith("names of files and processes are left out"));
 
+/** Whether a note says that there are no single I/Os: then that no story or wait was found says nothing. */
+export const lacksIos = (notes: string[]): boolean => notes.some((note) => note.startsWith("there are no single I/Os of this time"));
+
 /** The groups of waits or a story, which may have names that are left out. */
 export const leftOut = <T extends Who>(who: T): T => ({ ...who, leftOut: true });
 

@@ -2,7 +2,7 @@
 
 import { fill, h } from "../dom";
 import * as format from "../format";
-import { type Actor, type Amount, type Finding, type Story, type Wait, type Who, nameOf } from "./data";
+import { type Actor, type Amount, type Finding, type Story, type Wait, type Who, lacksIos, nameOf } from "./data";
 import type { Class, Filter, Subject } from "./view";
 
 export interface Ways {
@@ -58,13 +58,21 @@ function who(w: Who, by: Subject, ways: Ways, pid: boolean): HTMLElement {
   return h("span", { class: `who ${w.class ?? ""}` }, shown, w.class ? h("small", { text: w.origin === "writeback" ? "write-back" : w.class }) : null);
 }
 
+/** What is said where nothing was found; notes alone where they say that nothing could be. */
+export function nothingFound(text: string, notes: string[]): { cls: string; text: string }[] {
+  const found = lacksIos(notes) ? [] : [{ cls: "empty", text }];
+  return [...found, ...notes.map((note) => ({ cls: "note", text: note }))];
+}
+
+const paragraphs = (said: { cls: string; text: string }[]): HTMLElement[] => said.map(({ cls, text }) => h("p", { class: cls, text }));
+
 /** Stories of two recordings may share an identity. */
 export const storyKey = (s: Story): string => `${s.id} ${s.recording_start_unix_s} ${s.device}`;
 
 /** The worst first, one line each, which opens to the whole story. */
 export function stories(root: HTMLElement, list: Story[], notes: string[], ways: Ways, open: Set<string>): void {
   if (list.length === 0) {
-    fill(root, h("p", { class: "empty", text: "No story in this time: no program made another one wait noticeably." }), ...notes.map((n) => h("p", { class: "note", text: n })));
+    fill(root, ...paragraphs(nothingFound("No story in this time: no program made another one wait noticeably.", notes)));
     return;
   }
   const most = Math.max(...list.map((s) => s.harm?.seconds ?? 0), 1e-9);
@@ -123,7 +131,7 @@ const behindOf = (w: Wait) => w.behind.reduce((sum, b) => sum + b.seconds, 0);
 export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subject, ways: Ways): void {
   const ranked = list.filter((w) => w.io_time_s > 0).sort((a, b) => behindOf(b) - behindOf(a) || b.io_time_s - a.io_time_s).slice(0, 20);
   if (ranked.length === 0) {
-    fill(root, h("p", { class: "empty", text: "No I/O waited in this time." }), ...notes.map((n) => h("p", { class: "note", text: n })));
+    fill(root, ...paragraphs(nothingFound("No I/O waited in this time.", notes)));
     return;
   }
   const rows = ranked.map((w) => {

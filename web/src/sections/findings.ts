@@ -1,6 +1,6 @@
 // The Findings of the report as cards: what evidence comes first, and the button that shows the time of a finding.
 
-import type { FindingBlock } from "../generated/page";
+import type { FindingBlock, PageData } from "../generated/page";
 import { DEFINITIONS, EVIDENCE } from "../definitions";
 import { fill, h, term } from "../dom";
 import * as format from "../format";
@@ -40,6 +40,16 @@ export function foremost(evidence: object, most: number): [[string, unknown][], 
   return [first, known.filter((e) => !first.includes(e))];
 }
 
+/** What a page without findings says: a recording without single I/Os could not have most of them. */
+export function noFindings(data: PageData): string {
+  const r = data.recording;
+  if (r.source === "counters") return "This recording holds kernel counters, no single I/Os: bursts and who waited for whom cannot be found in it.";
+  if (data.imported_tables) return "This recording holds an imported table, no single I/Os: what harmed them and who waited for whom cannot be found in it.";
+  if (r.ios === 0 && r.lost_ios !== 0) return `All I/Os of these ${format.span(r.duration_s)} are missing: what happened is not known.`;
+  if (r.ios === 0) return `No block I/O completed during these ${format.span(r.duration_s)}: there is nothing to find, and nothing to draw.`;
+  return "No findings: nothing harmed a device or its I/Os without a program behind it.";
+}
+
 /** Findings as cards; choosing one zooms the charts to its time. */
 export class Findings {
   readonly root: HTMLElement;
@@ -57,7 +67,7 @@ export class Findings {
   #fill(): void {
     const findings = this.store.data.findings;
     if (findings.length === 0) {
-      fill(this.#list, h("p", { class: "empty", text: this.#nothing() }));
+      fill(this.#list, h("p", { class: "empty", text: noFindings(this.store.data) }));
       return;
     }
     const shown = this.#all ? findings : findings.slice(0, shownAtFirst());
@@ -66,13 +76,6 @@ export class Findings {
     const rest = findings.length - shown.length;
     const more = rest > 0 && h("button", { class: "more", type: "button", text: `Show ${rest} more`, onclick: () => this.#showAll() });
     fill(this.#list, ...cards, more);
-  }
-
-  #nothing(): string {
-    const r = this.store.data.recording;
-    if (r.source === "counters") return "This recording holds kernel counters, no single I/Os: bursts and who waited for whom cannot be found in it.";
-    if (r.ios === 0) return `No block I/O completed during these ${format.span(r.duration_s)}: there is nothing to find, and nothing to draw.`;
-    return "No findings: nothing harmed a device or its I/Os without a program behind it.";
   }
 
   #showAll(): void {

@@ -130,6 +130,23 @@ impl Part {
         Ok(self)
     }
 
+    /// Whether its recording holds no single I/Os although there may have been some: counters and imported tables have none, and
+    /// all may be lost.
+    pub fn lacks_ios(&self) -> bool {
+        let has_none = self.recording.ios_stored() == 0;
+        match self.recording.meta().source {
+            model::Source::Counters => true,
+            model::Source::Import(_) => has_none,
+            model::Source::Ebpf => has_none && self.has_losses(),
+        }
+    }
+
+    /// Whether I/Os of it are known to be missing.
+    fn has_losses(&self) -> bool {
+        let lost = self.recording.lost(self.range.clone());
+        lost.iter().any(|l| l.reason.is_loss() && l.ios != Some(0))
+    }
+
     /// About how many single I/Os it has: as many as in the mean over what is left of the recording.
     pub fn expected_ios(&self) -> f64 {
         window::ios_in(&self.recording, &self.range)
@@ -163,5 +180,57 @@ impl Part {
     pub fn unix_ns(&self) -> Range<i64> {
         let start_ns = self.recording.meta().start_unix_ns;
         start_ns.saturating_add(self.range.start)..start_ns.saturating_add(self.range.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iolens_core::model::{
+        DevId, LossReason, Lost, Observation, Op, RecorderCost, RecordingMeta,
+    };
+    use iolens_core::store::{RecordingWriter, WriterOptions};
+
+    use super::super::TimeWindow;
+    use super::super::query::{Grain, Query};
+    use super::*;
+
+    fn lacks_ios(source: model::Source, observations: &[Observation]) -> bool {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r");
+        let meta = RecordingMeta::new(source, 0);
+        let mut writer =
+            RecordingWriter::create(&path, meta, WriterOptions::default()).expect("a recording");
+        for observation in observations {
+            writer.push(observation).expect("written");
+        }
+        writer
+            .finish(1_000_000, RecorderCost::default())
+            .expect("finished");
+        let caller = Caller::without_notes();
+        let query = Query::new(&path, TimeWindow::default(), &caller);
+        query.one(Grain::Analysis).expect("readable").lacks_ios()
+    }
+
+    fn lost(reason: LossReason) -> Observation {
+        Observation::Lost(Lost {
+            ios: Some(2),
+            ..Lost::somewhere(0, 1000, reason)
+        })
+    }
+
+    #[test]
+    fn a_recording_in_which_nothing_happened_lacks_no_ios() {
+        let io = Io::new(500, DevId::new(8, 0), Op::READ, 512, Some(5), 10);
+        let io = [Observation::Io(io)];
+        assert!(!lacks_ios(model::Source::Ebpf, &[]));
+        assert!(!lacks_ios(model::Source::Ebpf, &io));
+        let in_flight = [lost(LossReason::Censored)];
+        assert!(!lacks_ios(model::Source::Ebpf, &in_flight));
+        let damaged = [lost(LossReason::Corrupt)];
+        assert!(lacks_ios(model::Source::Ebpf, &damaged));
+        assert!(lacks_ios(model::Source::Counters, &[]));
+        let imported = model::Source::Import("blktrace".to_owned());
+        assert!(!lacks_ios(imported.clone(), &io));
+        assert!(lacks_ios(imported, &[]));
     }
 }

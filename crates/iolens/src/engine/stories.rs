@@ -33,6 +33,9 @@ pub struct PartStories {
 /// No recording holds the time, its single I/Os are gone, or it cannot be read.
 pub fn stories(query: &Query<'_>, class: Option<Class>) -> Result<Vec<PartStories>> {
     let mut parts = query.parts(Grain::Analysis)?.parts;
+    if parts.iter().any(Part::lacks_ios) {
+        query.caller.note(Note::NoWaits);
+    }
     if parts.iter().map(Part::expected_ios).sum::<f64>() > MAX_ANALYSED_IOS {
         parts = worst_stretch::of_parts(parts, MAX_ANALYSED_IOS)?;
         for part in &parts {

@@ -73,6 +73,9 @@ pub fn waits(query: &Query<'_>, grouping: Grouping) -> Result<Vec<PartWaits>> {
 }
 
 fn of_ios(part: Part, grouping: Grouping, caller: &Caller) -> Result<PartWaits> {
+    if part.lacks_ios() {
+        caller.note(Note::NoWaits);
+    }
     let devices = of_part(&part, grouping, caller)?;
     let piece = shown(&part, devices, false);
     Ok(PartWaits {
