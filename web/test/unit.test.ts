@@ -23,6 +23,7 @@ import { foremost, noFindings } from "../src/sections/findings";
 import { costs, groupName } from "../src/fleet/costs";
 import { Axis } from "../src/lab/axis";
 import { filtered, sorted, type Column } from "../src/sections/table";
+import { noActors } from "../src/sections/tables";
 import { around, clamp, pan, scale, snap } from "../src/zoom";
 import { random } from "../src/random";
 import { counters, empty, periodicLoad, tables } from "./synth";
@@ -559,4 +560,12 @@ test("without single I/Os no page says that nothing waited or was harmed", () =>
   assert.match(noFindings(idle), /^No block I\/O completed/);
   assert.match(noFindings({ ...idle, recording: { ...idle.recording, lost_ios: 5 } }), /^All I\/Os of these .* are missing/);
   assert.match(noFindings(periodicLoad(60)), /^No findings/);
+});
+
+test("an idle recording is said to have no I/O, not to lack the names of who did it", () => {
+  const idle = empty();
+  const unattributed = "This recording does not say who did the I/O.";
+  assert.equal(noActors(idle), "No I/O completed in this time.");
+  assert.equal(noActors({ ...idle, recording: { ...idle.recording, lost_ios: null } }), unattributed);
+  for (const data of [counters(60), tables(60), periodicLoad(60)]) assert.equal(noActors(data), unattributed);
 });

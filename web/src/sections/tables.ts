@@ -152,6 +152,13 @@ function side(name: string, pickSide: (a: ActorBlock) => ActorFlow): Column<Acto
 
 const TABS: [ActorBlock["by"], string][] = [["process", "Processes"], ["cgroup", "Control groups"], ["file", "Files"]];
 
+/** What the tables of processes, control groups and files say without a row. */
+export function noActors(data: PageData): string {
+  const r = data.recording;
+  const isIdle = r.ios === 0 && r.lost_ios === 0 && r.source !== "counters" && !data.imported_tables;
+  return isIdle ? "No I/O completed in this time." : "This recording does not say who did the I/O.";
+}
+
 /** Attribution: by process, control group or file. */
 export class Actors {
   readonly root: HTMLElement;
@@ -169,7 +176,7 @@ export class Actors {
       ...side("Read", (a) => a.read),
       ...side("Write", (a) => a.write),
     ];
-    this.#table = new Table("Processes, control groups and files", columns, [], 4, "This recording does not say who did the I/O.");
+    this.#table = new Table("Processes, control groups and files", columns, [], 4, noActors(store.data));
     this.root = h("section", { id: "actors" }, h("div", { class: "row" }, h("h2", { text: "Attribution (top consumers)" }), this.#tabs), this.#table.root);
     this.#by = TABS.find(([by]) => store.data.actors.some((a) => a.by === by))?.[0] ?? "process";
     this.#show();
