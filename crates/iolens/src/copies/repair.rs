@@ -24,6 +24,17 @@ pub struct Repaired {
     pub damage: Vec<String>,
 }
 
+impl Repaired {
+    /// What damaged the I/Os, if none of them is saved: what is ruined must not look like a quiet disk.
+    pub fn ruined_by(&self) -> Option<&str> {
+        if self.ios > 0 || self.damaged_ios == Some(0) {
+            return None;
+        }
+        let of_ios = self.damage.iter().find(|line| line.contains("/io/"));
+        of_ios.map(String::as_str)
+    }
+}
+
 /// A damaged recording: what can be read of it, and what cannot, a line each.
 #[derive(Debug)]
 pub struct DamagedRecording {
