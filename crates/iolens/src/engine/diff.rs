@@ -8,7 +8,7 @@ use iolens_core::analysis::waits::Group;
 use iolens_core::analysis::{Consumer, Report, Window};
 use iolens_core::model::{Class, Comm, DevId, Io};
 
-use super::error::Result;
+use super::error::{QueryError, Result};
 use super::filter::Filter;
 use super::part::Part;
 use super::query::{Grain, Query};
@@ -27,7 +27,7 @@ impl ComparedStretch {
     /// Reads what `query` is about.
     ///
     /// # Errors
-    /// No recording holds the time, or it cannot be read.
+    /// No recording holds the time, or it cannot be read, or holds no single I/Os of it although there may have been some.
     pub fn read(query: &Query<'_>) -> Result<ComparedStretch> {
         let part = query.one(Grain::Analysis)?;
         let mut sides = Sides {
@@ -37,11 +37,22 @@ impl ComparedStretch {
         };
         let limits = Limits::default();
         let report = report::of_part_and(&part, &limits, query.caller, &mut [&mut sides])?;
-        Ok(ComparedStretch {
+        let stretch = ComparedStretch {
             sides: sides.by_device,
             part,
             report,
-        })
+        };
+        if stretch.lacks_ios() {
+            let path = stretch.part.recording.path();
+            return Err(QueryError::NothingToCompare(path.to_owned()));
+        }
+        Ok(stretch)
+    }
+
+    /// Whether it has no I/Os because they were not recorded, not because nothing happened.
+    fn lacks_ios(&self) -> bool {
+        let are_lost = self.report.devices.lost_ios != Some(0);
+        self.ios() == 0 && (are_lost || self.part.lacks_ios())
     }
 
     fn window(&self) -> Window {
@@ -360,7 +371,64 @@ impl Condition {
 
 #[cfg(test)]
 mod tests {
+    use iolens_core::model::{
+        CounterSample, DiskCounters, LossReason, Lost, Observation, Op, RecorderCost,
+        RecordingMeta, Source,
+    };
+    use iolens_core::store::{RecordingWriter, WriterOptions};
+
+    use super::super::TimeWindow;
+    use super::super::caller::Caller;
     use super::*;
+
+    const DEV: DevId = DevId(8 << 20);
+    const S: i64 = 1_000_000_000;
+
+    /// How many I/Os a recording of `source` with these observations has for a comparison.
+    fn compared_ios(source: Source, observations: &[Observation]) -> Result<u64> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r");
+        let meta = RecordingMeta::new(source, 0);
+        let mut writer =
+            RecordingWriter::create(&path, meta, WriterOptions::default()).expect("a recording");
+        for observation in observations {
+            writer.push(observation).expect("written");
+        }
+        writer
+            .finish(10 * S, RecorderCost::default())
+            .expect("finished");
+        let caller = Caller::without_notes();
+        let query = Query::new(&path, TimeWindow::default(), &caller);
+        Ok(ComparedStretch::read(&query)?.ios())
+    }
+
+    #[test]
+    fn what_holds_no_single_ios_is_not_compared_and_an_idle_disk_is() {
+        let samples = [S, 9 * S].map(|at_ns| {
+            Observation::Counters(CounterSample {
+                at_ns,
+                dev: DEV,
+                counters: DiskCounters::default(),
+            })
+        });
+        let io = Observation::Io(Io::new(S, DEV, Op::READ, 512, Some(5), 10));
+        let lost = Observation::Lost(Lost {
+            ios: Some(7),
+            ..Lost::somewhere(0, 10 * S, LossReason::Corrupt)
+        });
+        assert_eq!(compared_ios(Source::Ebpf, &samples).expect("idle"), 0);
+        let some = [io, lost.clone()];
+        assert_eq!(compared_ios(Source::Ebpf, &some).expect("some are left"), 1);
+        let table = Source::Import("iostat".to_owned());
+        for refused in [
+            compared_ios(Source::Counters, &samples),
+            compared_ios(table, &[]),
+            compared_ios(Source::Ebpf, &[lost]),
+        ] {
+            let refused = refused.expect_err("nothing can be compared");
+            assert!(matches!(refused, QueryError::NothingToCompare(_)));
+        }
+    }
 
     fn change(percent: f64, low: f64, high: f64) -> DeviceChanges {
         DeviceChanges {

@@ -189,6 +189,8 @@ pub enum QueryError {
     NoFleet(PathBuf),
     /// No recording has sums of this time.
     NoSumsThen,
+    /// The recording there holds no single I/Os of this time, which could be compared.
+    NothingToCompare(PathBuf),
 }
 
 impl fmt::Display for QueryError {

@@ -232,6 +232,10 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
             format!("{} is one recording, and no root of hosts", place.display())
         }
         QueryError::NoSumsThen => "no recording has rollups of a minute of this time".to_owned(),
+        QueryError::NothingToCompare(place) => format!(
+            "{}: holds no single I/Os of this time, so it cannot be compared",
+            place.display()
+        ),
     }
 }
 
