@@ -84,16 +84,12 @@ impl RecordingInfo {
         })
     }
 
-    /// Of each recording that `place` means: itself, or all of a root.
-    ///
-    /// # Errors
-    /// There is none, or one cannot be read.
-    pub fn read_all(place: &Path) -> Result<Vec<RecordingInfo>> {
-        let mut infos = Vec::new();
-        for path in recordings_of(place)? {
-            infos.push(RecordingInfo::read(&path)?);
+    /// Of each recording that `place` means (itself, or all of a root), or why it cannot be read: others may be readable.
+    pub fn read_all(place: &Path) -> Vec<Result<RecordingInfo>> {
+        match recordings_of(place) {
+            Ok(paths) => paths.iter().map(|path| RecordingInfo::read(path)).collect(),
+            Err(e) => vec![Err(e)],
         }
-        Ok(infos)
     }
 
     /// Block I/Os that are known to be missing; `None`: not even how many.
@@ -239,6 +235,27 @@ mod tests {
         assert_eq!((io.name, io.files, io.rows), ("io", 1, Some(10)));
         let info = RecordingInfo::read(&unknown).expect("reads");
         assert_eq!(info.lost_ios(), None);
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_hides_no_other_of_its_root() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let host = dir.path().join("host=a");
+        std::fs::create_dir(&host).expect("makes");
+        for start in ["start_ns=1", "start_ns=2", "start_ns=3"] {
+            record(&host.join(start), &[]);
+        }
+        let broken = host.join("start_ns=2");
+        for name in ["meta.json", "meta.json.bak"] {
+            std::fs::write(broken.join(name), "{").expect("writes");
+        }
+        let mut readable = Vec::new();
+        for found in RecordingInfo::read_all(dir.path()) {
+            readable.push(found.is_ok());
+        }
+        assert_eq!(readable, [true, false, true]);
+        let absent = RecordingInfo::read_all(&dir.path().join("absent"));
+        assert!(matches!(&absent[..], [Err(_)]));
     }
 
     #[test]

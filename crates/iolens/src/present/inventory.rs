@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use iolens_core::model::{Device, DeviceKind, LossReason, RecordingMeta};
+use iolens_core::model::{Device, DeviceKind, LossReason, RecordingMeta, Source};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
@@ -310,6 +310,14 @@ fn source_of(meta: &RecordingMeta) -> String {
 }
 
 fn ios_of(info: &RecordingInfo) -> String {
+    // Where none can be, 0 would look like a quiet disk.
+    if info.ios == 0 && info.lost_ios() == Some(0) {
+        match info.meta.source {
+            Source::Counters => return "none, only the kernel's counters".to_owned(),
+            Source::Import(_) => return "none, only averages".to_owned(),
+            Source::Ebpf => {}
+        }
+    }
     let mut text = count_of(info.ios, "I/O");
     if let Some(bytes) = bytes_per_io(info) {
         let _ = write!(text, " ({bytes:.1} bytes each)");
@@ -438,7 +446,7 @@ fn length(ns: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::model::{DevId, Source};
+    use iolens_core::model::DevId;
     use std::collections::BTreeMap;
     use std::path::PathBuf;
 
@@ -485,6 +493,18 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line:?} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn counters_and_tables_are_said_to_have_no_single_ios() {
+        let mut info = info();
+        info.ios = 0;
+        info.losses.clear();
+        assert_eq!(ios_of(&info), "0 I/Os, 0 lost");
+        info.meta.source = Source::Counters;
+        assert_eq!(ios_of(&info), "none, only the kernel's counters");
+        info.meta.source = Source::Import("iostat".to_owned());
+        assert_eq!(ios_of(&info), "none, only averages");
     }
 
     #[test]
