@@ -7,9 +7,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use iolens_core::analysis::counters::pressure::HostPressure;
-use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::analysis::timeline::{CounterRates, Differences, GroupBy};
 use iolens_core::model::{
-    DevId, Io, Lost, Name, Named, Names, Observation, PressureSample, RecordingMeta,
+    DevId, Io, Lost, Name, Named, Names, Observation, PressureSample, RecordingMeta, SECOND_NS,
+    Source,
 };
 use iolens_core::store::{IoColumns, StoreError};
 
@@ -19,6 +20,9 @@ use super::layers::Layers;
 use super::part::Part;
 use super::query::{Grain, Query};
 use super::{Instant, TimeWindow, choose, decode, window};
+
+/// The sample of counters from which the first difference of a stretch counts was taken so long before it at most.
+const SAMPLE_BEFORE_NS: i64 = 10 * SECOND_NS;
 
 /// What is walked through.
 pub struct BrowsedPlace {
@@ -133,6 +137,16 @@ impl BrowsedStretch {
         self.part.recording.meta()
     }
 
+    /// Whether its recording holds the kernel's counters and no single I/Os.
+    pub fn is_of_counters(&self) -> bool {
+        self.meta().source == Source::Counters
+    }
+
+    /// Whether there are no single I/Os of it although there may have been some.
+    pub fn lacks_ios(&self) -> bool {
+        self.part.lacks_ios()
+    }
+
     /// Names of its control groups and files.
     pub fn names(&self) -> &Names {
         &self.part.names
@@ -195,6 +209,41 @@ impl BrowsedStretch {
         let mut damage = reader.reader().damage().to_vec();
         damage.iter_mut().for_each(|lost| self.shift(lost));
         Ok(StretchRead { is_whole, damage })
+    }
+
+    /// What the kernel counted in `range` from one sample to the next, by time, as long as `consume` agrees to go on; whether it
+    /// did to the end.
+    ///
+    /// # Errors
+    /// The samples cannot be read.
+    pub fn each_difference(
+        &self,
+        range: &Range<i64>,
+        caller: &Caller,
+        mut consume: impl FnMut(&CounterRates) -> bool,
+    ) -> Result<bool> {
+        let own = self.own_ns(range);
+        let first_ns = own.start.saturating_sub(SAMPLE_BEFORE_NS);
+        let mut samples = self
+            .part
+            .recording
+            .counters(first_ns..own.end.saturating_add(1));
+        let mut differences = Differences::new(&self.meta().devices);
+        for batch in &mut samples {
+            caller.check()?;
+            for sample in batch? {
+                let Some(mut rates) = differences.push(&sample) else {
+                    continue;
+                };
+                rates.from_ns = rates.from_ns.saturating_add(self.shift_ns);
+                rates.to_ns = rates.to_ns.saturating_add(self.shift_ns);
+                if self.part.filter.devices.has(rates.dev) && !consume(&rates) {
+                    return Ok(false);
+                }
+            }
+        }
+        caller.damage(samples.warnings());
+        Ok(true)
     }
 
     /// Everything that was observed in `own_ns` of its recording's own time, in order, after the names of before.

@@ -415,6 +415,9 @@ impl Screen {
                 self.view.above = new.stretch.above();
                 self.meta = new.stretch.meta().clone();
                 self.facts.host = self.meta.host.clone().unwrap_or_default();
+                self.facts.limits.clone_from(&self.meta.limits);
+                self.facts.is_of_counters = new.stretch.is_of_counters();
+                self.facts.is_without_ios = new.stretch.lacks_ios() && !self.facts.is_of_counters;
                 self.cache = HeatCache::default();
                 self.facts.failure.take_if(|failure| failure.of == READING);
                 *loaded = Some(Box::new(new));
@@ -473,7 +476,7 @@ impl Screen {
             return;
         }
         // Counters do not say whose I/O it was.
-        if self.facts.is_of_counters {
+        if self.facts.lacks_ios() {
             return;
         }
         // A recording may not be the one yet that holds what is in view.

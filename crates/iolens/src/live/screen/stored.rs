@@ -197,7 +197,8 @@ fn read(
         }
         !is_cancelled()
     })?;
-    if !read.is_whole {
+    let is_whole = read.is_whole && count_counters(&stretch, &range, &mut history, is_cancelled)?;
+    if !is_whole {
         return Ok(None);
     }
     history.lose(&read.damage);
@@ -207,6 +208,22 @@ fn read(
         history,
         stretch: Arc::new(stretch),
     }))
+}
+
+/// Counts what the kernel counted, where nothing else is known; whether it was not cancelled.
+fn count_counters(
+    stretch: &BrowsedStretch,
+    range: &Range<i64>,
+    history: &mut History,
+    is_cancelled: impl Fn() -> bool,
+) -> Result<bool, QueryError> {
+    if !stretch.is_of_counters() {
+        return Ok(true);
+    }
+    stretch.each_difference(range, &Caller::without_notes(), |rates| {
+        history.count_rates(rates);
+        !is_cancelled()
+    })
 }
 
 #[cfg(test)]
@@ -219,8 +236,8 @@ mod tests {
     use iolens_core::analysis::waits::Grouping;
     use iolens_core::analysis::{Window, timeline::GroupKey};
     use iolens_core::model::{
-        Class, Comm, DevId, Device, Io, LossReason, Lost, Observation, Op, RecorderCost,
-        RecordingMeta, Source,
+        Class, ClassCounters, Comm, CounterSample, DevId, Device, DiskCounters, Io, LossReason,
+        Lost, Observation, Op, RecorderCost, RecordingMeta, Source,
     };
     use iolens_core::store::{RecordingWriter, Root, WriterOptions};
     use jiff::Timestamp;
@@ -411,6 +428,55 @@ mod tests {
             let ios: Vec<u64> = flows.iter().map(|f| f.ios).collect();
             assert_eq!(ios, actor.ios);
         }
+    }
+
+    /// Ten seconds with a sample every 10 ms, in which four reads of 4 KiB completed.
+    fn record_counters(path: &Path, source: Source) {
+        let mut meta = RecordingMeta::new(source, EPOCH);
+        meta.devices = vec![Device::named("sda", DEV)];
+        let mut writer =
+            RecordingWriter::create(path, meta, WriterOptions::default()).expect("a recording");
+        for n in 0..=1000 {
+            let read = ClassCounters {
+                ios: 4 * n,
+                sectors: 4 * 8 * n,
+                ..ClassCounters::default()
+            };
+            let counters = DiskCounters {
+                read,
+                ..DiskCounters::default()
+            };
+            let sample = CounterSample {
+                at_ns: n as i64 * 10 * MS,
+                dev: DEV,
+                counters,
+            };
+            writer
+                .push(&Observation::Counters(sample))
+                .expect("written");
+        }
+        writer
+            .finish(10 * S, RecorderCost::default())
+            .expect("finished");
+    }
+
+    #[test]
+    fn recorded_counters_give_rates_and_an_imported_table_is_known_to_lack_ios() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("counters");
+        record_counters(&path, Source::Counters);
+        let loaded = load(&mut open(&path), 2 * S..4 * S, 100 * MS);
+        let reads = loaded.history.flow(DEV, Class::Read, 3 * S, 4 * S);
+        assert_eq!((reads.ios, reads.bytes), (400, 400 * 4096));
+        assert!(loaded.stretch.is_of_counters() && loaded.stretch.lacks_ios());
+        let path = dir.path().join("table");
+        record_counters(&path, Source::Import("iostat".to_owned()));
+        let loaded = load(&mut open(&path), 2 * S..4 * S, 100 * MS);
+        assert!(!loaded.stretch.is_of_counters() && loaded.stretch.lacks_ios());
+        let path = dir.path().join("every-io");
+        record(&path, EPOCH, 10);
+        let loaded = load(&mut open(&path), 2 * S..4 * S, 100 * MS);
+        assert!(!loaded.stretch.is_of_counters() && !loaded.stretch.lacks_ios());
     }
 
     #[test]

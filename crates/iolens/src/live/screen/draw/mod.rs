@@ -58,6 +58,8 @@ pub struct SourceFacts {
     pub recording: Option<String>,
     /// Whether there are no single I/Os but the kernel's counters.
     pub is_of_counters: bool,
+    /// Whether the recording holds neither single I/Os nor counters that can be shown in their place.
+    pub is_without_ios: bool,
     /// Who records what happens, if it is another program.
     pub serve: Option<String>,
     /// Whether a part of the recording is being read.
@@ -67,6 +69,16 @@ pub struct SourceFacts {
     /// What has been done, in place of the keys.
     pub notice: Option<ScreenNotice>,
 }
+
+impl SourceFacts {
+    /// Whether there are no single I/Os.
+    pub fn lacks_ios(&self) -> bool {
+        self.is_of_counters || self.is_without_ios
+    }
+}
+
+/// What is said where a recording would look like an idle disk.
+const NO_IOS: &str = "this recording holds no single I/Os";
 
 /// Something to be said, harmless for a terminal.
 #[derive(Debug, Clone)]
@@ -137,7 +149,7 @@ pub fn frame(
     let upper = rows(body, 0, body.height - lower_height);
     picture(scene, view, cache, from_ns, upper, buffer);
     let lower = rows(body, upper.height, lower_height);
-    if scene.facts.is_of_counters {
+    if scene.facts.lacks_ios() {
         view.cell = None;
         missing(scene, lower, buffer);
         return;
@@ -223,15 +235,25 @@ impl LineCursor<'_> {
     }
 }
 
-/// What counters cannot show, in place of the tables.
+/// What counters and recordings without single I/Os cannot show, in place of the tables.
 fn missing(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     let palette = scene.palette;
     put(buffer, area, area.x, " what is missing", palette.heading());
-    let doctor = "iolens doctor says what eBPF needs.".to_owned();
+    let is_recorded = scene.facts.recording.is_some();
+    let mut said = Vec::new();
+    if is_recorded {
+        said.push(NO_IOS);
+    }
+    said.extend(scene.facts.limits.iter().map(String::as_str));
+    said.push(if is_recorded {
+        "iolens report and iolens zoom show what it holds."
+    } else {
+        "iolens doctor says what eBPF needs."
+    });
     let mut line = 1;
-    for limit in scene.facts.limits.iter().chain([&doctor]) {
+    for one in said {
         let width = usize::from(area.width.saturating_sub(2));
-        for text in wrapped(&terminal(limit), width) {
+        for text in wrapped(&terminal(one), width) {
             put(buffer, row(area, line), area.x + 1, &text, Style::new());
             line += 1;
         }
@@ -349,6 +371,9 @@ fn nothing_drawn(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> 
             Some(failure) => terminal(&failure.text).into_owned(),
             None => "reading".to_owned(),
         };
+    }
+    if scene.facts.is_without_ios {
+        return NO_IOS.to_owned();
     }
     if history.ios(from_ns, to_ns) == 0 {
         return "no I/O completed in this time".to_owned();

@@ -313,6 +313,27 @@ fn a_shortage_of_cpu_time_is_said_where_there_is_no_story() {
 }
 
 #[test]
+fn a_recording_without_single_ios_does_not_look_like_an_idle_disk() {
+    let history = History::of_stretch(0, 0..10 * S, 0..10 * S, 100 * MS);
+    let mut stage = Stage::new(history, palette(Depth::Mono));
+    stage.view = ScreenView::of_recording(0..10 * S);
+    stage.facts.recording = Some("log.iolens".to_owned());
+    stage.facts.limits = vec!["a table of averages".to_owned()];
+    let idle = ["0 IOPS", "no I/O in this time", "no I/O completed"];
+    for is_without_ios in [false, true] {
+        stage.facts.is_without_ios = is_without_ios;
+        let buffer = stage.draw(120, 40);
+        let text = lines_of(&buffer, &mut |cell| cell.symbol().to_owned());
+        for words in idle {
+            assert_eq!(text.contains(words), !is_without_ios, "{words}: {text}");
+        }
+        for words in [NO_IOS, "a table of averages"] {
+            assert_eq!(text.contains(words), is_without_ios, "{words}: {text}");
+        }
+    }
+}
+
+#[test]
 fn the_ios_of_a_cell_are_listed_whole() {
     for (width, height) in [(60, 16), (80, 24), (120, 40)] {
         let mut stage = Stage::new(usual_history(), palette(Depth::Mono));

@@ -5,7 +5,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{LineCursor, Scene, put, row};
+use super::{LineCursor, NO_IOS, Scene, put, row};
 use crate::live::screen::history::{COLUMN_NS, Pick};
 use crate::live::screen::state::ScreenView;
 use crate::live::screen::words;
@@ -107,7 +107,12 @@ fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderFie
     let rate_ns = RATE_NS.max(history.column_ns());
     let ios = ios_of_all(scene, view, end_ns - rate_ns, end_ns);
     let per_s = ios as f64 * 1e9 / rate_ns as f64;
-    fields.push(HeaderField::new(format!("{} IOPS", words::short(per_s)), 0));
+    let rate = if facts.is_without_ios {
+        "no single I/Os".to_owned()
+    } else {
+        format!("{} IOPS", words::short(per_s))
+    };
+    fields.push(HeaderField::new(rate, 0));
     // Where there is not room for all, a loss stays beside the rate.
     let lost = format!("{} lost", words::short(history.lost_ios as f64));
     fields.push(if history.lost_ios > 0 {
@@ -238,13 +243,12 @@ pub(super) fn devices(
 ) {
     let palette = scene.palette;
     if shown.is_empty() && scene.facts.recording.is_some() {
-        put(
-            buffer,
-            area,
-            area.x,
-            " no I/O in this time",
-            palette.faint(),
-        );
+        let text = if scene.facts.is_without_ios {
+            NO_IOS
+        } else {
+            "no I/O in this time"
+        };
+        put(buffer, area, area.x + 1, text, palette.faint());
         return;
     }
     if shown.is_empty() {
