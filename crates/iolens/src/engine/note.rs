@@ -61,6 +61,8 @@ pub enum Note {
     FindingsOfMany,
     /// Stories are of this stretch, in Unix time in nanoseconds: there are too many I/Os for one answer.
     StoriesOf(Range<i64>),
+    /// A short time was asked for: stories are those of so many nanoseconds around it that meet it.
+    StoriesAround(i64),
     /// The stretch spans so many recordings, of which the longest part is shown.
     LongestPartOf(usize),
 }

@@ -4,6 +4,7 @@
 use iolens_core::analysis::timeline::{MAX_ROWS, PlanError};
 
 use super::escape;
+use super::layout::duration;
 use super::times::rfc3339;
 use crate::engine::error::{DevicesOnly, Distinction, QueryError, Stretch, WindowBound};
 use crate::engine::note::Note;
@@ -332,6 +333,10 @@ pub fn note(note: &Note, spelling: Spelling) -> String {
             "there are too many I/Os for one answer: stories are of {} to {} alone; ask for a shorter stretch to see others",
             rfc3339(unix_ns.start),
             rfc3339(unix_ns.end)
+        ),
+        Note::StoriesAround(ns) => format!(
+            "stories are those of the {} around this time that meet it",
+            duration(*ns as f64)
         ),
         Note::LongestPartOf(recordings) => format!(
             "This time spans {recordings} recordings: the longest part of it is shown. ← and → lead to the others."

@@ -1033,12 +1033,17 @@ fn actors_add_up_and_marks_reach_the_recorder() {
 
 /// 60 s in which a shop reads every 25 ms, and at every fourth read waits for a backup of another control group.
 fn record_shop(root: &Path, from_s: i64) {
+    record_shop_waiting(root, from_s, 60);
+}
+
+/// The same of 60 s, in the first `waits_s` of which it waits.
+fn record_shop_waiting(root: &Path, from_s: i64, waits_s: i64) {
     const MS: i64 = 1_000_000;
     let dev = DevId::new(8, 0);
     let mut writer = new_recording(root, "h", from_s, Device::named("sda", dev));
     for i in 1..2400 {
         let at_ns = i * 25 * MS;
-        let waits = i % 4 == 0;
+        let waits = i % 4 == 0 && at_ns < waits_s * S;
         let latency_ns = if waits { 20 * MS } else { MS / 10 };
         if waits {
             let done_ns = at_ns + latency_ns - MS / 10;
@@ -1394,4 +1399,40 @@ fn stories_say_when_in_unix_time_and_are_those_of_the_report() {
     let unix_s = second["recording_start_unix_s"].as_f64().unwrap();
     let start_s = second["start_s"].as_f64().unwrap();
     assert!((unix_s + start_s - second["start_unix_s"].as_f64().unwrap()).abs() < 1e-5);
+}
+
+#[test]
+fn a_short_time_has_the_stories_that_meet_it() {
+    let dir = tempfile::tempdir().unwrap();
+    record_shop_waiting(dir.path(), 0, 12);
+    let app = app_over(dir.path());
+    let stories = |from: &str, to: &str| {
+        let target = format!("/api/v1/stories?from={from}&to={to}");
+        let (status, found) = get(&app, &target);
+        assert_eq!(status, 200, "{found}");
+        found
+    };
+    let all = stories(&at(0), &at(60));
+    assert_eq!(all["notes"], Value::Array(vec![]));
+    assert_eq!(all["stories"].as_array().unwrap().len(), 1, "{all}");
+    // One of the waits, as the link of a worst moment shows it.
+    let one = stories("2026-11-18T11:06:48.100Z", "2026-11-18T11:06:48.149Z");
+    let story = &one["stories"][0];
+    assert_eq!(story["id"], all["stories"][0]["id"], "{one}");
+    assert_eq!(story["victim"]["process"], "shop");
+    assert_eq!(
+        one["notes"][0],
+        "stories are those of the 20.0 s around this time that meet it"
+    );
+    // Its times are those of all that was analysed: some 10 s before and 4 s after.
+    let begins_s = story["start_unix_s"].as_f64().unwrap() - (EPOCH / S) as f64;
+    let ends_s = story["end_unix_s"].as_f64().unwrap() - (EPOCH / S) as f64;
+    assert!(begins_s < 1.0 && ends_s > 11.0, "{story}");
+    // Near by, but after the last wait.
+    let later = stories(&at(15), &at(16));
+    assert_eq!(later["stories"], Value::Array(vec![]), "{later}");
+    assert_eq!(later["notes"].as_array().unwrap().len(), 1);
+    let around = stories(&at(6), &at(26));
+    assert_eq!(around["stories"].as_array().unwrap().len(), 1, "{around}");
+    assert_eq!(around["notes"], Value::Array(vec![]));
 }
