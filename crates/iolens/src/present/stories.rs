@@ -749,7 +749,7 @@ mod tests {
     use iolens_core::analysis::waits::stretches::Stretch;
     use iolens_core::analysis::{ReportBuilder, Window};
     use iolens_core::model::{
-        CgroupSample, Comm, Device, Io, LossReason, Lost, Op, Origin, Source,
+        CgroupSample, Comm, Device, Io, LossReason, Lost, MountSettings, Op, Origin, Source,
     };
 
     fn shown(facts: &RecordingFacts, width: usize) -> String {
@@ -779,6 +779,42 @@ mod tests {
         assert!(!text.contains('\x1b'), "{text}");
         let narrow = shown(&RecordingFacts::default(), 80);
         assert!(narrow.lines().all(|l| l.chars().count() <= 80), "{narrow}");
+    }
+
+    fn mount(on: DevId, mount_point: Option<&str>) -> MountSettings {
+        MountSettings {
+            fs_dev: on,
+            devices: vec![on],
+            mount_point: mount_point.map(str::to_owned),
+            source: None,
+            fs_type: None,
+            options: None,
+        }
+    }
+
+    #[test]
+    fn the_advice_to_throttle_is_a_command_that_can_be_typed() {
+        let (report, mut meta, names) = shop_behind_backup();
+        let facts = RecordingFacts::default();
+        let named = named_stories(&report, &meta, &names, &facts);
+        assert_eq!(
+            story_text::advice(Advice::Throttle, &named[0]),
+            "start it with iolens throttle --path /mount/point -- backup"
+        );
+        let dev = named[0].story.dev;
+        meta.settings = Some(Settings {
+            mounts: vec![
+                mount(DevId::new(8, 16), Some("/other")),
+                mount(dev, None),
+                mount(dev, Some("/srv/a b")),
+            ],
+            ..Settings::default()
+        });
+        let named = named_stories(&report, &meta, &names, &facts);
+        assert_eq!(
+            story_text::advice(Advice::Throttle, &named[0]),
+            "start it with iolens throttle --path '/srv/a b' -- backup"
+        );
     }
 
     /// The story of a shop behind writes of `comm` to the file under a loop device.

@@ -1,6 +1,7 @@
 //! Stories (A30) in words: what happened, who waited for whom, how bad, what to try.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use indicatif::HumanCount;
 use iolens_core::analysis::Report;
@@ -8,11 +9,14 @@ use iolens_core::analysis::limits::OwnLimit;
 use iolens_core::analysis::stories::{Advice, Cause, Cleared, CulpritIo, Doubt, Story, StoryKind};
 use iolens_core::analysis::waits::Program;
 use iolens_core::analysis::waits::stretches::Stretch;
-use iolens_core::model::{Class, KernelThread, Names, Origin, RecordingMeta, Settings, Source};
+use iolens_core::model::{
+    Class, DevId, KernelThread, Names, Origin, RecordingMeta, Settings, Source,
+};
 
 use super::escape::terminal;
 use super::findings::words::{plural, role_of};
 use super::layout::{Layout, Role, count_of, duration, size};
+use super::record_text::shell_word;
 use super::report_json::RecordingFacts;
 use super::stories::{self, NamedStory};
 use super::times::Times;
@@ -577,7 +581,7 @@ pub(super) fn advice(what: Advice, named: &NamedStory) -> String {
         Advice::DirtyBackgroundBytes => "vm.dirty_background_bytes=16M".to_owned(),
         Advice::SyncInSteps => format!("let {name} sync in smaller steps (sync_file_range)"),
         Advice::LimitCgroup => format!("io.max or io.weight for the control group of {name}"),
-        Advice::Throttle => format!("iolens throttle -- {name}"),
+        Advice::Throttle => throttled(culprit, named),
         Advice::GroupSyncs => format!("fewer, larger syncs in {name} (group commit)"),
         Advice::TrimApart => "discard at a quiet time (fstrim), not by the mount option".to_owned(),
         Advice::Memory => "more memory, or less for the program that fills it".to_owned(),
@@ -596,6 +600,25 @@ pub(super) fn advice(what: Advice, named: &NamedStory) -> String {
             let above = named.loop_device.as_deref().unwrap_or("the device above");
             format!("see who uses {above} (report --device)")
         }
+    }
+}
+
+/// How to start a program so that it yields on the device of its story.
+fn throttled(program: &Program, named: &NamedStory) -> String {
+    let command = match &program.comm {
+        Some(comm) => comm.to_text().into_owned(),
+        None => "COMMAND".to_owned(),
+    };
+    let path = path_on(named.story.dev, named.settings);
+    format!("start it with iolens throttle --path {path} -- {command}")
+}
+
+/// Where a file system of the device is mounted, as a shell needs it typed; a word for it where the recording does not say.
+fn path_on(dev: DevId, settings: Option<&Settings>) -> String {
+    let mut mounts = settings.into_iter().flat_map(|s| s.mounts_on(dev));
+    match mounts.find_map(|mount| mount.mount_point.as_deref()) {
+        Some(path) => shell_word(Path::new(path)),
+        None => "/mount/point".to_owned(),
     }
 }
 
