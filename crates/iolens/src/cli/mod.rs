@@ -258,7 +258,7 @@ pub struct ReportPlan {
     /// Print all findings, devices and details, not one screen
     #[arg(long, conflicts_with = "json")]
     pub full: bool,
-    /// Say whether the disk made this program wait, if no story is about it [default: the one with most I/Os]
+    /// Stories of this program first; without one, whether the disk made it wait [default: of the one with most I/Os]
     #[arg(long, value_name = "NAME")]
     pub victim: Option<String>,
     /// Leave out a story, by its id in JSON. May be repeated

@@ -7,7 +7,7 @@ use iolens_core::analysis::stories::{
     self, Advice, AlsoHurt, Cause, CulpritIo, Doubt, Story, StoryKind,
 };
 use iolens_core::analysis::waits::Program;
-use iolens_core::model::{Class, DevId, Inode, Names, RecordingMeta, Settings};
+use iolens_core::model::{Class, Comm, DevId, Inode, Names, RecordingMeta, Settings};
 use serde::Serialize;
 
 use super::actors::{cgroup_name, file_name};
@@ -738,6 +738,34 @@ pub(super) fn cleared(
     })
 }
 
+/// Whether I/Os of a program of this name lost time in the story.
+pub(super) fn is_victim(story: &Story, name: &str) -> bool {
+    let mut victims = story.victims();
+    victims.any(|(victim, _)| is_called(victim.comm, name))
+}
+
+fn is_called(comm: Option<Comm>, name: &str) -> bool {
+    comm.is_some_and(|comm| comm.as_bytes() == name.as_bytes())
+}
+
+/// That no program of this name had I/O; `None` if one had.
+pub(super) fn absent(report: &Report, name: &str) -> Option<String> {
+    let rows = &report.actors.rows;
+    let mut effects = report.waits.iter().flat_map(|d| &d.felt.effects);
+    if rows.iter().any(|row| is_called(row.group.comm, name))
+        || effects.any(|effect| is_called(effect.victim.comm, name))
+    {
+        return None;
+    }
+    // Counters and tables know no programs, and the smallest of very many are counted together.
+    let knows_all = report.actors.others.ios == 0 && rows.iter().any(|r| r.group.comm.is_some());
+    Some(if knows_all {
+        format!("no I/O of {name} in this time")
+    } else {
+        format!("no I/O of {name} is known in this time")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::escape;
@@ -1133,6 +1161,48 @@ mod tests {
             ..RecordingFacts::default()
         };
         assert!(cleared(&report, &names, &shop).is_none(), "it was hurt");
+    }
+
+    fn asking_for(name: &str) -> RecordingFacts {
+        RecordingFacts {
+            victim: Some(name.to_owned()),
+            ..RecordingFacts::default()
+        }
+    }
+
+    #[test]
+    fn stories_of_the_program_that_is_asked_for_come_first() {
+        let (mut report, meta, names) = shop_behind_backup();
+        for name in [&b"mail"[..], b"web"] {
+            let mut story = report.stories[0].clone();
+            story.victim.comm = Some(Comm::new(name));
+            report.stories.push(story);
+        }
+        let facts = asking_for("web");
+        let layout = Layout {
+            width: 112,
+            colour: false,
+        };
+        let times = Times::utc(&meta);
+        let text = story_text::section(&report, &meta, &names, &facts, &times, layout, 40);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let places = ["Reads of web", "Reads of shop", "Reads of mail"].map(|s| words.find(s));
+        assert!(places.iter().all(Option::is_some), "{text}");
+        assert!(places.is_sorted(), "{text}");
+    }
+
+    #[test]
+    fn that_a_program_that_is_asked_for_had_no_io_is_said() {
+        let text = shown(&asking_for("nginx\x1b[2J"), 112);
+        assert!(
+            text.contains("no I/O of nginx\\x1b[2J in this time"),
+            "{text}"
+        );
+        assert!(!shown(&asking_for("backup"), 112).contains("no I/O"));
+        let (mut report, ..) = shop_behind_backup();
+        report.actors.others.ios = 1;
+        let text = absent(&report, "nginx").expect("none is known");
+        assert_eq!(text, "no I/O of nginx is known in this time");
     }
 
     #[test]

@@ -59,8 +59,15 @@ pub(super) fn section(
     layout: Layout,
     max_lines: usize,
 ) -> String {
-    let named = stories::named_stories(report, meta, names, facts);
+    let mut named = stories::named_stories(report, meta, names, facts);
     let mut out = layout.paint(Role::Heading, "What happened") + "\n";
+    if let Some(name) = &facts.victim {
+        // Who asks for a program reads of it first.
+        named.sort_by_key(|named| !stories::is_victim(named.story, name));
+        if let Some(absent) = stories::absent(report, name) {
+            let _ = writeln!(out, "  {}", terminal(&absent));
+        }
+    }
     let mut lines_left = max_lines.saturating_sub(4);
     let mut shown = 0;
     for named in named.iter().take(MAX_STORIES) {
