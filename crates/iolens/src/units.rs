@@ -1,5 +1,7 @@
 //! Durations, sizes, instants and stretches of time as users type them.
 
+use std::fmt;
+
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, Timestamp, Zoned};
@@ -120,6 +122,25 @@ impl Instant {
         match self {
             Instant::Civil(civil) => Instant::Civil(CivilInstant { utc: true, ..civil }),
             other => other,
+        }
+    }
+}
+
+/// As [`parse_instant`] reads it: what was said relative to now is the instant that it was then.
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Instant::SinceStart(ns) => write!(f, "{}", *ns as f64 / 1e9),
+            Instant::Wall(t) => write!(f, "{t}"),
+            Instant::Civil(civil) => {
+                match civil.day {
+                    Day::Newest => {}
+                    Day::Date(date) => write!(f, "{date} ")?,
+                    Day::Ago(0) => write!(f, "today ")?,
+                    Day::Ago(_) => write!(f, "yesterday ")?,
+                }
+                write!(f, "{}", civil.time)
+            }
         }
     }
 }
@@ -314,6 +335,24 @@ mod tests {
             parse_instant("08:42").unwrap().until_now(),
             Instant::Wall(_)
         ));
+    }
+
+    #[test]
+    fn an_instant_is_written_as_it_is_read() {
+        for text in [
+            "46",
+            "-1.5",
+            "153.6",
+            "2026-11-21T05:48:00.25Z",
+            "08:42:26",
+            "today 08:42:26",
+            "yesterday 03:12:00",
+            "2026-11-21 05:48:00",
+        ] {
+            let instant = parse_instant(text).unwrap();
+            assert_eq!(instant.to_string(), text);
+            assert_eq!(parse_instant(&instant.to_string()).unwrap(), instant);
+        }
     }
 
     #[test]

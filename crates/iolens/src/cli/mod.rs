@@ -37,7 +37,7 @@ pub use serve::{Compat, DEFAULT_FREEZE_KEEP, DEFAULT_KEEP, LogChoice, ServePlan}
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
 use source::source_choice;
-pub use window::{ClockArgs, WindowArgs};
+pub use window::{ClockArgs, WindowArgs, typed_window};
 
 /// The parsed command line, validated as far as argv alone allows.
 #[derive(Debug, Subcommand)]

@@ -1,9 +1,12 @@
 //! `--at`, `--from` and `--to`: which part of a recording, or of the recordings of a root.
 
+use std::fmt::Write as _;
+
 use clap::Args;
 use iolens_core::model::RecordingMeta;
 use jiff::tz::TimeZone;
 
+use crate::present::escape;
 use crate::present::times::{Clock, Times};
 use crate::units::{Instant, TimeWindow, parse_instant};
 
@@ -31,6 +34,25 @@ impl WindowArgs {
             to: self.to,
         })
     }
+}
+
+/// The options of a part, as a shell needs them typed, each after a blank; none for all of a recording.
+pub fn typed_window(window: &WindowArgs, clock: ClockArgs) -> String {
+    let mut out = String::new();
+    let times = [
+        ("--at", window.at),
+        ("--from", window.from),
+        ("--to", window.to),
+    ];
+    for (option, time) in times {
+        if let Some(time) = time {
+            let _ = write!(out, " {option} {}", escape::shell(&time.to_string()));
+        }
+    }
+    if clock.utc && !out.is_empty() {
+        out.push_str(" --utc");
+    }
+    out
 }
 
 /// Which clock times are typed and shown in.
@@ -85,5 +107,33 @@ impl ClockArgs {
         } else {
             Clock::Wall(self.zone())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_typed_as_it_was_given() {
+        let utc = ClockArgs {
+            utc: true,
+            relative: false,
+        };
+        assert_eq!(typed_window(&WindowArgs::default(), utc), "");
+        let window = WindowArgs {
+            at: None,
+            from: parse_instant("yesterday 03:12").ok(),
+            to: parse_instant("106").ok(),
+        };
+        assert_eq!(
+            typed_window(&window, ClockArgs::default()),
+            " --from 'yesterday 03:12:00' --to 106"
+        );
+        let window = WindowArgs {
+            at: parse_instant("14:27:15").ok(),
+            ..WindowArgs::default()
+        };
+        assert_eq!(typed_window(&window, utc), " --at 14:27:15 --utc");
     }
 }

@@ -11,7 +11,7 @@ use iolens_core::model::DevId;
 use iolens_core::private::{Access, write_file};
 
 use super::limits::{limits, named};
-use crate::cli::{ClockArgs, ReportPlan};
+use crate::cli::{ClockArgs, ReportPlan, typed_window};
 use crate::engine::inside::Inside;
 use crate::engine::page::Drawn;
 use crate::engine::part::Part;
@@ -46,6 +46,7 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
         detailed,
         muted: plan.muted.iter().cloned().collect(),
         victim: plan.victim.clone(),
+        window_options: typed_window(&plan.window, plan.clock),
         ..RecordingFacts::of(&part)
     };
     // A user who names a device gets all that is known of it, and not the summary.

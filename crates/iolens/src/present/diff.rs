@@ -424,7 +424,7 @@ fn stories_section(changes: &[StoryChangeEntry], layout: Layout) -> String {
         out.push_str(&layout.paragraph(&terminal(&text), story_text::INDENT));
     }
     let left_out = changed.len().saturating_sub(story_text::MAX_STORIES);
-    out.push_str(&story_text::left_out(left_out));
+    out.push_str(&story_text::left_out(left_out, "--json"));
     out.push('\n');
     out
 }

@@ -43,6 +43,8 @@ pub struct RecordingFacts {
     pub muted: BTreeSet<String>,
     /// The program of which the user asks whether the disk made it wait.
     pub victim: Option<String>,
+    /// Options that choose the part in view, as they can be typed, each after a blank; empty: the part is all of it.
+    pub window_options: String,
 }
 
 impl RecordingFacts {

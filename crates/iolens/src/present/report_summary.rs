@@ -246,8 +246,9 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> Str
 /// How to see the rest.
 fn more(facts: &RecordingFacts) -> String {
     let path = shell_word(Path::new(&facts.path));
+    let window = &facts.window_options;
     format!(
-        "More: iolens report {path} --full; of one device: --device NAME; charts: -o FILE.html\n"
+        "More: iolens report {path}{window} --full; of one device: --device NAME; charts: -o FILE.html\n"
     )
 }
 
@@ -299,6 +300,20 @@ mod tests {
         let mut meta = RecordingMeta::new(Source::Ebpf, 0);
         meta.limits = (0..9).map(|i| format!("thing {i}")).collect();
         (builder.finish(60_000_000_000), meta)
+    }
+
+    #[test]
+    fn the_command_for_the_rest_is_of_the_same_time() {
+        let facts = RecordingFacts {
+            path: "db.iolens".to_owned(),
+            window_options: " --from 46 --to 106".to_owned(),
+            ..RecordingFacts::default()
+        };
+        let text = more(&facts);
+        assert!(
+            text.starts_with("More: iolens report db.iolens --from 46 --to 106 --full;"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1192,6 +1192,26 @@ mod tests {
     }
 
     #[test]
+    fn what_a_screen_has_no_room_for_is_in_the_whole_text_or_else_in_the_document() {
+        let (mut report, meta, names) = shop_behind_backup();
+        let facts = RecordingFacts::default();
+        let layout = Layout {
+            width: 112,
+            colour: false,
+        };
+        let times = Times::utc(&meta);
+        let story = report.stories[0].clone();
+        report.stories.resize(5, story.clone());
+        let text = story_text::section(&report, &meta, &names, &facts, &times, layout, 8);
+        assert!(text.contains("  and 4 more stories: --full\n"), "{text}");
+        let text = story_text::section(&report, &meta, &names, &facts, &times, layout, usize::MAX);
+        assert!(!text.contains("more stories"), "{text}");
+        report.stories.resize(7, story);
+        let text = story_text::section(&report, &meta, &names, &facts, &times, layout, usize::MAX);
+        assert!(text.contains("  and 2 more stories: --json\n"), "{text}");
+    }
+
+    #[test]
     fn that_a_program_that_is_asked_for_had_no_io_is_said() {
         let text = shown(&asking_for("nginx\x1b[2J"), 112);
         assert!(

@@ -91,7 +91,13 @@ pub(super) fn section(
         };
         let _ = writeln!(out, "  {nothing}");
     }
-    out.push_str(&left_out(named.len() - shown));
+    // The whole text has no more than this one may have, the document has all.
+    let seen_in = if named.len() <= MAX_STORIES {
+        "--full"
+    } else {
+        "--json"
+    };
+    out.push_str(&left_out(named.len() - shown, seen_in));
     if let Some(cleared) = stories::cleared(report, names, facts) {
         let text = layout.sentences(&format!("  {}\n", terminal(&cleared.summary)));
         // Who asks for a program is answered in any case.
@@ -103,12 +109,13 @@ pub(super) fn section(
     out
 }
 
-/// How many stories are not on the screen; nothing if all are.
-pub(super) fn left_out(stories: usize) -> String {
+/// How many stories are not on the screen, and the option that shows them; nothing if all are.
+pub(super) fn left_out(stories: usize, seen_in: &str) -> String {
     if stories == 0 {
         return String::new();
     }
-    format!("  and {}: --json\n", count_of(stories as u64, "more story"))
+    let more = count_of(stories as u64, "more story");
+    format!("  and {more}: {seen_in}\n")
 }
 
 /// One story under its heading.
