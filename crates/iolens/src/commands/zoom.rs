@@ -131,18 +131,41 @@ fn views(plan: &ZoomPlan, caller: &Caller) -> Result<Vec<PlannedRows>> {
         let view = PlannedRows::new(part, by, plan.rows.extended, caller)?;
         views.push(view.with_waits(plan.waits, caller));
     }
-    if !views.is_empty() && views.iter().all(PlannedRows::is_empty) {
-        let (option, name) = match (&subjects.file, &subjects.cgroup) {
-            (Some(file), _) => ("file", file),
-            (None, Some(cgroup)) => ("cgroup", cgroup),
-            (None, None) => return Ok(views),
-        };
+    if let Some((option, name)) = without_io(subjects, &views, caller)? {
         bail!(
             "--{option} {}: no I/O of it in this time; --by {option} lists those that have some",
             escape::terminal(name)
         );
     }
     Ok(views)
+}
+
+/// The option that names what has no I/O in the time of `views`, with the name.
+fn without_io<'a>(
+    subjects: &'a SubjectArgs,
+    views: &[PlannedRows],
+    caller: &Caller,
+) -> Result<Option<(&'static str, &'a str)>> {
+    if views.is_empty() {
+        return Ok(None);
+    }
+    if views.iter().all(PlannedRows::is_empty) {
+        if let Some(file) = &subjects.file {
+            return Ok(Some(("file", file.as_str())));
+        }
+        if let Some(cgroup) = &subjects.cgroup {
+            return Ok(Some(("cgroup", cgroup.as_str())));
+        }
+    }
+    let Some(process) = &subjects.process else {
+        return Ok(None);
+    };
+    for view in views {
+        if view.part.has_process(process, caller)? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(("process", process.as_str())))
 }
 
 fn devices(subjects: &SubjectArgs) -> Vec<String> {

@@ -10,7 +10,7 @@ use iolens_core::store::{IoColumns, Recording, read_rates};
 use super::caller::Caller;
 use super::choose::Chosen;
 use super::error::{DevicesOnly, Result};
-use super::filter::Filter;
+use super::filter::{Filter, FilterPlan, IoFilter};
 use super::layers::Layers;
 use super::{decode, names, parallel, tables, window};
 
@@ -160,6 +160,35 @@ impl Part {
             return vec![self.range.clone()];
         }
         parallel::pieces(&self.range, self.expected_ios(), step_ns)
+    }
+
+    /// Whether a process that is written so has I/O in the part, on any device; always where there are no single I/Os.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub fn has_process(&self, process: &str, caller: &Caller) -> Result<bool> {
+        if self.source != Source::Ios {
+            return Ok(true);
+        }
+        let plan = FilterPlan {
+            process: Some(process.to_owned()),
+            ..FilterPlan::default()
+        };
+        let wanted = IoFilter::new(&plan, &self.names);
+        let columns = wanted.columns() | IoColumns::QUEUE;
+        // Rows also count what is in flight in them.
+        let read = window::with_in_flight(&self.range);
+        let end_ns = self.range.end;
+        let ios = decode::Ios::new(&self.recording, read, columns).started_before(end_ns);
+        for batch in ios {
+            caller.check()?;
+            for io in batch? {
+                if io.start_ns() < end_ns && wanted.has(&io) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// `io` as it is shown: without the name of its process where the recording hides names.

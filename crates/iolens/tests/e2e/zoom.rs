@@ -67,6 +67,8 @@ fn filters_leave_only_the_ios_that_are_asked_for() {
     let path = r.path.to_str().unwrap();
     let out = run(&["zoom", path, "--file", "/nowhere"]);
     assert_refused(&out, &["--file /nowhere", "--by file"]);
+    let out = run(&["zoom", path, "--process", "busi"]);
+    assert_refused(&out, &["--process busi", "--by process"]);
     let out = run(&["zoom", path, "--device", "sdx"]);
     assert_refused(&out, &["sdx", "sda, sdb, sdc"]);
 }
