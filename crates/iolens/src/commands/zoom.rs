@@ -16,6 +16,7 @@ use crate::engine::subjects::{Order, SubjectInterval, SubjectTotals};
 use crate::engine::view::PlannedRows;
 use crate::present::escape;
 use crate::present::zoom::{self, ZoomWriter};
+use crate::streams::Stdout;
 
 /// Subjects of the totals after a table, unless `--top` says how many.
 const MAX_TOTALS: usize = 20;
@@ -34,63 +35,38 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let (Some(first), Some(last)) = (views.first(), views.last()) else {
         return Ok(0);
     };
-    let start_unix_ns = first.start_unix_ns();
-    let rows = &plan.rows;
     let by = first.timeline.by;
-    let first_recording = &first.part.recording;
-    let times = plan.clock.times(first_recording.meta(), 0);
-    // Rows of several recordings have one clock, that of the first.
-    if views.len() > 1 && times.is_relative() {
-        let n = views.len();
-        let path = first_recording.path().display().to_string();
-        eprintln!(
-            "iolens: {n} recordings; times count from the start of the first, {}",
-            escape::terminal(&path)
-        );
-    }
+    let start_unix_ns = first.start_unix_ns();
+    let writer = writer_for(plan, &views, first);
     let shown = shown(plan, &views, by, order, &caller)?;
-    let mut writer = ZoomWriter::new(
-        zoom::Format::from(rows.format),
-        by,
-        rows.extended,
-        first.timeline.step_ns,
-    )
-    .with_times(times)
-    .with_all_classes(views.iter().any(has_all_classes))
-    .with_waits(plan.waits)
-    .with_fine_times(views.len() > 1)
-    .with_width(crate::streams::layout().width);
-    let from_ns = first.range().start;
-    let last_begins_ns = last.start_unix_ns().saturating_sub(start_unix_ns);
-    let to_ns = last_begins_ns + last.range().end;
-    let mut out = BufWriter::new(crate::streams::stdout());
-    out.write_all(writer.begin().as_bytes())?;
-    let mut totals = SubjectTotals::default();
+    let mut output = RowsOutput {
+        writer,
+        out: BufWriter::new(crate::streams::stdout()),
+        totals: SubjectTotals::default(),
+    };
+    output.out.write_all(output.writer.begin().as_bytes())?;
     for view in &views {
-        if by == GroupBy::Cgroup && rows.format != Format::Table {
-            writer.know_pods(view.part.names.pods.clone());
-        }
-        let mut interval = SubjectInterval::default();
         let begins_ns = view.start_unix_ns().saturating_sub(start_unix_ns);
-        view.show(begins_ns, &caller, |row: &Row, name: &str| {
-            if shown.as_ref().is_some_and(|names| !names.contains(name)) {
-                return Ok(());
-            }
-            totals.add(row, name);
-            if plan.subjects.sort.is_none() {
-                return Ok(out.write_all(writer.row(row, name).as_bytes())?);
-            }
-            // Subjects are sorted within an interval, so it is written when the next one begins.
-            for (row, name) in interval.push(order, row, name) {
-                out.write_all(writer.row(&row, &name).as_bytes())?;
-            }
-            Ok(())
-        })?;
-        for (row, name) in interval.finish(order) {
-            out.write_all(writer.row(&row, &name).as_bytes())?;
-        }
+        write_rows(
+            plan,
+            view,
+            begins_ns,
+            shown.as_ref(),
+            order,
+            &mut output,
+            &caller,
+        )?;
     }
-    if rows.format == Format::Table && by != GroupBy::All && !plan.subjects.totals {
+    let RowsOutput {
+        writer,
+        mut out,
+        mut totals,
+    } = output;
+    let is_table = plan.rows.format == Format::Table;
+    if is_table && by != GroupBy::All && !plan.subjects.totals {
+        let from_ns = first.range().start;
+        let last_begins_ns = last.start_unix_ns().saturating_sub(start_unix_ns);
+        let to_ns = last_begins_ns + last.range().end;
         let most = plan.subjects.top.map_or(MAX_TOTALS, |n| n as usize);
         let sorted = totals.over(from_ns, to_ns, order);
         let text = writer.totals(sorted.into_iter().take(most));
@@ -98,10 +74,87 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     }
     out.write_all(writer.end().as_bytes())?;
     out.flush()?;
-    if let Some(note) = writer.cut_short().filter(|_| rows.format != Format::Table) {
+    if let Some(note) = writer.cut_short().filter(|_| !is_table) {
         eprintln!("iolens: {note}");
     }
     Ok(0)
+}
+
+/// What writes the rows of `views`, of which `first` is the first one.
+fn writer_for(plan: &ZoomPlan, views: &[PlannedRows], first: &PlannedRows) -> ZoomWriter {
+    let rows = &plan.rows;
+    let recording = &first.part.recording;
+    let times = plan.clock.times(recording.meta(), 0);
+    // Rows of several recordings have one clock, that of the first.
+    if views.len() > 1 && times.is_relative() {
+        let n = views.len();
+        let path = recording.path().display().to_string();
+        eprintln!(
+            "iolens: {n} recordings; times count from the start of the first, {}",
+            escape::terminal(&path)
+        );
+    }
+    ZoomWriter::new(
+        zoom::Format::from(rows.format),
+        first.timeline.by,
+        rows.extended,
+        first.timeline.step_ns,
+    )
+    .with_times(times)
+    .with_all_classes(views.iter().any(has_all_classes))
+    .with_waits(plan.waits)
+    .with_fine_times(views.len() > 1)
+    .with_width(crate::streams::layout().width)
+}
+
+/// Destination of the rows, and their sums.
+struct RowsOutput {
+    writer: ZoomWriter,
+    out: BufWriter<Stdout>,
+    totals: SubjectTotals,
+}
+
+/// Writes the rows of one recording, which begins `begins_ns` after the first one: those of the subjects that are `shown`, if not
+/// all are.
+///
+/// # Errors
+/// The recording cannot be read, or standard output is gone.
+fn write_rows(
+    plan: &ZoomPlan,
+    view: &PlannedRows,
+    begins_ns: i64,
+    shown: Option<&BTreeSet<String>>,
+    order: Order,
+    output: &mut RowsOutput,
+    caller: &Caller,
+) -> Result<()> {
+    let RowsOutput {
+        writer,
+        out,
+        totals,
+    } = output;
+    if view.timeline.by == GroupBy::Cgroup && plan.rows.format != Format::Table {
+        writer.know_pods(view.part.names.pods.clone());
+    }
+    let mut interval = SubjectInterval::default();
+    view.show(begins_ns, caller, |row: &Row, name: &str| {
+        if shown.is_some_and(|names| !names.contains(name)) {
+            return Ok(());
+        }
+        totals.add(row, name);
+        if plan.subjects.sort.is_none() {
+            return Ok(out.write_all(writer.row(row, name).as_bytes())?);
+        }
+        // Subjects are sorted within an interval, so it is written when the next one begins.
+        for (row, name) in interval.push(order, row, name) {
+            out.write_all(writer.row(&row, &name).as_bytes())?;
+        }
+        Ok(())
+    })?;
+    for (row, name) in interval.finish(order) {
+        out.write_all(writer.row(&row, &name).as_bytes())?;
+    }
+    Ok(())
 }
 
 /// What is shown of each recording.
