@@ -10,7 +10,7 @@ use iolens_core::model::{DevId, IntervalRates, Names};
 use iolens_core::store::{IoColumns, Recording, read_rates, read_stages};
 
 use super::caller::Caller;
-use super::decode::{Nameless, each_row};
+use super::decode::{Met, Nameless, each_row};
 use super::error::Result;
 use super::layers::Layers;
 use super::part::Part;
@@ -117,11 +117,33 @@ fn analyse(
         .lost(range.clone())
         .iter()
         .for_each(|l| builder.lost(l));
+    let met = feed_ios(recording, range, &mut builder, others, caller)?;
+    met.damage.iter().for_each(|l| builder.lost(l));
+    caller.damage(&met.warnings);
+    feed_samples(recording, range, &mut builder, caller)?;
+    let mut report = builder.finish_naming(range.end, &|file| names.files.get(&file).cloned());
+    if recording.hides_names() {
+        report.hide_names();
+    }
+    Ok(report)
+}
+
+/// The I/Os of `range`, and those that were in flight in it, for the analyses and for `others`.
+///
+/// # Errors
+/// The recording cannot be read.
+fn feed_ios(
+    recording: &Recording,
+    range: &Range<i64>,
+    builder: &mut ReportBuilder,
+    others: &mut [&mut dyn Consumer],
+    caller: &Caller,
+) -> Result<Met> {
     // The part of the report that takes longest is the last one: it has this thread.
     let in_flight = window::with_in_flight(range);
     // What starts later was not in flight in the window, and analyses learn nothing from it.
-    let learned_until_ns = window.learned_until_ns();
-    let met = if recording.hides_names() {
+    let learned_until_ns = Window::from(range).learned_until_ns();
+    if recording.hides_names() {
         // I/Os of a program are taken together by its name; what is found loses the names at the end.
         let (mut consumers, rest) = builder.consumers_by_names();
         let mut nameless = Vec::new();
@@ -134,7 +156,7 @@ fn analyse(
         }
         let ios = decode::Ios::identified(recording, in_flight, IoColumns::ALL)
             .started_before(learned_until_ns);
-        decode::feed_all(ios, caller, &mut consumers)?
+        decode::feed_all(ios, caller, &mut consumers)
     } else {
         let mut consumers: Vec<&mut dyn Consumer> = Vec::new();
         for other in others {
@@ -143,10 +165,20 @@ fn analyse(
         consumers.extend(builder.consumers());
         let ios =
             decode::Ios::new(recording, in_flight, IoColumns::ALL).started_before(learned_until_ns);
-        decode::feed_all(ios, caller, &mut consumers)?
-    };
-    met.damage.iter().for_each(|l| builder.lost(l));
-    caller.damage(&met.warnings);
+        decode::feed_all(ios, caller, &mut consumers)
+    }
+}
+
+/// What the analyses look at beside I/Os: requests of programs, stages, the pressure of the host and counters.
+///
+/// # Errors
+/// The recording cannot be read.
+fn feed_samples(
+    recording: &Recording,
+    range: &Range<i64>,
+    builder: &mut ReportBuilder,
+    caller: &Caller,
+) -> Result<()> {
     if recording.requests_stored() > 0 {
         let requests = recording.requests(window::with_last_instant(recording, range));
         each_row(requests, caller, |request| builder.request(&request))?;
@@ -162,9 +194,5 @@ fn analyse(
             builder.counters(&difference);
         }
     })?;
-    let mut report = builder.finish_naming(range.end, &|file| names.files.get(&file).cloned());
-    if recording.hides_names() {
-        report.hide_names();
-    }
-    Ok(report)
+    Ok(())
 }
