@@ -1,5 +1,7 @@
 //! `iolens live`: the screen on a terminal, else the rows of `zoom` while they happen.
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, Result, bail};
 use iolens_core::model::Device;
 use iolens_observe::topology::Topology;
@@ -10,6 +12,7 @@ use super::limits::bare_name;
 use crate::cli::LivePlan;
 use crate::engine::browse::BrowsedPlace;
 use crate::live;
+use crate::live::screen::ServeClient;
 use crate::present::escape;
 use crate::signals::Signals;
 
@@ -27,9 +30,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     // A service that records already has what a screen shows, and needs no privileges of the user.
     if plan.has_screen() && !plan.no_serve && plan.source != SourceChoice::Counters {
         let devices = bare(&plan.devices);
-        let sockets = [true, false].map(super::serve::usual_socket_of);
-        let sockets = sockets.into_iter().flatten().collect();
-        if let Some(client) = live::screen::ServeClient::find(sockets, &devices) {
+        if let Some(client) = ServeClient::find(usual_sockets(), &devices) {
             let signals = Signals::catch()?;
             live::screen::run_served(client, plan.clock.clock(), |_| signals.caught() > 0)?;
             return Ok(0);
@@ -65,7 +66,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
 fn browse(plan: &LivePlan) -> Result<u8> {
     let path = match &plan.place {
         Some(place) => place.clone(),
-        None => super::serve::usual_root()?,
+        None => served_root(plan)?,
     };
     if !LivePlan::has_terminal() {
         bail!(
@@ -82,6 +83,22 @@ fn browse(plan: &LivePlan) -> Result<u8> {
     let clock = plan.clock.clock();
     live::screen::browse(place, at_ns, &name, clock, |_| signals.caught() > 0)?;
     Ok(0)
+}
+
+/// Where the service that runs records, else where one usually does.
+fn served_root(plan: &LivePlan) -> Result<PathBuf> {
+    if !plan.no_serve
+        && let Some(root) = ServeClient::find_root(usual_sockets())
+    {
+        return Ok(root);
+    }
+    super::serve::usual_root()
+}
+
+/// Where the sockets of a service of root and of one of this user usually are.
+fn usual_sockets() -> Vec<PathBuf> {
+    let sockets = [true, false].map(super::serve::usual_socket_of);
+    sockets.into_iter().flatten().collect()
 }
 
 /// Names of devices without the directory.

@@ -59,6 +59,13 @@ struct HealthAnswer {
     lost_ios: Option<i64>,
 }
 
+/// What it says of its recordings.
+#[derive(Debug, Deserialize)]
+struct RecordingsAnswer {
+    /// Where they are; `None`: it does not say.
+    root: Option<PathBuf>,
+}
+
 #[derive(Debug, Deserialize)]
 struct DevicesAnswer {
     devices: Vec<ServedDevice>,
@@ -114,11 +121,7 @@ enum Piece {
 impl ServeClient {
     /// The one on one of these sockets or at the usual place, if it records every I/O.
     pub fn find(sockets: Vec<PathBuf>, devices: &[String]) -> Option<ServeClient> {
-        let places = sockets
-            .into_iter()
-            .map(Listen::Unix)
-            .chain([Listen::DEFAULT]);
-        for place in places {
+        for place in places(sockets) {
             let client = ServeClient {
                 place,
                 devices: devices.to_vec(),
@@ -126,6 +129,26 @@ impl ServeClient {
             let health = client.get::<HealthAnswer>("/healthz");
             if health.is_ok_and(|h| h.recording && h.source.as_deref() == Some("ebpf")) {
                 return Some(client);
+            }
+        }
+        None
+    }
+
+    /// Where the one on one of these sockets or at the usual place records, if it records and says so.
+    pub fn find_root(sockets: Vec<PathBuf>) -> Option<PathBuf> {
+        for place in places(sockets) {
+            let client = ServeClient {
+                place,
+                devices: Vec::new(),
+            };
+            let health = client.get::<HealthAnswer>("/healthz");
+            if !health.is_ok_and(|h| h.recording) {
+                continue;
+            }
+            if let Ok(answer) = client.get::<RecordingsAnswer>("/api/v1/recordings")
+                && answer.root.is_some()
+            {
+                return answer.root;
             }
         }
         None
@@ -203,6 +226,12 @@ impl ServeClient {
             status => bail!("{} answers {status}", self.place),
         }
     }
+}
+
+/// Where a service may be asked, in this order.
+fn places(sockets: Vec<PathBuf>) -> impl Iterator<Item = Listen> {
+    let sockets = sockets.into_iter().map(Listen::Unix);
+    sockets.chain([Listen::DEFAULT])
 }
 
 /// Text as a part of a query.
@@ -464,4 +493,37 @@ fn complete_to(ios: &[Io], to_ns: i64, now_ns: i64) -> i64 {
     let old_ns = (now_ns - STORED_AFTER_NS).min(to_ns);
     let last_ns = ios.last().map_or(i64::MIN, |io| io.done_ns / MS_NS * MS_NS);
     last_ns.min(to_ns).max(old_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// Answers one question after the other with these bodies.
+    fn answer(listener: &UnixListener, bodies: [&str; 2]) {
+        for body in bodies {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut question = [0; 1024];
+            let read_bytes = stream.read(&mut question).expect("a question");
+            assert!(read_bytes > 0);
+            write!(stream, "HTTP/1.0 200 OK\r\n\r\n{body}").expect("it reads");
+        }
+    }
+
+    #[test]
+    fn the_root_of_a_service_that_records_is_found() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let socket = dir.path().join("iolens.sock");
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        let service = std::thread::spawn(move || {
+            let health = r#"{"recording": true, "source": "counters", "lost_ios": 0}"#;
+            let recordings = r#"{"root": "/srv/io", "recordings": [], "notes": []}"#;
+            answer(&listener, [health, recordings]);
+        });
+        let nowhere = dir.path().join("nowhere.sock");
+        let root = ServeClient::find_root(vec![nowhere, socket]);
+        service.join().expect("both were asked");
+        assert_eq!(root, Some(PathBuf::from("/srv/io")));
+    }
 }

@@ -9,18 +9,26 @@ use crate::present::SCHEMA_VERSION;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RecordingsDocument {
     schema_version: u32,
+    /// Where they are in the file system of the server; `null` for those who see no names of files.
+    root: Option<String>,
     recordings: Vec<StoredRecording>,
     notes: Vec<String>,
 }
 
 impl RecordingsDocument {
-    /// `recordings` in their order.
-    pub fn new(recordings: Vec<StoredRecording>, notes: Vec<String>) -> RecordingsDocument {
+    /// `recordings` of `root` in their order.
+    pub fn new(root: Option<String>, recordings: Vec<StoredRecording>) -> RecordingsDocument {
         RecordingsDocument {
             schema_version: SCHEMA_VERSION,
+            root,
             recordings,
-            notes,
+            notes: Vec::new(),
         }
+    }
+
+    /// The same with remarks.
+    pub fn with_notes(self, notes: Vec<String>) -> RecordingsDocument {
+        RecordingsDocument { notes, ..self }
     }
 }
 

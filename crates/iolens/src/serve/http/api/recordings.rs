@@ -32,7 +32,7 @@ pub static RECORDINGS: Endpoint = Endpoint {
     kind: RequestKind::Heavy,
     summary: "What there is, and how fine",
     parameters: &[HOST],
-    keys: &["schema_version", "recordings", "notes"],
+    keys: &["schema_version", "root", "recordings", "notes"],
     schema: Some("RecordingsDocument"),
     handler: || get(recordings),
 };
@@ -64,9 +64,26 @@ pub async fn recordings(State(app): State<Arc<App>>, uri: Uri) -> Result<Respons
     let params = Params::of(&uri, &RECORDINGS)?;
     let place = app.place(&params);
     let said = app
-        .read(move |asker| all(place.path()?, &asker.caller))
+        .read(move |asker| {
+            let path = place.path()?;
+            let found = all(path, &asker.caller)?;
+            Ok(RecordingsDocument::new(
+                shown_root(path, &asker.caller)?,
+                found,
+            ))
+        })
         .await?;
-    json(&RecordingsDocument::new(said.answer, said.notes))
+    json(&said.answer.with_notes(said.notes))
+}
+
+/// Where recordings are, for those who see names of files.
+fn shown_root(place: &Path, caller: &Caller) -> Result<Option<String>> {
+    if caller.hides_names() {
+        return Ok(None);
+    }
+    // A path that is no text cannot be said in JSON.
+    let absolute = std::path::absolute(place)?;
+    Ok(absolute.to_str().map(str::to_owned))
 }
 
 fn all(place: &Path, caller: &Caller) -> Result<Vec<StoredRecording>> {

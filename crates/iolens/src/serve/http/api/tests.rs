@@ -139,6 +139,20 @@ fn recordings_and_devices_are_listed() {
 }
 
 #[test]
+fn where_recordings_are_is_said_to_those_who_see_names() {
+    let (dir, app) = lake();
+    let (_, list) = get(&app, "/api/v1/recordings");
+    assert_eq!(list["root"].as_str().map(Path::new), Some(dir.path()));
+    let rules = Rules {
+        how_to_see_names: Some("names are left out".into()),
+        ..Rules::default()
+    };
+    let app = Arc::new(App::new(dir.path().to_owned(), Arc::default(), rules));
+    let (status, list) = get(&app, "/api/v1/recordings");
+    assert_eq!((status, &list["root"]), (200, &Value::Null), "{list}");
+}
+
+#[test]
 fn hosts_are_ranked_and_their_times_are_checked() {
     let (dir, app) = lake();
     record_of(dir.path(), "<b>x", 0, 120);
