@@ -313,7 +313,7 @@ impl Groups {
     }
 
     /// Each group as it is shown: where a device has more than [`MAX_PROCESSES`] processes of one program in one control
-    /// group, they lose their numbers and become one.
+    /// group, they lose their numbers and become one. Processes without a name need not be one program, and stay apart.
     pub fn shown(&self) -> Vec<Group> {
         let mut all = self.named();
         let mut processes: BTreeMap<ProgramOnDevice, Vec<Option<i32>>> = BTreeMap::new();
@@ -331,7 +331,7 @@ impl Groups {
         for ((device, _), group) in self.all.iter().zip(&mut all) {
             if let Some(program) = &mut group.program {
                 let known = &processes[&(*device, program.comm, program.cgroup)];
-                if known.len() > MAX_PROCESSES {
+                if program.comm.is_some() && known.len() > MAX_PROCESSES {
                     program.tgid = None;
                 }
             }

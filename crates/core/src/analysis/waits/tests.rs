@@ -238,6 +238,24 @@ fn workers_of_a_pool_become_one_group_and_a_few_processes_stay_apart() {
 }
 
 #[test]
+fn processes_without_names_stay_apart() {
+    let mut builder = WaitsBuilder::new(Window::new(0, i64::MAX));
+    for i in 0..1000i64 {
+        let mut io = Io::new((i + 1) * MS, dev(), Op::READ, 4096, Some(0), MS / 4);
+        io.tgid = Some((i % 20) as i32);
+        io.cgroup = Some(5);
+        builder.push(&io);
+    }
+    let devices = builder.finish();
+    let mut numbers = Vec::new();
+    for victim in &devices[0].victims {
+        numbers.extend(victim.group.program.and_then(|p| p.tgid));
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..20).collect::<Vec<i32>>());
+}
+
+#[test]
 fn what_waits_through_a_loss_has_no_known_cause() {
     let mut builder = WaitsBuilder::new(Window::new(0, i64::MAX));
     let quiet = |at_ms: i64| Io::new(at_ms * MS, dev(), Op::READ, 4096, Some(0), MS / 10);
