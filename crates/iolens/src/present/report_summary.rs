@@ -46,14 +46,15 @@ pub fn render(
     // Stories come first and get the lines that everything else leaves, then findings.
     let used = head.lines().count() + rest.lines().count();
     let most = MAX_LINES.saturating_sub(used);
-    let for_stories = most.saturating_sub(MIN_FINDING_LINES);
+    let least = findings(report, meta, MIN_FINDING_LINES.min(most), times, layout);
+    let for_stories = most.saturating_sub(least.lines().count());
     let stories = story_text::section(report, meta, names, facts, times, layout, for_stories);
     let most = most.saturating_sub(stories.lines().count());
     let findings = findings(report, meta, most, times, layout);
     head + &stories + &findings + &rest
 }
 
-/// Lines that stories leave to findings.
+/// Lines that stories leave to findings, if there are as many.
 const MIN_FINDING_LINES: usize = 8;
 
 /// The findings that fit `max_lines`, heading and the empty line after them included: of each kind the first, then others, in

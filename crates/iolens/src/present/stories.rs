@@ -176,8 +176,10 @@ struct ShareEntry {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HarmEntry {
-    /// At least so much.
+    /// At least so much, summed over the I/Os that waited.
     seconds: f64,
+    /// The same by the clock: what I/Os of one process lose at the same time counts once; `null` where no program is the cause.
+    by_clock_s: Option<f64>,
     /// Share of the victim's `io_time_s` that it lost to the cause.
     lost_time_percent: f64,
     /// Share of the victim's `excess_s`.
@@ -550,6 +552,7 @@ fn entry(named: NamedStory, names: &Names, times: &Times) -> StoryEntry {
         shares: shares(story, names),
         harm: HarmEntry {
             seconds: seconds(harm.ns),
+            by_clock_s: harm.by_clock_ns.map(seconds),
             lost_time_percent: 100.0 * story.harm_share(),
             explains_percent: 100.0 * story.explained_share(),
             delayed_ios: harm.delayed_ios,

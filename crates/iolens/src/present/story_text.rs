@@ -1,5 +1,6 @@
 //! Stories (A30) in words: what happened, who waited for whom, how bad, what to try.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -30,6 +31,9 @@ pub(super) const INDENT: usize = 2;
 /// Parts that are named where no single cause explains half.
 const MAX_SHARES: usize = 3;
 
+/// I/Os that lost less than this share of their time by the clock waited at the same time.
+const ONE_BY_ONE: f64 = 0.7;
+
 /// Other I/Os of the victim that are named.
 const MAX_ALSO: usize = 2;
 
@@ -49,6 +53,25 @@ fn lacks_ios(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> b
     }
 }
 
+/// The worst story of each device before further ones of devices that have been named, if it cost a tenth of the worst of all: two
+/// incidents at once are both on the screen.
+fn first_of_devices_first(stories: Vec<NamedStory>) -> Vec<NamedStory> {
+    let most_ns = stories.first().map_or(0, |first| first.story.harm.ns);
+    let mut devices = HashSet::new();
+    let mut ahead = Vec::new();
+    let mut others = Vec::new();
+    for named in stories {
+        let is_first = devices.insert(named.story.dev);
+        if is_first && 10 * named.story.harm.ns >= most_ns {
+            ahead.push(named);
+        } else {
+            others.push(named);
+        }
+    }
+    ahead.extend(others);
+    ahead
+}
+
 /// The part of a report that a person reads first: at most five stories in at most `max_lines` lines, and what was cleared.
 pub(super) fn section(
     report: &Report,
@@ -59,7 +82,7 @@ pub(super) fn section(
     layout: Layout,
     max_lines: usize,
 ) -> String {
-    let mut named = stories::named_stories(report, meta, names, facts);
+    let mut named = first_of_devices_first(stories::named_stories(report, meta, names, facts));
     let mut out = layout.paint(Role::Heading, "What happened") + "\n";
     if let Some(name) = &facts.victim {
         // Who asks for a program reads of it first.
@@ -451,6 +474,12 @@ fn how_bad(story: &Story) -> String {
         duration(story.io_time_ns as f64),
         100.0 * story.harm_share(),
     );
+    if let Some(by_clock_ns) = harm.by_clock_ns
+        && (by_clock_ns as f64) < ONE_BY_ONE * harm.ns as f64
+    {
+        let by_clock = duration(by_clock_ns as f64);
+        let _ = write!(out, ", several at a time within {by_clock}");
+    }
     if !story.culprits.is_empty() {
         // None is known where there were too many pairs to keep when they waited.
         match story.episodes.times {

@@ -101,6 +101,11 @@ struct Explained<'a> {
 }
 
 impl Explained<'_> {
+    /// What of it passed by the clock. Parts that two programs cost one after the other add up.
+    fn by_clock_ns(&self) -> i64 {
+        self.pairs.iter().map(|pair| pair.by_clock_ns).sum()
+    }
+
     /// The device itself took `ns` of what was lost.
     fn of_device(kind: StoryKind, ns: i64, sums: &EffectSums) -> Self {
         Explained {
@@ -515,6 +520,7 @@ impl<'a> Place<'a> {
             shares: shares(effect),
             harm: Harm {
                 ns: explained.ns,
+                by_clock_ns: first.map(|_| explained.by_clock_ns()),
                 delayed_ios: explained.delayed_ios,
                 worst: explained.worst,
                 p99_with_ns: with,

@@ -75,6 +75,7 @@ fn of_device(
         }],
         harm: Harm {
             ns: lost_ns,
+            by_clock_ns: None,
             delayed_ios: (effect.sums.ios as f64 * share) as u64,
             worst: effect.sums.worst,
             p99_with_ns: None,

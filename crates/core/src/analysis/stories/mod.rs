@@ -173,8 +173,10 @@ impl CulpritIo {
 /// What the victim lost to the cause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Harm {
-    /// Time lost: a lower bound.
+    /// Time lost, summed over the I/Os: a lower bound.
     pub ns: i64,
+    /// The same by the clock: what I/Os of a process lose at the same time counts once. `None` where no program is the cause.
+    pub by_clock_ns: Option<i64>,
     /// I/Os that took more than twice as long because of it.
     pub delayed_ios: u64,
     /// The worst moment.

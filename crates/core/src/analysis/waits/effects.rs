@@ -132,11 +132,37 @@ impl WaitLatencies {
     }
 }
 
+/// Time lost by the clock: what I/Os that wait at the same time lose counts once. A lower bound, as an I/O that began earlier than one
+/// that completed before it counts from there on only.
+#[derive(Debug, Clone, Copy, Default)]
+struct ClockLoss {
+    ns: i64,
+    /// What lies before is counted.
+    counted_to_ns: i64,
+    /// Of the I/O that is counted, what is not counted yet.
+    left_ns: i64,
+}
+
+impl ClockLoss {
+    /// Takes an I/O. Then [`ClockLoss::add`] for what it lost.
+    fn begin(&mut self, start_ns: i64, done_ns: i64) {
+        self.left_ns = (done_ns - start_ns.max(self.counted_to_ns)).max(0);
+        self.counted_to_ns = self.counted_to_ns.max(done_ns);
+    }
+
+    fn add(&mut self, ns: i64) {
+        let counted_ns = ns.min(self.left_ns);
+        self.ns += counted_ns;
+        self.left_ns -= counted_ns;
+    }
+}
+
 /// What one victim lost behind one program.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PairSums {
     pub actor: u32,
     pub ns: i64,
+    by_clock: ClockLoss,
     pub ios: u64,
     /// All that those lost.
     pub excess_ns: i64,
@@ -339,7 +365,9 @@ impl ProcessEffect {
             pair.last_io = io;
             pair.ios += 1;
             pair.excess_ns += wait.time.excess_ns();
+            pair.by_clock.begin(wait.io.start_ns, wait.io.done_ns);
         }
+        pair.by_clock.add(ns);
         // What does not double the latency is queueing, and marks no stretch.
         let is_delayed = ns > wait.time.undisturbed_ns;
         pair.delayed_ios += u64::from(is_delayed);
@@ -404,6 +432,8 @@ pub struct Pair {
     pub culprit: Program,
     /// How long, summed: a lower bound of the harm.
     pub ns: i64,
+    /// How long by the clock: what I/Os that wait at the same time lose counts once for each process.
+    pub by_clock_ns: i64,
     /// I/Os that had to wait for it.
     pub ios: u64,
     /// All that those lost, to whatever.
@@ -449,6 +479,7 @@ impl Pair {
         let mut pair = Pair {
             culprit,
             ns: 0,
+            by_clock_ns: 0,
             ios: sums.ios,
             excess_ns: sums.excess_ns,
             delayed_ios: sums.delayed_ios,
@@ -470,11 +501,13 @@ impl Pair {
         if pair.ns < sums.ns {
             pair.worst_interval = LostInInterval::default();
         }
+        pair.by_clock_ns = sums.by_clock.ns.min(pair.ns);
         pair
     }
 
     fn merge(&mut self, other: &Pair) {
         self.ns += other.ns;
+        self.by_clock_ns += other.by_clock_ns;
         self.ios += other.ios;
         self.excess_ns += other.excess_ns;
         self.delayed_ios += other.delayed_ios;
@@ -577,6 +610,23 @@ impl Effect {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_ios_lose_at_the_same_time_counts_once_by_the_clock() {
+        let mut one_by_one = ClockLoss::default();
+        let mut at_once = ClockLoss::default();
+        for i in 0..10 {
+            one_by_one.begin(1000 * i, 1000 * i + 100);
+            at_once.begin(1000, 1100 + i);
+            for part_ns in [50, 30] {
+                one_by_one.add(part_ns);
+                at_once.add(part_ns);
+            }
+        }
+        assert_eq!(one_by_one.ns, 800);
+        // The first one's 80, and the 9 that each of the others ends later.
+        assert_eq!(at_once.ns, 89);
+    }
 
     fn lost(end_ns: i64, ns: i64, io_time_ns: i64) -> LostInInterval {
         LostInInterval {
