@@ -54,6 +54,11 @@ export class Slots {
     return this.at(i + 1) - this.at(i) || this.step;
   }
 
+  /** Whether the end of the recording cuts slot `i`. */
+  isCut(i: number): boolean {
+    return this.seconds(i) < this.step * 0.999;
+  }
+
   /** First and last + 1 slot that touch `range`. */
   within(range: Range): [number, number] {
     const lo = Math.floor((range.from - this.from) / this.step + 1e-6);
@@ -110,6 +115,16 @@ export function peaks(level: Slots, fine: Slots, name: ColumnName, a: number, b:
   return out;
 }
 
+/**
+ * The value to draw of a last slot that the end of the recording cuts: no higher than the slots before it, unless even over
+ * its whole step it has more.
+ */
+export function cutValue(overItsLength: number, overItsStep: number, before: readonly (number | null)[]): number {
+  let highest = overItsStep;
+  for (const value of before) highest = Math.max(highest, value ?? 0);
+  return Math.min(overItsLength, highest);
+}
+
 /** What happened within a range of slots, as sums and counts: nothing here is a mean of means. */
 export interface Totals {
   seconds: number;
@@ -117,7 +132,10 @@ export interface Totals {
   writes: number;
   readBytes: number;
   writeBytes: number;
-  /** Highest slot, reads and writes together. */
+  /**
+   * Highest slot, reads and writes together, as a rate over a whole slot: what counters noted at the end of the recording
+   * lies in a last slot of almost no length.
+   */
   peakIops: number;
   peakBytesPerS: number;
   /** Mean latency, weighted by I/Os; `null` of nothing. */
@@ -139,9 +157,8 @@ export function totals(level: Slots, a: number, b: number): Totals {
   let peakIops = 0;
   let peakSecPerS = 0;
   for (let i = a; i < b; i++) {
-    const s = level.seconds(i);
-    peakIops = Math.max(peakIops, ((rIos?.[i] ?? 0) + (wIos?.[i] ?? 0)) / s);
-    peakSecPerS = Math.max(peakSecPerS, ((rSec?.[i] ?? 0) + (wSec?.[i] ?? 0)) / s);
+    peakIops = Math.max(peakIops, ((rIos?.[i] ?? 0) + (wIos?.[i] ?? 0)) / level.step);
+    peakSecPerS = Math.max(peakSecPerS, ((rSec?.[i] ?? 0) + (wSec?.[i] ?? 0)) / level.step);
   }
   const busy = mean(level, "busy", a, b);
   const inflight = mean(level, "q_mean", a, b);

@@ -18,7 +18,7 @@ import { visible } from "../src/dom";
 import * as format from "../src/format";
 import * as link from "../src/link";
 import * as view from "../src/view";
-import { Slots, finerThan, loadPoints, openBuckets, openLevels, peaks, pick, totals } from "../src/levels";
+import { Slots, cutValue, finerThan, loadPoints, openBuckets, openLevels, peaks, pick, totals } from "../src/levels";
 import { foremost, noFindings } from "../src/sections/findings";
 import { costs, groupName } from "../src/fleet/costs";
 import { Axis } from "../src/lab/axis";
@@ -170,12 +170,20 @@ test("peaks come from the finer slots within each slot", () => {
   assert.deepEqual([...peaks(coarse, fine, "w_ios", 0, 2)], [NaN, NaN]);
 });
 
-test("a last slot that is cut short has its true rate", () => {
+test("a last slot that is cut short weighs by its length, and makes no peak", () => {
   const slots = new Slots({ from_ns: 0, step_ns: 1e9, to_ns: 2.25e9, slot_count: 3, cols: { r_ios: packColumn([4, 4, 4]), r_sec: packColumn([0, 0, 0]), busy: packColumn([0, 0, 900]) } });
   const t = totals(slots, 0, 3);
   assert.equal(t.seconds, 2.25);
-  assert.equal(t.peakIops, 16);
+  assert.equal(t.peakIops, 4, "not 4 in a quarter of a second");
   assert.equal(t.busyPercent, 10);
+  assert.deepEqual([0, 1, 2].map((i) => slots.isCut(i)), [false, false, true]);
+});
+
+test("a last slot that is cut short sets no scale", () => {
+  assert.equal(cutValue(4, 1, [5, null, 3]), 4, "its true rate, where others were as high");
+  assert.equal(cutValue(400, 4, [5, 3]), 5);
+  assert.equal(cutValue(400, 9, [5, 3]), 9, "as many in a whole slot are a peak");
+  assert.equal(cutValue(400, 4, []), 4);
 });
 
 test("sums over a view are sums, means are weighted by I/Os", () => {

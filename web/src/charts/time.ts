@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import { fill, h, term } from "../dom";
 import { ABSENT } from "../format";
 import type { Store } from "../store";
-import { peaks, type Slots } from "../levels";
+import { cutValue, peaks, type Slots } from "../levels";
 import { axes, keys, timeLabel, timeOptions } from "./base";
 import { dots, steps } from "./paths";
 import { hasData, type PanelSpec, type SeriesSpec } from "./panels";
@@ -124,6 +124,12 @@ export class TimeChart {
       const hidden = Number.isNaN(v) || (this.spec.log === true && v <= 0);
       out[i] = hidden ? null : line.spec.value(v, seconds(i));
     });
+    const last = b - a - 1;
+    const value = out[last] ?? null;
+    const held = raw?.[last];
+    if (!line.peak && value !== null && held !== undefined && level.isCut(b - 1)) {
+      out[last] = cutValue(value, line.spec.value(held, level.step), out.slice(0, last));
+    }
     return out;
   }
 
