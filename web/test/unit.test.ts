@@ -6,7 +6,7 @@ import { described, linesOf, together, valueOf, valuesOf } from "../src/app/quan
 import { cellsBetween, cellsOf, quantileOf, tierFor } from "../src/app/tiers";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
-import { joined, regridded } from "../src/app/chart";
+import { joined, regridded, scaling } from "../src/app/chart";
 import { type Blocks, blocksIn, blocksOf, grown, shifts } from "../src/app/compare";
 import type { Ios } from "../src/app/data";
 import { nothingFound } from "../src/app/panels";
@@ -180,6 +180,9 @@ test("a last slot that is cut short weighs by its length, and makes no peak", ()
 });
 
 test("a last slot that is cut short sets no scale", () => {
+  const row = (rate: number, isCut: boolean) => ({ rate, isCut });
+  assert.deepEqual(scaling([row(1, false), row(50, true)]).map((r) => r.rate), [1]);
+  assert.deepEqual(scaling([row(50, true)]).map((r) => r.rate), [50]);
   assert.equal(cutValue(4, 1, [5, null, 3]), 4, "its true rate, where others were as high");
   assert.equal(cutValue(400, 4, [5, 3]), 5);
   assert.equal(cutValue(400, 9, [5, 3]), 9, "as many in a whole slot are a peak");

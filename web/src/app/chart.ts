@@ -56,6 +56,8 @@ interface Row {
   inflight: number | null;
   inflightMax: number | null;
   lossy: boolean;
+  /** Shorter than the other rows, as the end of what is recorded cuts it. */
+  isCut: boolean;
 }
 
 /** I/Os in order of their start, with their lanes, and what their sizes and sectors reach. Times count from the answer's second. */
@@ -212,8 +214,9 @@ export class Chart {
     const at = c["time_unix_s"] ?? [];
     this.#rows = [];
     for (let i = 0; i < at.length; i++) {
+      const length = c["slot_s"]?.[i] ?? series.step_s;
       this.#rows.push({
-        at: at[i] ?? 0, length: c["slot_s"]?.[i] ?? series.step_s,
+        at: at[i] ?? 0, length, isCut: length < series.step_s * 0.999,
         values: valuesOf((column) => c[column]?.[i]),
         inflight: c["inflight_mean"]?.[i] ?? null, inflightMax: c["inflight_max"]?.[i] ?? null,
         lossy: Boolean(c["lossy"]?.[i]),
@@ -234,7 +237,7 @@ export class Chart {
       return;
     }
     if (at <= (this.#rows.at(-1)?.at ?? 0)) return;
-    this.#live.push({ at, length: 0.1, values, inflight, inflightMax, lossy });
+    this.#live.push({ at, length: 0.1, isCut: false, values, inflight, inflightMax, lossy });
     if (this.#live.length > 6000) this.#live.splice(0, 1000);
   }
 
@@ -588,10 +591,8 @@ export class Chart {
     const lines = linesOf(quantity, rows.map((r) => r.values));
     let most = 0;
     let deepest = 1;
-    for (const r of rows) {
-      for (const line of lines) most = Math.max(most, valueOf(r.values, quantity, line) ?? 0);
-      deepest = Math.max(deepest, r.inflightMax ?? r.inflight ?? 0);
-    }
+    for (const r of scaling(rows)) for (const line of lines) most = Math.max(most, valueOf(r.values, quantity, line) ?? 0);
+    for (const r of rows) deepest = Math.max(deepest, r.inflightMax ?? r.inflight ?? 0);
     if (most === 0) most = 1;
     const x = this.#title(ctx, areas.rate.y, title, lines.some((line) => line.rare) ? lines.map(({ cls }) => cls) : []);
     if (rows.some((r) => r.lossy)) this.#swatch(ctx, x, areas.rate.y, "I/Os were lost", t.lossy);
@@ -959,6 +960,12 @@ export class Chart {
       ...(row.lossy ? ([["Lost", "some I/Os of this time were not recorded"]] as [string, string][]) : []),
     ];
   }
+}
+
+/** The rows that set a scale. In a cut one a single I/O is a high rate: it counts only where there is nothing else. */
+export function scaling<R extends { isCut: boolean }>(rows: readonly R[]): readonly R[] {
+  const whole = rows.filter((r) => !r.isCut);
+  return whole.length > 0 ? whole : rows;
 }
 
 /** Rare classes have no area, which would hide the others. */
