@@ -19,6 +19,7 @@ import * as format from "../src/format";
 import * as link from "../src/link";
 import * as view from "../src/view";
 import { Slots, cutValue, finerThan, loadPoints, openBuckets, openLevels, peaks, pick, totals } from "../src/levels";
+import { beginOf } from "../src/sections/header";
 import { foremost, noFindings } from "../src/sections/findings";
 import { costs, groupName } from "../src/fleet/costs";
 import { Axis } from "../src/lab/axis";
@@ -122,6 +123,11 @@ test("the card shows what matters most of the evidence, and who did it", () => {
   assert.deepEqual(first.map(([k]) => k), ["peak_bytes_per_s", "mean_1s_bytes_per_s", "cause"]);
   assert.deepEqual(more.map(([k]) => k), ["bytes", "class", "core_s", "list"]);
   assert.deepEqual(foremost({ a: 1, b: 2 }, 3)[0].map(([k]) => k), ["a", "b"]);
+});
+
+test("a stretch of a recording has its own beginning", () => {
+  assert.equal(beginOf({ start_unix_s: 1000, from_s: 300 }), 1300);
+  assert.equal(beginOf({ start_unix_s: 1000, from_s: 0 }), 1000);
 });
 
 test("zooming stays within the recording and above the finest slots", () => {

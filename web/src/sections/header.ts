@@ -21,7 +21,7 @@ export function header(data: PageData): HTMLElement {
     h(
       "dl",
       { class: "facts" },
-      fact("Recorded", "recorded", format.dateTime(r.start_unix_s)),
+      fact("Recorded", "recorded", format.dateTime(beginOf(r))),
       fact("Length", "length", format.span(r.duration_s)),
       fact("Kernel", "kernel", r.kernel ?? format.ABSENT),
       fact("Source", "source", r.source),
@@ -30,6 +30,11 @@ export function header(data: PageData): HTMLElement {
       fact("Recorder's cost", "cost", cost(r)),
     ),
   );
+}
+
+/** When what the page shows begins, in seconds since the epoch: a stretch of a longer recording does not begin with it. */
+export function beginOf(r: Pick<Recording, "start_unix_s" | "from_s">): number {
+  return r.start_unix_s + r.from_s;
 }
 
 /** What the page is called. */
