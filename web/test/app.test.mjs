@@ -87,6 +87,7 @@ describe("the application", { skip: missing !== null }, () => {
     const victims = await page.locator(".waits tbody tr td:first-child").allTextContents();
     assert.match(victims[0], /<img/, "who waited for others comes first");
     assert.match(victims[1], /the kernel/);
+    assert.match(await page.locator(".waits thead").textContent(), /Behind other I\/O/, "it may be of the same program");
     assert.deepEqual(page.problems, []);
     await page.close();
   });

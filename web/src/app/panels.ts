@@ -127,7 +127,7 @@ function margin(from: number, to: number): [number, number] {
 
 const behindOf = (w: Wait) => w.behind.reduce((sum, b) => sum + b.seconds, 0);
 
-/** Victims by what they waited for others, with the parts of their I/O time. */
+/** Victims by what they waited for other I/O, which may be of the same program, with the parts of their I/O time. */
 export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subject, ways: Ways): void {
   const ranked = list.filter((w) => w.io_time_s > 0).sort((a, b) => behindOf(b) - behindOf(a) || b.io_time_s - a.io_time_s).slice(0, 20);
   if (ranked.length === 0) {
@@ -139,7 +139,7 @@ export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subj
     const first = w.behind[0];
     const share = (s: number) => s / w.io_time_s;
     const parts: [string, number, string][] = [
-      ["p-undisturbed", w.undisturbed_s, "undisturbed"], ["p-behind", behind, "behind others"], ["p-own", w.own_s, "behind its own"],
+      ["p-undisturbed", w.undisturbed_s, "undisturbed"], ["p-behind", behind, "behind other I/O"], ["p-own", w.own_s, "behind its own"],
       ["p-held", w.held_s, "held above the device"], ["p-device", w.device_s, "the device itself"], ["p-unknown", w.unknown_s, "unknown"],
     ];
     const spoken = parts.filter(([, s]) => s > 0).map(([, s, name]) => `${name} ${seconds(s)}`).join(", ");
@@ -151,8 +151,8 @@ export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subj
       h("td", {}, first && behind > 0 ? who(first, by, ways, true) : format.ABSENT, w.behind.length > 1 && behind > 0 ? h("small", { text: ` ${format.percent((100 * first!.seconds) / behind)}`, title: w.behind.map((b) => `${nameOf(b)} ${seconds(b.seconds)}`).join("\n") }) : null),
     ];
   });
-  const legend = h("p", { class: "legend" }, ...([["p-undisturbed", "undisturbed"], ["p-behind", "behind others"], ["p-own", "its own queue"], ["p-held", "held"], ["p-device", "device"]] as const).map(([cls, name]) => h("span", {}, h("i", { class: cls }), name)));
-  const titles: Title[] = [{ text: "Victim" }, { text: "I/O time", kind: "num" }, { text: "Parts of it", kind: "spoken" }, { text: "Behind others", kind: "num" }, { text: "Behind whom" }];
+  const legend = h("p", { class: "legend" }, ...([["p-undisturbed", "undisturbed"], ["p-behind", "behind other I/O"], ["p-own", "its own queue"], ["p-held", "held"], ["p-device", "device"]] as const).map(([cls, name]) => h("span", {}, h("i", { class: cls }), name)));
+  const titles: Title[] = [{ text: "Victim" }, { text: "I/O time", kind: "num" }, { text: "Parts of it", kind: "spoken" }, { text: "Behind other I/O", kind: "num" }, { text: "Behind whom" }];
   fill(root, table(titles, rows), legend, ...notes.map((n) => h("p", { class: "note", text: n })));
 }
 
