@@ -116,6 +116,29 @@ describe("the application", { skip: missing !== null }, () => {
     }
   });
 
+  test("the head of a story without names is a sentence, and how to see them stands above the stories", async () => {
+    const note = "names of files and processes are left out, as everybody on this machine can ask";
+    const stories = (query) => {
+      const known = DOCUMENTS.stories(query).stories;
+      const nameless = (who) => ({ ...who, process: null, pid: null });
+      const numbered = (who) => ({ ...who, process: null, pid: 7 });
+      return { notes: [note], stories: [
+        { ...known[0], victim: nameless(group(null, "write")), culprits: [nameless(group(null, "write"))] },
+        { ...known[1], victim: numbered(group(null, "flush")), culprits: [nameless(group(null, "write"))] },
+        { ...known[1], id: "third", victim: nameless(group(null, "read")), culprits: [numbered(group(null, "write"))] },
+      ] };
+    };
+    const server = await serve({ documents: { ...DOCUMENTS, stories } });
+    const page = await open(server.url + AN_HOUR);
+    await page.waitForSelector(".story");
+    const heads = (await page.locator(".story .line").allTextContents()).map((text) => text.replace(/^writeback flush|^write-back flush/, ""));
+    assert.deepEqual(heads, ["another process delays writes of a process", "another process delays [7] flushes", "[7] delays reads of another process"]);
+    const above = await page.evaluate(() => document.querySelector(".stories .note").getBoundingClientRect().bottom <= document.querySelector(".story").getBoundingClientRect().top);
+    assert.ok(above);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("zooms by keys, wheel, drag and buttons, and the address is the view", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

@@ -121,12 +121,15 @@ export interface Device {
   size_bytes: number | null;
 }
 
+/** Whether a group may have a name that this reader may not see, and no number either. */
+export const isNameless = (who: Who): boolean => who.leftOut === true && !who.file && !who.process && typeof who.pid !== "number";
+
 /** A group in words. The kernel's own I/O has no process. */
 export function nameOf(who: Who): string {
   if (who.file) return who.file;
   if (who.process) return who.process;
   if (typeof who.pid === "number") return `[${who.pid}]`;
-  if (who.leftOut) return "a process";
+  if (isNameless(who)) return "a process";
   return who.process === null ? "the kernel" : who.cgroup ?? "the kernel";
 }
 

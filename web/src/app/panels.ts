@@ -2,7 +2,7 @@
 
 import { fill, h } from "../dom";
 import * as format from "../format";
-import { type Actor, type Amount, type Finding, type Story, type Wait, type Who, lacksIos, nameOf } from "./data";
+import { type Actor, type Amount, type Finding, type Story, type Wait, type Who, isNameless, lacksIos, leavesOutNames, nameOf } from "./data";
 import type { Class, Filter, Subject } from "./view";
 
 export interface Ways {
@@ -69,6 +69,24 @@ const paragraphs = (said: { cls: string; text: string }[]): HTMLElement[] => sai
 /** Stories of two recordings may share an identity. */
 export const storyKey = (s: Story): string => `${s.id} ${s.recording_start_unix_s} ${s.device}`;
 
+/** Who caused a story, in words. */
+export function culpritsOf({ culprits }: Pick<Story, "culprits">): string {
+  const known = culprits.filter((c) => !isNameless(c)).map(nameOf);
+  const nameless = culprits.length - known.length;
+  if (nameless > 0) known.push(nameless > 1 ? "other processes" : "another process");
+  return known.join(" and ");
+}
+
+/** The I/Os that a story delays, in words. */
+export function victimOf({ victim, culprits }: Pick<Story, "victim" | "culprits">): string {
+  if (victim === null) return "";
+  const what = victim.class ? `${victim.class}s`.replace(/hs$/, "hes") : "";
+  if (!isNameless(victim)) return `${nameOf(victim)} ${what}`.trim();
+  // Where the culprit is "another process", the victim is one beside it.
+  const whose = culprits.length > 0 && !culprits.some(isNameless) ? "another process" : "a process";
+  return what === "" ? whose : `${what} of ${whose}`;
+}
+
 /** The worst first, one line each, which opens to the whole story. */
 export function stories(root: HTMLElement, list: Story[], notes: string[], ways: Ways, open: Set<string>): void {
   if (list.length === 0) {
@@ -79,8 +97,8 @@ export function stories(root: HTMLElement, list: Story[], notes: string[], ways:
   const rows = list.map((story) => {
     const key = storyKey(story);
     const harm = story.harm;
-    const culprits = story.culprits.map(nameOf).join(" and ");
-    const victim = story.victim ? `${nameOf(story.victim)} ${story.victim.class ? `${story.victim.class}s`.replace(/hs$/, "hes") : ""}`.trim() : "";
+    const culprits = culpritsOf(story);
+    const victim = victimOf(story);
     const headline = culprits && victim ? [h("b", { class: "culprit", text: culprits }), " delays ", h("b", { class: "victim", text: victim })] : [h("b", { text: victim || culprits || story.device })];
     const details = h("details", { class: "story" },
       h("summary", {},
@@ -103,7 +121,11 @@ export function stories(root: HTMLElement, list: Story[], notes: string[], ways:
     details.addEventListener("toggle", () => (details.open ? open.add(key) : open.delete(key)));
     return details;
   });
-  fill(root, ...rows, ...notes.map((n) => h("p", { class: "note", text: n })));
+  // How names are seen comes before what lacks them: below the list it lies beyond its edge.
+  const first = notes.filter((n) => leavesOutNames([n]));
+  const last = notes.filter((n) => !first.includes(n));
+  const paragraph = (n: string) => h("p", { class: "note", text: n });
+  fill(root, ...first.map(paragraph), ...rows, ...last.map(paragraph));
 }
 
 /** What harmed a device or its I/Os, with or without a program behind it: a line each, which leads to its time. Facts are counted. */
