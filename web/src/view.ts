@@ -1,4 +1,4 @@
-// The time bar of a report from a server: earlier, later, closer, farther, "The last …", Now, and live refresh.
+// The time bar of a report from a server: earlier, later, closer, farther, "Up to now", Now, and live refresh.
 
 import { h } from "./dom";
 import * as format from "./format";
@@ -62,7 +62,7 @@ export class ViewBar {
     const button = (text: string, title: string, stretch: () => Stretch) =>
       h("button", { type: "button", text, title, "aria-label": title, onclick: () => this.#go(query(stretch(), this.#now())) });
     const span = h("select", { "aria-label": "The last", onchange: () => this.#go(last(Number(span.value))) },
-      h("option", { text: "The last …", value: "" }),
+      h("option", { text: "Up to now", value: "" }),
       ...SPANS.map(([text, seconds]) => h("option", { text, value: String(seconds) })));
     this.#from.value = local(view.from_unix_s);
     this.#to.value = local(view.to_unix_s);

@@ -464,8 +464,12 @@ export class Chart {
     ctx.fillRect(x, y - 8, 14, 4);
     ctx.fillStyle = t.muted;
     const words = "stories: episodes, or the worst moment";
-    const fits = x + 18 + ctx.measureText(words).width <= LEFT + this.plotWidth;
-    ctx.fillText(fits ? words : "stories", x + 18, y - 2);
+    ctx.fillText(this.#fits(ctx, x + 18, words) ? words : "stories", x + 18, y - 2);
+  }
+
+  /** Whether `words` that begin at `x` end within the picture. */
+  #fits(ctx: CanvasRenderingContext2D, x: number, words: string): boolean {
+    return x + ctx.measureText(words).width <= this.#width;
   }
 
   #timeAxis(ctx: CanvasRenderingContext2D): void {
@@ -490,7 +494,9 @@ export class Chart {
       const long = step >= 3600 && date !== day;
       day = date;
       const text = step >= 86400 ? date : long ? `${date} ${format.clock(at, 60).slice(0, 5)}` : format.clock(at, Math.min(step, 1));
-      if (x > LEFT + 20 && x < this.#width - 24) ctx.fillText(text, x, bottom + 5);
+      // A label at the edge ends with the picture.
+      const half = ctx.measureText(text).width / 2;
+      if (x > LEFT + 20 && x < this.#width - RIGHT) ctx.fillText(text, Math.min(x, this.#width - half), bottom + 5);
     }
   }
 
@@ -595,7 +601,7 @@ export class Chart {
     for (const r of rows) deepest = Math.max(deepest, r.inflightMax ?? r.inflight ?? 0);
     if (most === 0) most = 1;
     const x = this.#title(ctx, areas.rate.y, title, lines.some((line) => line.rare) ? lines.map(({ cls }) => cls) : []);
-    if (rows.some((r) => r.lossy)) this.#swatch(ctx, x, areas.rate.y, "I/Os were lost", t.lossy);
+    if (rows.some((r) => r.lossy)) this.#swatch(ctx, x, areas.rate.y, this.#fits(ctx, x + 13, "I/Os were lost") ? "I/Os were lost" : "lost", t.lossy);
     this.#title(ctx, areas.depth.y, "In flight (mean, light: maximum)");
     this.#scale(ctx, areas.rate, lines.length > 0 ? text(most) : "");
     this.#scale(ctx, areas.depth, format.number(deepest));

@@ -160,7 +160,7 @@ export class Application {
     const span = h("select", { "aria-label": "The last", onchange: () => {
       if (span.value !== "") this.#last(Number(span.value));
       span.value = "";
-    } }, h("option", { value: "", text: "The last …" }), ...spans.map(([text, s]) => h("option", { value: String(s), text })));
+    } }, h("option", { value: "", text: "Up to now" }), ...spans.map(([text, s]) => h("option", { value: String(s), text })));
     const head = h("header", { class: "bar" },
       h("h1", { class: "brand", text: "iolens" }), this.shell.file ? h("span", { class: "file-title", text: this.shell.file.title }) : null, this.#device, this.#cls, this.#filter,
       h("span", { class: "spring" }),

@@ -10,7 +10,8 @@ import { pan, scale, type Range } from "../zoom";
 
 /** Room for the labels of the y axis, the same in all charts so that their times align. */
 export const AXIS_LEFT = 62;
-export const AXIS_RIGHT = 26;
+/** Half of the last label of the time axis, to the millisecond. */
+export const AXIS_RIGHT = 36;
 
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500].map((ms) => ms / 1000);
 const INCREMENTS = [1e-4, 2e-4, 5e-4, ...STEPS, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
