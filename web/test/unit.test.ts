@@ -6,7 +6,7 @@ import { described, linesOf, together, valueOf, valuesOf } from "../src/app/quan
 import { cellsBetween, cellsOf, quantileOf, tierFor } from "../src/app/tiers";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
-import { joined, regridded, scaling } from "../src/app/chart";
+import { joined, regridded, scaling, unrecorded } from "../src/app/chart";
 import { type Blocks, blocksIn, blocksOf, grown, shifts } from "../src/app/compare";
 import type { Ios } from "../src/app/data";
 import { nothingFound } from "../src/app/panels";
@@ -193,6 +193,15 @@ test("a last slot that is cut short sets no scale", () => {
   assert.equal(cutValue(400, 4, [5, 3]), 5);
   assert.equal(cutValue(400, 9, [5, 3]), 9, "as many in a whole slot are a peak");
   assert.equal(cutValue(400, 4, []), 4);
+});
+
+test("time that no row has is not recorded", () => {
+  const row = (at: number) => ({ at, length: 1 });
+  const asked = { from: 0, to: 20 };
+  assert.deepEqual(unrecorded([row(15), row(11), row(12)], asked), [{ from: 0, to: 10 }, { from: 12, to: 14 }, { from: 15, to: 20 }]);
+  assert.deepEqual(unrecorded([row(1), row(2), row(2.5), row(20)], { from: 0.5, to: 19.5 }), [{ from: 2.5, to: 19 }]);
+  assert.deepEqual(unrecorded([row(31)], asked), [{ from: 0, to: 20 }]);
+  assert.deepEqual(unrecorded([], asked), []);
 });
 
 test("sums over a view are sums, means are weighted by I/Os", () => {

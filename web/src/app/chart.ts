@@ -1,5 +1,6 @@
 // The chart "Over time" of the application: latency heat map, throughput, in flight; zoomed in, each I/O as a bar.
 
+import { hatch } from "../charts/overlay";
 import { h, onFrame, visible } from "../dom";
 import * as format from "../format";
 import { type Theme, onTheme, ramp, theme } from "../theme";
@@ -25,6 +26,8 @@ const MAX_LAYERS = 24;
 const CLICK_PX = 4;
 /** The pointer is on a mark that is not farther away. */
 const NEAR_PX = 8;
+/** Narrower stretches without a row are not marked as not recorded. */
+const UNRECORDED_PX = 3;
 /** Lines of a legend in a picture. */
 const LEGEND_LINE = 18;
 
@@ -124,6 +127,8 @@ export class Chart {
   #layers: Layer[] = [];
   #rows: Row[] = [];
   #live: Row[] = [];
+  /** The time that the rows answer for: what of it no row has is not recorded. */
+  #asked: Episode = { from: 0, to: 0 };
   #ios: Ios | null = null;
   /** Where they are drawn: the same while the view moves over them. */
   #layout: IoLayout | null = null;
@@ -193,6 +198,7 @@ export class Chart {
     this.#fold = null;
     this.#rows = [];
     this.#live = [];
+    this.#asked = { from: 0, to: 0 };
     this.#ios = null;
     this.#grouping = null;
     this.#later();
@@ -209,8 +215,10 @@ export class Chart {
     this.#later();
   }
 
-  setSeries(series: Series): void {
+  /** `asked`: the time that it answers for. */
+  setSeries(series: Series, asked: Episode): void {
     const c = series.columns;
+    this.#asked = asked;
     const at = c["time_unix_s"] ?? [];
     this.#rows = [];
     for (let i = 0; i < at.length; i++) {
@@ -401,6 +409,7 @@ export class Chart {
     const single = this.#single;
     this.#bars = [];
     this.#timeAxis(ctx);
+    if (!single) this.#drawUnrecorded(ctx);
     if (single) {
       this.#drawIos(ctx);
     } else {
@@ -497,6 +506,28 @@ export class Chart {
       // A label at the edge ends with the picture.
       const half = ctx.measureText(text).width / 2;
       if (x > LEFT + 20 && x < this.#width - RIGHT) ctx.fillText(text, Math.min(x, this.#width - half), bottom + 5);
+    }
+  }
+
+  /** Time of which nothing is recorded, which is not time without I/O. */
+  #drawUnrecorded(ctx: CanvasRenderingContext2D): void {
+    const { heat } = this.#areas();
+    const ratio = devicePixelRatio || 1;
+    const plot = { ctx, left: LEFT * ratio, top: TOP * ratio, width: this.plotWidth * ratio, height: (this.#height - AXIS - TOP) * ratio, x: (t: number) => this.#x(t) * ratio };
+    for (const { from, to } of unrecorded([...this.#rows, ...this.#live], this.#asked)) {
+      const left = Math.max(LEFT, this.#x(from));
+      const width = Math.min(LEFT + this.plotWidth, this.#x(to)) - left;
+      if (width < UNRECORDED_PX) continue;
+      ctx.save();
+      ctx.setTransform(1, 0, 0, 1, 0, 0);
+      hatch(plot, plot.x(from), plot.x(to), theme().muted, 0.5);
+      ctx.restore();
+      const words = "not recorded";
+      if (ctx.measureText(words).width + 8 > width) continue;
+      ctx.fillStyle = theme().muted;
+      ctx.textAlign = "center";
+      ctx.textBaseline = "middle";
+      ctx.fillText(words, left + width / 2, heat.y + heat.h / 2);
     }
   }
 
@@ -966,6 +997,21 @@ export class Chart {
       ...(row.lossy ? ([["Lost", "some I/Os of this time were not recorded"]] as [string, string][]) : []),
     ];
   }
+}
+
+/** Stretches of `asked` that no row has, longer than a row beside them. */
+export function unrecorded(rows: readonly { at: number; length: number }[], asked: Episode): Episode[] {
+  const out: Episode[] = [];
+  // Without any row, what is shown instead says why.
+  if (rows.length === 0) return out;
+  let known = asked.from;
+  for (const { at, length } of [...rows].sort((a, b) => a.at - b.at)) {
+    const begin = Math.min(at - length, asked.to);
+    if (begin - known > length) out.push({ from: known, to: begin });
+    known = Math.max(known, at);
+  }
+  if (asked.to - known > (rows[0]?.length ?? 0)) out.push({ from: known, to: asked.to });
+  return out;
 }
 
 /** The rows that set a scale. In a cut one a single I/O is a high rate: it counts only where there is nothing else. */

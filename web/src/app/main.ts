@@ -46,6 +46,8 @@ const MANY_IOS = 1_000_000;
 const MAX_IOS = 100_000;
 /** The slots of `live` come about a second late: the end of a live view is where they are complete. */
 const LATE_S = 1.2;
+/** What completed within this time may not be stored yet. */
+const UNSTORED_S = 4;
 const FRAME_MS = 250;
 /** Analyses of a live view are asked for again after this; the heat map sooner. */
 const ANALYSES_MS = 10_000;
@@ -480,7 +482,8 @@ export class Application {
       const finest = stepOf(to - from, width);
       const step = finest === 0.5 || (finest < 1 && this.#iosPerS * (to - from) > MANY_IOS) ? 1 : finest;
       this.#series = await ask<Series>("series", { ...range, ...shown, step: duration(Math.max(step, 0.001)), extended: "true" }, signal);
-      this.#chart.setSeries(this.#series);
+      // What is newer may not be stored yet.
+      this.#chart.setSeries(this.#series, { from, to: Math.min(to, this.#clock() - UNSTORED_S) });
       this.#iosPerS = rateOf(this.#series);
     }, quiet);
   }

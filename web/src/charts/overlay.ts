@@ -51,8 +51,8 @@ function drawFinding(plot: Plot, store: Store): void {
   ctx.globalAlpha = 1;
 }
 
-/** Diagonal hatching from `a` to `b`: data is missing here. At least two pixels wide, so that no loss is invisible. */
-export function hatch(plot: Plot, a: number, b: number): void {
+/** Diagonal hatching from `a` to `b`: data is missing here. At least two pixels wide, so that no loss is invisible. `strength`: 1 or less. */
+export function hatch(plot: Plot, a: number, b: number, colour = theme().lossy, strength = 1): void {
   const { ctx } = plot;
   const right = Math.min(Math.max(b, a + 2 * devicePixelRatio), plot.left + plot.width);
   const left = Math.max(a, plot.left);
@@ -61,11 +61,11 @@ export function hatch(plot: Plot, a: number, b: number): void {
   ctx.beginPath();
   ctx.rect(left, plot.top, right - left, plot.height);
   ctx.clip();
-  ctx.globalAlpha = 0.1;
-  ctx.fillStyle = theme().lossy;
+  ctx.globalAlpha = 0.1 * strength;
+  ctx.fillStyle = colour;
   ctx.fillRect(left, plot.top, right - left, plot.height);
-  ctx.globalAlpha = 0.4;
-  ctx.strokeStyle = theme().lossy;
+  ctx.globalAlpha = 0.4 * strength;
+  ctx.strokeStyle = colour;
   ctx.lineWidth = devicePixelRatio;
   ctx.beginPath();
   const gap = 6 * devicePixelRatio;
