@@ -76,6 +76,15 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("an unknown host is named as it is, and once", async () => {
+    const server = await serve({ refuse: "nosuch: nothing is recorded of it" });
+    const page = await open(`${server.url}?host=nosuch`);
+    await page.waitForSelector(".part-status.failed");
+    await page.waitForFunction(() => !document.body.textContent.includes("loading"));
+    assert.equal(await page.getByText("nosuch: nothing is recorded of it.", { exact: true }).count(), 1);
+    await page.close();
+  });
+
   test("names are text, and a victim without a process has a word", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

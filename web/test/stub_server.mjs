@@ -83,9 +83,9 @@ export const DOCUMENTS = {
   }),
 };
 
-/** A server with these habits: `delayMs` before each answer of the API, and parts that `fail` so many times. */
+/** A server with these habits: `delayMs` before each answer of the API, parts that `fail` so many times, and why it will `refuse` all. */
 export async function serve(habits = {}) {
-  const state = { asked: [], aborted: [], fail: {}, delayMs: 0, recording: false, watchers: new Set(), documents: DOCUMENTS, ...habits };
+  const state = { asked: [], aborted: [], fail: {}, refuse: null, delayMs: 0, recording: false, watchers: new Set(), documents: DOCUMENTS, ...habits };
   template ??= await readFile(new URL("dist/app.html", here), "utf8");
   const server = createServer((request, response) => {
     const url = new URL(request.url, "http://h");
@@ -114,6 +114,11 @@ export async function serve(habits = {}) {
         state.fail[name]--;
         response.writeHead(503, { "content-type": "application/problem+json" });
         response.end(JSON.stringify({ type: "about:blank", status: 503, title: "x", detail: "this takes too long: ask for a shorter stretch" }));
+        return;
+      }
+      if (state.refuse !== null) {
+        response.writeHead(422, { "content-type": "application/problem+json" });
+        response.end(JSON.stringify({ type: "about:blank", status: 422, title: "x", detail: state.refuse }));
         return;
       }
       response.writeHead(state.documents[name] ? 200 : 404, { "content-type": "application/json" });

@@ -484,6 +484,9 @@ test("an axis of a month has days that do not touch, and a problem names times a
   assert.equal(appView.tickOf(14 * 86400, 14), 86400);
   const detail = "no recording holds anything of this time; the nearest one is from=2026-11-27T11:24:15.927004123Z&to=2026-11-28T12:03:45Z";
   assert.equal(sentence(detail), "No recording holds anything of this time; the nearest one is 2026-11-27 11:24:15 to 2026-11-28 12:03:45 UTC.");
+  assert.equal(sentence("this takes too long"), "This takes too long.");
+  assert.equal(sentence("busy"), "Busy.");
+  for (const named of ["nosuch: no such device here.", "by: this recording knows no files.", "/tmp/rec: not a recording."]) assert.equal(sentence(named), named);
 });
 
 test("a time is typed as the page writes it, with less of it, or as the API takes it", () => {

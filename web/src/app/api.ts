@@ -55,14 +55,15 @@ async function askServer<T>(path: string, query: Query, signal: AbortSignal): Pr
 /** Times as the parameters of a question. */
 const PARAMETERS = /from=(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,3})?\d*Z&to=(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,3})?\d*Z/;
 
-/** With a capital and a full stop, and times as the page writes them. */
+/** With a full stop and, unless it begins with a name ("sda:", "/srv/rec:"), a capital; and times as the page writes them. */
 export function sentence(text: string): string {
   // Shorter stretches need their milliseconds.
   const readable = text.replace(PARAMETERS, (_, day, from, fromMs = "", toDay, to, toMs = "") => {
     const isShort = day === toDay && Date.parse(`${day}T${to}Z`) - Date.parse(`${day}T${from}Z`) < 60_000;
     return `${day} ${from}${isShort ? fromMs : ""} to ${toDay} ${to}${isShort ? toMs : ""} UTC`;
   });
-  const first = readable.charAt(0).toUpperCase() + readable.slice(1);
+  const isWord = /^[a-z]+(?:[ ,.]|$)/.test(readable);
+  const first = isWord ? readable.charAt(0).toUpperCase() + readable.slice(1) : readable;
   return /[.!?]$/.test(first) ? first : `${first}.`;
 }
 

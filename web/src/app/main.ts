@@ -6,7 +6,7 @@ import { fill, h } from "../dom";
 import * as format from "../format";
 import { Feed } from "../live/feed";
 import { choose, current } from "../theme";
-import { type Query, ask } from "./api";
+import { Problem, type Query, ask } from "./api";
 import { Chart, type Episode } from "./chart";
 import { blocksIn, blocksOf, grown, recordedOf } from "./compare";
 import { comparison } from "./comparison";
@@ -656,7 +656,11 @@ export class Application {
 
   #loadDevices(): void {
     this.#loaders.devices.run(async (signal) => {
-      const { devices } = await ask<{ devices: Device[] }>("devices", { host: this.#view.host }, signal);
+      const { devices } = await ask<{ devices: Device[] }>("devices", { host: this.#view.host }, signal).catch((e: unknown) => {
+        // Why there are none, such as an unknown host, the other parts say.
+        if (e instanceof Problem && !e.passes) return { devices: [] };
+        throw e;
+      });
       const used = devices.filter((d) => (d.size_bytes ?? 0) > 0 || d.name === this.#view.device);
       fill(this.#device, h("option", { value: "", text: "All devices" }), ...used.map((d) => h("option", { value: d.name, text: d.model ? `${d.name} (${d.model})` : d.name })));
       this.#device.value = this.#view.device ?? "";
