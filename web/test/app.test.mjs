@@ -85,6 +85,27 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("a live view asks no more for what is refused, until it is about something else", async () => {
+    const server = await serve({ recording: true, refuse: "nosuch: no such device here" });
+    const page = await browser.page();
+    await page.clock.install();
+    await page.goto(`${server.url}?from=-60s&to=now&device=nosuch`);
+    await page.waitForFunction(() => ["stories", "waits", "actors", "time"].every((part) => document.querySelector(`.${part} > .part-status.failed`)));
+    const asked = () => server.asked.filter((a) => !a.startsWith("live")).length;
+    const before = asked();
+    const shown = () => page.locator("input[aria-label='To (UTC)']").inputValue();
+    for (const since of [await shown(), null]) {
+      // Every refresh is due by then.
+      await page.clock.fastForward(60_000);
+      if (since) await page.waitForFunction((s) => document.querySelector("input[aria-label='To (UTC)']").value.slice(0, 16) !== s.slice(0, 16), since);
+    }
+    assert.equal(asked(), before);
+    server.refuse = null;
+    await page.locator("select[aria-label=Device]").selectOption("");
+    await page.waitForSelector(".waits tbody tr");
+    await page.close();
+  });
+
   test("names are text, and a victim without a process has a word", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

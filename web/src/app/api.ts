@@ -9,6 +9,11 @@ export class Problem extends Error {
   get passes(): boolean {
     return this.status === null || this.status >= 500;
   }
+
+  /** Whether the question itself is refused, such as one about an unknown device. A live view comes to time that is recorded. */
+  get isRefused(): boolean {
+    return this.status === 422 && !this.message.includes("anything of this time");
+  }
 }
 
 export type Query = Record<string, string | number | null | undefined>;

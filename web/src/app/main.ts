@@ -421,6 +421,7 @@ export class Application {
   }
 
   #load(): void {
+    for (const loader of Object.values(this.#loaders)) loader.renew();
     this.#follow();
     this.#loadChart(false);
     this.#loadAnalyses(false);
@@ -493,7 +494,7 @@ export class Application {
     const { from, to, cls, fold } = this.#view;
     const span = to - from;
     const columnS = columnOf(span / Math.min(2048, this.#chart.plotWidth / 2));
-    if (span < IO_SPAN_S || fold !== null || this.#loaders.newest.busy || this.#loaders.heat.busy || now - this.#lastNewest < Math.max(NEWEST_MS, columnS * 1000)) return;
+    if (span < IO_SPAN_S || fold !== null || this.#loaders.newest.busy || this.#loaders.heat.busy || this.#loaders.heat.isRefused || now - this.#lastNewest < Math.max(NEWEST_MS, columnS * 1000)) return;
     this.#lastNewest = now;
     // What completed before was perhaps not stored yet when the whole was asked for.
     const since = Math.max(from, to - (now - this.#lastChart) / 1000 - 4);

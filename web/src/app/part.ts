@@ -15,6 +15,7 @@ export class Loader {
   #running: AbortController | null = null;
   #timer = 0;
   #pauseMs = FIRST_PAUSE_MS;
+  #isRefused = false;
 
   /** `what` names the part in sentences: "The stories". */
   constructor(private readonly what: string) {}
@@ -23,9 +24,21 @@ export class Loader {
     return this.#running !== null;
   }
 
-  /** Cancels what is asked, and asks `load`. `quiet`: nothing says that it loads, as on a live page. */
+  /** Whether the last question was refused, as one about an unknown device is: a refresh is not worth asking. */
+  get isRefused(): boolean {
+    return this.#isRefused;
+  }
+
+  /** Another question than before: it is asked, whatever became of the last one. */
+  renew(): void {
+    this.#isRefused = false;
+  }
+
+  /** Cancels what is asked, and asks `load`, unless that was refused. `quiet`: nothing says that it loads, as on a live page. */
   run(load: (signal: AbortSignal) => Promise<void>, quiet = false): void {
+    if (quiet && this.#isRefused) return;
     this.cancel();
+    this.#isRefused = false;
     const controller = new AbortController();
     this.#running = controller;
     if (!quiet) this.status.textContent = `${this.what} are loading …`;
@@ -44,6 +57,7 @@ export class Loader {
         this.status.classList.add("failed");
         const why = e instanceof Error ? e.message : String(e);
         const again = !(e instanceof Problem) || e.passes;
+        this.#isRefused = e instanceof Problem && e.isRefused;
         this.status.textContent = again ? `${this.what} could not be loaded. ${why} Trying again in ${Math.round(this.#pauseMs / 1000)} s.` : why;
         if (!again) return;
         this.#timer = window.setTimeout(() => this.run(load, true), this.#pauseMs);
