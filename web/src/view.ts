@@ -1,5 +1,6 @@
 // The time bar of a report from a server: earlier, later, closer, farther, "Up to now", Now, and live refresh.
 
+import { typed, wallClock } from "./app/view";
 import { h } from "./dom";
 import * as format from "./format";
 import type { ViewBlock } from "./generated/page";
@@ -54,8 +55,8 @@ export function last(seconds: number): string {
 export class ViewBar {
   readonly root: HTMLElement;
   readonly #status = h("span", { class: "status", role: "status" });
-  readonly #from = h("input", { type: "datetime-local", step: "1", "aria-label": "From (UTC)" });
-  readonly #to = h("input", { type: "datetime-local", step: "1", "aria-label": "To (UTC)" });
+  readonly #from = h("input", { class: "instant", spellcheck: "false", "aria-label": "From (UTC)", title: "2026-11-26 04:15:00, -5m, now" });
+  readonly #to = h("input", { class: "instant", spellcheck: "false", "aria-label": "To (UTC)", title: "2026-11-26 04:15:00, -5m, now" });
 
   /** `store`: `null` if there is nothing to show of this time. */
   constructor(readonly view: ViewBlock, readonly store: Store | null) {
@@ -64,8 +65,8 @@ export class ViewBar {
     const span = h("select", { "aria-label": "The last", onchange: () => this.#go(last(Number(span.value))) },
       h("option", { text: "Up to now", value: "" }),
       ...SPANS.map(([text, seconds]) => h("option", { text, value: String(seconds) })));
-    this.#from.value = local(view.from_unix_s);
-    this.#to.value = local(view.to_unix_s);
+    this.#from.value = wallClock(view.from_unix_s);
+    this.#to.value = wallClock(view.to_unix_s);
     this.root = h("nav", { class: "view", "aria-label": "Time" },
       this.#application(),
       button("←", "Earlier (A or ←)", () => moved(this.#seen(), -0.5)),
@@ -132,8 +133,10 @@ export class ViewBar {
 
   #submit(e: Event): void {
     e.preventDefault();
-    const [from, to] = [this.#from, this.#to].map((i) => Date.parse(`${i.value}Z`) / 1000) as [number, number];
-    if (Number.isFinite(from) && to > from) this.#go(query({ from, to }, this.#now()));
+    const [from, to] = [this.#from, this.#to].map((i) => typed(i.value, this.#now()));
+    if (typeof from !== "number" || typeof to !== "number") {
+      this.#status.textContent = `“${(typeof from === "number" ? this.#to : this.#from).value}” is no time: write 2026-11-26 04:15:00, -5m or now`;
+    } else if (to > from) this.#go(query({ from, to }, this.#now()));
     else this.#status.textContent = "the end is not after the beginning";
   }
 
@@ -185,9 +188,4 @@ async function answers(address: string): Promise<boolean> {
 /** Whether the page came from a server, and is no file of a page that did. */
 export function served(): boolean {
   return location.protocol.startsWith("http");
-}
-
-/** For `<input type=datetime-local>`, in UTC. */
-function local(unix_s: number): string {
-  return new Date(unix_s * 1000).toISOString().slice(0, 19);
 }

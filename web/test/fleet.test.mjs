@@ -68,6 +68,7 @@ describe("the fleet's page of a server", { skip: missing !== null }, () => {
     assert.match(await page.locator("#costs").textContent(), /the 7 hosts that lost most\..*No single I\/Os of that time: node58\./s);
     assert.equal(new URLSearchParams(asked[0].split("?")[1]).get("to") - new URLSearchParams(asked[0].split("?")[1]).get("from"), 60);
     assert.equal(await page.locator("#costs b b").count(), 0);
+    assert.match(await page.getByLabel("From (UTC)").inputValue(), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}$/);
     assert.deepEqual(page.problems, []);
     await page.close();
   });

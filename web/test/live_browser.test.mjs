@@ -133,6 +133,24 @@ describe("a live page", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("takes times as the application does, whatever the browser's language", async () => {
+    const machine = new Machine(3600);
+    const page = await browser.open(await machine.start());
+    const [from, to] = [page.getByLabel("From (UTC)"), page.getByLabel("To (UTC)")];
+    assert.equal(await to.inputValue(), `${new Date(NOW_S * 1000).toISOString().slice(0, 10)} ${new Date(NOW_S * 1000).toISOString().slice(11, 23)}`);
+    await from.fill("yesterday");
+    await to.press("Enter");
+    assert.match(await page.locator(".view .status").textContent(), /^“yesterday” is no time: write/);
+    await from.fill("2026-11-17 10:00");
+    await to.fill("2026-11-17 11:00");
+    await Promise.all([page.waitForURL(/from=\d/), to.press("Enter")]);
+    const query = new URL(page.url()).searchParams;
+    const ten = Date.parse("2026-11-17T10:00:00Z") / 1000;
+    assert.deepEqual([Number(query.get("from")), Number(query.get("to"))], [ten, ten + 3600]);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("is not made anew from a server that does not answer", async () => {
     const machine = new Machine(1);
     const page = await browser.open(await machine.start());

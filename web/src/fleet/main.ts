@@ -5,6 +5,7 @@ import "../app/style.css";
 import "./style.css";
 import { ask } from "../app/api";
 import { Loader } from "../app/part";
+import { typed, wallClock } from "../app/view";
 import { fill, h } from "../dom";
 import type { DeviceRow, FindingRow, FleetDocument, HostRow, KindRow, UnreadHost } from "../generated/fleet";
 import * as format from "../format";
@@ -108,12 +109,12 @@ function findings(data: FleetDocument): HTMLElement {
 
 /** The wall-clock times that are shown, and the way to others. */
 function range(data: FleetDocument): HTMLElement {
-  const input = (name: string, at: number) => h("input", { type: "datetime-local", step: "1", "aria-label": `${name} (UTC)`, value: new Date(at * 1000).toISOString().slice(0, 19) });
+  const input = (name: string, at: number) => h("input", { class: "instant", spellcheck: "false", "aria-label": `${name} (UTC)`, title: "2026-11-26 04:15:00, -5m, now", value: wallClock(at) });
   const [from, to] = [input("From", data.from_unix_s), input("To", data.to_unix_s)];
   const go = (e: Event) => {
     e.preventDefault();
-    const [a, b] = [from, to].map((i) => Date.parse(`${i.value}Z`) / 1000);
-    if (a !== undefined && b !== undefined && b > a) location.search = `?from=${a}&to=${b}`;
+    const [a, b] = [from, to].map((i) => typed(i.value, Date.now() / 1000));
+    if (typeof a === "number" && typeof b === "number" && b > a) location.search = `?from=${a}&to=${b}`;
   };
   return h("form", { class: "group", onsubmit: go }, from, h("span", { text: "–" }), to, h("span", { class: "utc", text: "UTC" }), h("button", { text: "Go" }));
 }
