@@ -64,6 +64,12 @@ pub fn bare_name(name: &str) -> &str {
     name.strip_prefix("/dev/").unwrap_or(name)
 }
 
+/// The names of devices without the directory.
+pub fn bare_names(names: &[String]) -> Vec<String> {
+    let bare = names.iter().map(|name| bare_name(name));
+    bare.map(str::to_owned).collect()
+}
+
 /// The device called `name` (or `/dev/name`, or MAJ:MIN) in a recording that has `devices`; `option` is what named it.
 ///
 /// # Errors

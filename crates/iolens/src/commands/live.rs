@@ -8,7 +8,7 @@ use iolens_observe::topology::Topology;
 use iolens_recorder::{Feed, FeedOptions, SourceChoice};
 
 use super::devices::choose_devices;
-use super::limits::bare_name;
+use super::limits::bare_names;
 use crate::cli::LivePlan;
 use crate::engine::browse::BrowsedPlace;
 use crate::live;
@@ -29,7 +29,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     }
     // A service that records already has what a screen shows, and needs no privileges of the user.
     if plan.has_screen() && !plan.no_serve && plan.source != SourceChoice::Counters {
-        let devices = bare(&plan.devices);
+        let devices = bare_names(&plan.devices);
         if let Some(client) = ServeClient::find(usual_sockets(), &devices) {
             let signals = Signals::catch()?;
             live::screen::run_served(client, plan.clock.clock(), |_| signals.caught() > 0)?;
@@ -74,7 +74,7 @@ fn browse(plan: &LivePlan) -> Result<u8> {
             escape::terminal(&path.display().to_string())
         );
     }
-    let devices = bare(&plan.devices);
+    let devices = bare_names(&plan.devices);
     let name = path.file_name().unwrap_or(path.as_os_str());
     let name = name.to_string_lossy().into_owned();
     let at = plan.at.map(|at| plan.clock.instant(at));
@@ -99,10 +99,4 @@ fn served_root(plan: &LivePlan) -> Result<PathBuf> {
 fn usual_sockets() -> Vec<PathBuf> {
     let sockets = [true, false].map(super::serve::usual_socket_of);
     sockets.into_iter().flatten().collect()
-}
-
-/// Names of devices without the directory.
-fn bare(devices: &[String]) -> Vec<String> {
-    let names = devices.iter();
-    names.map(|name| bare_name(name).to_owned()).collect()
 }

@@ -32,7 +32,7 @@ pub(super) const INDENT: usize = 2;
 const MAX_SHARES: usize = 3;
 
 /// I/Os that lost less than this share of their time by the clock waited at the same time.
-const ONE_BY_ONE: f64 = 0.7;
+const ONE_BY_ONE: f64 = 0.5;
 
 /// Other I/Os of the victim that are named.
 const MAX_ALSO: usize = 2;

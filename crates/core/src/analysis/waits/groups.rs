@@ -198,7 +198,7 @@ type ProgramOnDevice = (u32, Option<Comm>, Option<i64>);
 
 /// The number of a group, and that of the name under which its process did the I/O.
 #[derive(Debug, Clone, Copy)]
-struct Numbered {
+struct GroupAndName {
     group: u32,
     name: u32,
 }
@@ -207,11 +207,11 @@ struct Numbered {
 /// keeps the name that came first.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    numbers: HashMap<(u32, Group), Numbered>,
+    numbers: HashMap<(u32, Group), GroupAndName>,
     pub all: Vec<(u32, Group)>,
     /// Groups of each device.
     counts: Vec<usize>,
-    last: Option<((u32, Group), Numbered)>,
+    last: Option<((u32, Group), GroupAndName)>,
     names: ProcessNames,
 }
 
@@ -231,22 +231,22 @@ impl Groups {
     /// The number of the group of an I/O.
     pub fn number(&mut self, device: u32, group: Group) -> u32 {
         let key = (device, group);
-        if let Some((last, numbered)) = self.last
+        if let Some((last, found)) = self.last
             && last == key
         {
-            self.names.count(numbered.name);
-            return numbered.group;
+            self.names.count(found.name);
+            return found.group;
         }
-        let numbered = match self.numbers.get(&key) {
-            Some(numbered) => *numbered,
+        let found = match self.numbers.get(&key) {
+            Some(found) => *found,
             None => self.new_number(key),
         };
-        self.last = Some((key, numbered));
-        self.names.count(numbered.name);
-        numbered.group
+        self.last = Some((key, found));
+        self.names.count(found.name);
+        found.group
     }
 
-    fn new_number(&mut self, (device, mut group): (u32, Group)) -> Numbered {
+    fn new_number(&mut self, (device, mut group): (u32, Group)) -> GroupAndName {
         let key = (device, group);
         let mut name = ProcessNames::NONE;
         if let Some(program) = &mut group.program {
@@ -259,21 +259,21 @@ impl Groups {
             name = ProcessNames::NONE;
         }
         let group = self.new_group((device, group));
-        let numbered = Numbered { group, name };
+        let found = GroupAndName { group, name };
         // Names of threads may be many. Those for which there is no place are looked up in two steps.
         if self.numbers.len() < MAX_NUMBERS {
-            self.numbers.insert(key, numbered);
+            self.numbers.insert(key, found);
         }
-        numbered
+        found
     }
 
     fn new_group(&mut self, key: (u32, Group)) -> u32 {
-        if let Some(numbered) = self.numbers.get(&key) {
-            return numbered.group;
+        if let Some(found) = self.numbers.get(&key) {
+            return found.group;
         }
         let group = self.all.len() as u32;
         let name = ProcessNames::NONE;
-        self.numbers.insert(key, Numbered { group, name });
+        self.numbers.insert(key, GroupAndName { group, name });
         self.all.push(key);
         self.counts[key.0 as usize] += 1;
         group
