@@ -21,8 +21,9 @@ use iolens_core::model::Names;
 
 /// Lines of the whole text on a terminal of at least 80 columns.
 pub const MAX_LINES: usize = 40;
-/// Rows of the tables of devices and of processes.
+/// Rows of the tables of devices and of processes; of processes fewer where several stories say which ones matter.
 const MAX_ROWS: usize = 6;
+const MAX_ROWS_BESIDE_STORIES: usize = 3;
 /// Rows of the table of waits.
 const MAX_WAITS: usize = 3;
 /// Lines for what was not seen.
@@ -202,7 +203,11 @@ fn processes(
     facts: &RecordingFacts,
     layout: Layout,
 ) -> String {
-    let shown = RowsShown::of_all(facts, MAX_ROWS);
+    let most = match report.stories.len() {
+        0 | 1 => MAX_ROWS,
+        _ => MAX_ROWS_BESIDE_STORIES,
+    };
+    let shown = RowsShown::of_all(facts, most);
     let table = actors::table(report, meta, names, &shown, layout);
     if table.is_empty() {
         return String::new();

@@ -48,11 +48,13 @@ pub fn render(
     out.push_str(&list_of(report, meta, facts, times, layout, false));
     out.push_str(&heading(layout, "Who waited for whom"));
     let waited = who_waited(report, meta, facts, layout);
-    out.push_str(if waited.is_empty() {
-        "  no process lost a twentieth of its I/O time\n"
+    if story_text::lacks_ios(report, meta, facts) {
+        let _ = writeln!(out, "  {}", story_text::NO_IOS);
+    } else if waited.is_empty() {
+        out.push_str("  no process lost a twentieth of its I/O time\n");
     } else {
-        &waited
-    });
+        out.push_str(&waited);
+    }
     out.push('\n');
     devices(&mut out, report, meta, &facts.detailed, layout);
     out.push_str(&heading(layout, "Processes"));

@@ -41,11 +41,11 @@ const MAX_ALSO: usize = 2;
 const OUTSTANDING: f64 = 4.0;
 
 /// What is said where there is nothing to look for stories in.
-const NO_IOS: &str = "no single I/Os were recorded, so who waited for whom is not known";
+pub(super) const NO_IOS: &str = "no single I/Os were recorded, so who waited for whom is not known";
 
 /// Whether there are no single I/Os although there may have been some: counters and imported tables have none, and all of a time
 /// may be lost.
-fn lacks_ios(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> bool {
+pub(super) fn lacks_ios(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> bool {
     match meta.source {
         Source::Counters => true,
         Source::Import(_) => facts.total_ios == Some(0),
@@ -91,7 +91,8 @@ pub(super) fn section(
             let _ = writeln!(out, "  {}", terminal(&absent));
         }
     }
-    let mut lines_left = max_lines.saturating_sub(4);
+    // Without the heading, how many are left out, and the empty line at the end.
+    let mut lines_left = max_lines.saturating_sub(3);
     let mut shown = 0;
     for named in named.iter().take(MAX_STORIES) {
         let text = paragraph(named, times, layout);

@@ -12,8 +12,8 @@ use crate::model::{Class, Comm, Inode, Io, KernelThread, Origin};
 /// Groups of one device that are kept apart; I/Os of further ones belong to the others.
 const MAX_GROUPS: usize = 4096;
 
-/// Groups and names of threads that are found at once.
-const MAX_NUMBERS: usize = 4 * MAX_GROUPS;
+/// Groups by the names of threads that are found at once.
+const MAX_BY_THREAD: usize = 4 * MAX_GROUPS;
 
 /// Processes of one program in one control group that are kept apart. Where there are more they are one group: of a pool
 /// of workers each waits behind all others, and no single one is the cause.
@@ -207,7 +207,9 @@ struct GroupAndName {
 /// keeps the name that came first.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    numbers: HashMap<(u32, Group), GroupAndName>,
+    numbers: HashMap<(u32, Group), u32>,
+    /// The same by the name of the thread.
+    by_thread: HashMap<(u32, Group), GroupAndName>,
     pub all: Vec<(u32, Group)>,
     /// Groups of each device.
     counts: Vec<usize>,
@@ -237,16 +239,16 @@ impl Groups {
             self.names.count(found.name);
             return found.group;
         }
-        let found = match self.numbers.get(&key) {
+        let found = match self.by_thread.get(&key) {
             Some(found) => *found,
-            None => self.new_number(key),
+            None => self.find(key),
         };
         self.last = Some((key, found));
         self.names.count(found.name);
         found.group
     }
 
-    fn new_number(&mut self, (device, mut group): (u32, Group)) -> GroupAndName {
+    fn find(&mut self, (device, mut group): (u32, Group)) -> GroupAndName {
         let key = (device, group);
         let mut name = ProcessNames::NONE;
         if let Some(program) = &mut group.program {
@@ -261,28 +263,28 @@ impl Groups {
         let group = self.new_group((device, group));
         let found = GroupAndName { group, name };
         // Names of threads may be many. Those for which there is no place are looked up in two steps.
-        if self.numbers.len() < MAX_NUMBERS {
-            self.numbers.insert(key, found);
+        if self.by_thread.len() < MAX_BY_THREAD {
+            self.by_thread.insert(key, found);
         }
         found
     }
 
     fn new_group(&mut self, key: (u32, Group)) -> u32 {
-        if let Some(found) = self.numbers.get(&key) {
-            return found.group;
+        if let Some(number) = self.numbers.get(&key) {
+            return *number;
         }
-        let group = self.all.len() as u32;
-        let name = ProcessNames::NONE;
-        self.numbers.insert(key, GroupAndName { group, name });
+        let number = self.all.len() as u32;
+        self.numbers.insert(key, number);
         self.all.push(key);
         self.counts[key.0 as usize] += 1;
-        group
+        number
     }
 
     /// Keeps the groups that are needed. Yields the new number of each; those that are gone have any.
     pub fn keep(&mut self, needed: &[bool]) -> Vec<u32> {
         let before = std::mem::take(&mut self.all);
         self.numbers.clear();
+        self.by_thread.clear();
         self.counts.fill(0);
         self.last = None;
         let mut numbers = Vec::with_capacity(before.len());

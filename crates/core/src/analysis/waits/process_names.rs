@@ -7,6 +7,9 @@ use foldhash::{HashMap, HashSet};
 use super::Program;
 use crate::model::Comm;
 
+/// Processes whose threads are known to belong together; threads of further ones are programs by their names.
+const MAX_PROCESSES: usize = 1 << 14;
+
 /// Names of one process that are kept apart; further ones count as the last.
 const MAX_NAMES: usize = 64;
 
@@ -48,6 +51,9 @@ impl ProcessNames {
         let Some((process, comm)) = process_of(program) else {
             return ProcessNames::NONE;
         };
+        if self.processes.len() >= MAX_PROCESSES && !self.processes.contains_key(&process) {
+            return ProcessNames::NONE;
+        }
         let known = self.processes.entry(process).or_default();
         let same = known
             .iter()
@@ -202,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_of_thousands_of_threads_has_bounded_names() {
+    fn names_of_many_threads_and_processes_are_bounded() {
         let mut names = ProcessNames::default();
         for i in 0..5000 {
             let mut program = Program {
@@ -215,6 +221,14 @@ mod tests {
             assert_eq!(program.comm, Some(Comm::new(b"conn0")));
         }
         assert_eq!(names.names.len(), MAX_NAMES);
+        for tgid in 1..2 * MAX_PROCESSES as i32 {
+            names.know(&mut Program {
+                tgid: Some(tgid),
+                comm: Some(Comm::new(b"true")),
+                cgroup: None,
+            });
+        }
+        assert_eq!(names.processes.len(), MAX_PROCESSES);
         names.keep(std::iter::empty());
         assert!(names.names.is_empty() && names.processes.is_empty());
     }
