@@ -9,7 +9,7 @@ use iolens_core::analysis::latency::{change as changes, mode as modes};
 
 use super::Sentence;
 use super::words::{by, plural, time};
-use crate::present::layout::p_value;
+use crate::present::layout::{p_value, size};
 use crate::present::times::Times;
 
 impl Sentence for StallEvidence {
@@ -239,14 +239,15 @@ impl Sentence for SlowIoEvidence {
             n if n > 1 => format!("{n} I/Os took longer than 1 s; the slowest, a"),
             _ => "A".to_owned(),
         };
+        let comma = if self.ios_over_1s > 1 { "," } else { "" };
         let cpus = match self.cpu_shortage {
             Some(_) => " The CPUs were short meanwhile: the device need not be the cause.",
             None => "",
         };
         format!(
-            "{others} {} of {} bytes{}, took {:.2} s, most of it {place}.{cpus}",
+            "{others} {} of {}{}{comma} took {:.2} s, most of it {place}.{cpus}",
             self.slowest_class.name(),
-            self.slowest_bytes,
+            size(self.slowest_bytes as f64),
             by(self.slowest_process.as_deref(), self.slowest_pid),
             self.slowest_us / 1e6,
         )

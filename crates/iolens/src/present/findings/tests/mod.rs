@@ -398,10 +398,10 @@ fn slow_members_and_slow_ios_are_named() {
     assert_eq!(
         [slow, by_fio, in_shortage].map(Evidence::SlowIo).map(said),
         [
-            "A write of 4096 bytes, took 11.00 s, most of it in the device.",
-            "3 I/Os took longer than 1 s; the slowest, a write of 4096 bytes by fio (process 7), took 11.00 s, most of it in the \
+            "A write of 4.10 kB took 11.00 s, most of it in the device.",
+            "3 I/Os took longer than 1 s; the slowest, a write of 4.10 kB by fio (process 7), took 11.00 s, most of it in the \
              kernel's queue.",
-            "A write of 4096 bytes, took 11.00 s, most of it in the device. The CPUs were short meanwhile: the device need not be \
+            "A write of 4.10 kB took 11.00 s, most of it in the device. The CPUs were short meanwhile: the device need not be \
              the cause.",
         ]
     );
