@@ -80,6 +80,7 @@ impl Advice {
             | StoryKind::BulkWrites
             | StoryKind::Compaction
             | StoryKind::RandomReads
+            | StoryKind::Metadata
                 if !culprit.is_own =>
             {
                 vec![Advice::LimitCgroup, Advice::Throttle]
