@@ -1,5 +1,5 @@
 //! Stories with one cause as one: a program that waits for another one with its reads and its syncs, and threads of one process, read
-//! like one story told twice.
+//! like the same story twice.
 
 use super::{Class, Program, Story};
 
