@@ -340,15 +340,12 @@ impl Refused {
 
     fn add(&mut self, new: Lost) {
         let key = (new.dev, new.class, new.reason);
-        let Some(lost) = self.lost.get_mut(&key) else {
-            self.lost.insert(key, new);
-            return;
-        };
-        lost.from_ns = lost.from_ns.min(new.from_ns);
-        lost.to_ns = lost.to_ns.max(new.to_ns);
-        lost.ios = lost.ios.zip(new.ios).map(|(n, more)| n + more);
-        lost.bytes = lost.bytes.zip(new.bytes).map(|(n, more)| n + more);
-        lost.merges = lost.merges.zip(new.merges).map(|(n, more)| n + more);
+        match self.lost.get_mut(&key) {
+            Some(lost) => lost.add(&new),
+            None => {
+                self.lost.insert(key, new);
+            }
+        }
     }
 
     fn add_sample(&mut self, at_ns: i64) {

@@ -119,15 +119,9 @@ fn note_missed(lost: &mut Vec<Lost>, ios: &[Io]) {
     };
     // What the recording's own writer does not take is counted after this: only the view has losses for this reason here.
     match lost.iter().position(|l| l.reason == LossReason::WriterBusy) {
-        Some(at) => widen(&mut lost[at], &missed),
+        Some(at) => lost[at].add(&missed),
         None => lost.push(missed),
     }
-}
-
-fn widen(loss: &mut Lost, by: &Lost) {
-    loss.from_ns = loss.from_ns.min(by.from_ns);
-    loss.to_ns = loss.to_ns.max(by.to_ns);
-    loss.ios = loss.ios.zip(by.ios).map(|(ios, more)| ios + more);
 }
 
 impl Drop for Viewer {

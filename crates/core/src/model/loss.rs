@@ -124,6 +124,15 @@ pub struct Lost {
 pub const MARKING_SHARE: f64 = 0.01;
 
 impl Lost {
+    /// Counts `more` of the same device, class and reason into it; what is not known of one is not known of both.
+    pub fn add(&mut self, more: &Lost) {
+        self.from_ns = self.from_ns.min(more.from_ns);
+        self.to_ns = self.to_ns.max(more.to_ns);
+        self.ios = self.ios.zip(more.ios).map(|(n, more)| n + more);
+        self.bytes = self.bytes.zip(more.bytes).map(|(n, more)| n + more);
+        self.merges = self.merges.zip(more.merges).map(|(n, more)| n + more);
+    }
+
     /// How many of its I/Os are expected in `[from_ns, to_ns)`, each as likely at any time of the interval as at any other;
     /// infinite where the two meet and the number is not known, as of what retention removed.
     pub fn expected_in(&self, from_ns: i64, to_ns: i64) -> f64 {
