@@ -8,7 +8,7 @@ use super::Program;
 use crate::model::Comm;
 
 /// Processes whose threads are known to belong together; threads of further ones are programs by their names.
-const MAX_PROCESSES: usize = 1 << 14;
+const MAX_KNOWN_PROCESSES: usize = 1 << 14;
 
 /// Names of one process that are kept apart; further ones count as the last.
 const MAX_NAMES: usize = 64;
@@ -51,7 +51,7 @@ impl ProcessNames {
         let Some((process, comm)) = process_of(program) else {
             return ProcessNames::NONE;
         };
-        if self.processes.len() >= MAX_PROCESSES && !self.processes.contains_key(&process) {
+        if self.processes.len() >= MAX_KNOWN_PROCESSES && !self.processes.contains_key(&process) {
             return ProcessNames::NONE;
         }
         let known = self.processes.entry(process).or_default();
@@ -125,15 +125,13 @@ fn process_of(program: &Program) -> Option<(Process, Comm)> {
 /// What a process is called whose threads did so many I/Os each: the name of nearly all of them, else what all names begin with, else the
 /// name of most.
 fn name_of_process(mut ios: BTreeMap<Comm, u64>) -> Option<Comm> {
-    let is_of_program = |comm: &Comm| !comm.as_bytes().starts_with(IO_URING);
-    if ios.keys().any(is_of_program) {
-        ios.retain(|comm, _| is_of_program(comm));
-    } else {
+    if ios.keys().all(is_of_io_uring) {
         return ios
             .keys()
             .next()
             .map(|comm| Comm::new(trimmed(comm.as_bytes())));
     }
+    ios.retain(|comm, _| !is_of_io_uring(comm));
     let all: u64 = ios.values().sum();
     let (main, most) = ios.iter().max_by_key(|(_, n)| **n)?;
     if *most as f64 >= MAIN_SHARE * all as f64 {
@@ -155,10 +153,15 @@ fn name_of_process(mut ios: BTreeMap<Comm, u64>) -> Option<Comm> {
     Some(Comm::new(common))
 }
 
+fn is_of_io_uring(comm: &Comm) -> bool {
+    comm.as_bytes().starts_with(IO_URING)
+}
+
 /// A name without the number at its end and what stands before that.
 fn trimmed(name: &[u8]) -> &[u8] {
-    let is_part_of_name = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
-    let end = name.iter().rposition(is_part_of_name);
+    let end = name
+        .iter()
+        .rposition(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii());
     end.map_or(name, |end| &name[..=end])
 }
 
@@ -221,14 +224,14 @@ mod tests {
             assert_eq!(program.comm, Some(Comm::new(b"conn0")));
         }
         assert_eq!(names.names.len(), MAX_NAMES);
-        for tgid in 1..2 * MAX_PROCESSES as i32 {
+        for tgid in 1..2 * MAX_KNOWN_PROCESSES as i32 {
             names.know(&mut Program {
                 tgid: Some(tgid),
                 comm: Some(Comm::new(b"true")),
                 cgroup: None,
             });
         }
-        assert_eq!(names.processes.len(), MAX_PROCESSES);
+        assert_eq!(names.processes.len(), MAX_KNOWN_PROCESSES);
         names.keep(std::iter::empty());
         assert!(names.names.is_empty() && names.processes.is_empty());
     }
