@@ -63,15 +63,7 @@ pub struct StoryEntry {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct VictimEntry {
     #[serde(flatten)]
-    program: ProgramEntry,
-    /// Reads, writes or flushes.
-    class: Class,
-    /// Completed I/Os; write-back counts only as far as a sync asked for it.
-    ios: u64,
-    /// Sum of their latencies, start to done.
-    io_time_s: f64,
-    /// What of it was not undisturbed.
-    excess_s: f64,
+    waited: WaitedEntry,
     /// In flight, in the mean from the first to the last.
     mean_in_flight: f64,
 }
@@ -81,19 +73,27 @@ struct VictimEntry {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct AlsoEntry {
     #[serde(flatten)]
+    waited: WaitedEntry,
+    /// Lost to the cause, at least.
+    harm_s: f64,
+    /// I/Os that took more than twice as long because of it.
+    delayed_ios: u64,
+}
+
+/// I/Os of a program, of one class.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WaitedEntry {
+    #[serde(flatten)]
     program: ProgramEntry,
     /// Reads, writes or flushes.
     class: Class,
-    /// Completed I/Os.
+    /// Completed I/Os; write-back counts only as far as a sync asked for it.
     ios: u64,
     /// Sum of their latencies, start to done.
     io_time_s: f64,
     /// What of it was not undisturbed.
     excess_s: f64,
-    /// Lost to the cause, at least.
-    harm_s: f64,
-    /// I/Os that took more than twice as long because of it.
-    delayed_ios: u64,
 }
 
 /// A process, or several of one name in one control group.
@@ -488,7 +488,7 @@ impl StoryEntry {
             id: self.id.clone(),
             kind: self.kind,
             device: self.device.clone(),
-            victim: self.victim.program.label(),
+            victim: self.victim.waited.program.label(),
             culprits,
             harm_s: self.harm.seconds,
             summary: self.summary.clone(),
@@ -541,11 +541,13 @@ fn entry(named: NamedStory, names: &Names, times: &Times) -> StoryEntry {
         kind: story.kind,
         summary: story_text::sentences(&named, times).join(" "),
         victim: VictimEntry {
-            program: program_entry(&story.victim, names),
-            class: story.class,
-            ios: story.ios,
-            io_time_s: seconds(story.io_time_ns),
-            excess_s: seconds(story.excess_ns),
+            waited: WaitedEntry {
+                program: program_entry(&story.victim, names),
+                class: story.class,
+                ios: story.ios,
+                io_time_s: seconds(story.io_time_ns),
+                excess_s: seconds(story.excess_ns),
+            },
             mean_in_flight: story.in_flight,
         },
         culprits,
@@ -582,11 +584,13 @@ fn entry(named: NamedStory, names: &Names, times: &Times) -> StoryEntry {
 
 fn also_entry(also: &AlsoHurt, names: &Names) -> AlsoEntry {
     AlsoEntry {
-        program: program_entry(&also.victim, names),
-        class: also.class,
-        ios: also.ios,
-        io_time_s: seconds(also.io_time_ns),
-        excess_s: seconds(also.excess_ns),
+        waited: WaitedEntry {
+            program: program_entry(&also.victim, names),
+            class: also.class,
+            ios: also.ios,
+            io_time_s: seconds(also.io_time_ns),
+            excess_s: seconds(also.excess_ns),
+        },
         harm_s: seconds(also.harm_ns),
         delayed_ios: also.delayed_ios,
     }
