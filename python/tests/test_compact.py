@@ -75,15 +75,21 @@ def files(root: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-@pytest.fixture(params=[0, 64 << 10], ids=["joined", "encoded"])
-def root(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Four hosts; of the last the newest recording goes on, and another has no hours. Files are joined, or encoded anew."""
-    monkeypatch.setattr(compaction, "_MIN_PIECE_BYTES", request.param)
-    path = tmp_path / "lake"
+@pytest.fixture(scope="session")
+def saved_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four hosts; of the last the newest recording goes on, and another has no hours. Tests change copies of it."""
+    path = tmp_path_factory.mktemp("saved") / "lake"
     make_root(path)
     make_ended(path, "e")
     end(path, "e", but=1)
     return path
+
+
+@pytest.fixture(params=[0, 64 << 10], ids=["joined", "encoded"])
+def root(saved_root: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Four hosts, whose files are joined, or encoded anew."""
+    monkeypatch.setattr(compaction, "_MIN_PIECE_BYTES", request.param)
+    return shutil.copytree(saved_root, tmp_path / "lake")
 
 
 def add(root: Path, host: str, number: int) -> None:
