@@ -143,11 +143,11 @@ fn spells(n: u32, factor: f64) -> Vec<(f64, f64)> {
 
 #[test]
 fn steady_devices_changing_loads_and_paced_loads_have_none_of_these_findings() {
-    silent(&nulls(), &ALL, 4);
-    silent(&changing_loads(), &ALL, 6);
-    silent(&mixtures(), &ALL, 3);
-    silent(&paced_loads(), &ALL, 3);
-    silent(&own_depths(), &ALL, 3);
+    silent(&nulls(), &ALL, 2);
+    silent(&changing_loads(), &ALL, 3);
+    silent(&mixtures(), &ALL, 2);
+    silent(&paced_loads(), &ALL, 2);
+    silent(&own_depths(), &ALL, 2);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_device_that_slows_down_at_once_is_found_with_time_and_size() {
         for (factor, needed) in [(2.0, 95), (1.4, 75), (0.5, 95)] {
             let mut found = 0;
             let mut good = 0;
-            let runs = seeds(4);
+            let runs = seeds(2);
             for seed in 0..runs {
                 let at = 12.0 + 7.0 * (seed % 6) as f64;
                 let stepped = Scene {
