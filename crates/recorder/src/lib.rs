@@ -14,6 +14,7 @@ mod actors;
 mod clock;
 mod excerpt;
 mod feed;
+mod known_devices;
 mod losses;
 mod name_lookup;
 mod outputs;
@@ -30,6 +31,7 @@ mod wbt_watch;
 
 pub use excerpt::{Excerpt, excerpt_meta};
 pub use feed::{COUNTERS_LIMIT, Feed, FeedOptions, IdleEnd, SourceChoice, Taken};
+pub use known_devices::KnownDevices;
 pub use losses::{LossCounts, LossTally};
 pub use name_lookup::NameLookup;
 pub use outputs::{Closed, devices_from, moved};

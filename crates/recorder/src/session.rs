@@ -4,10 +4,8 @@ mod rotate;
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
-use iolens_core::model::{
-    DevId, Device, DeviceKind, LossReason, Mark, Observation, RecorderCost, Request, Source,
-};
+use anyhow::Result;
+use iolens_core::model::{DevId, LossReason, Mark, Observation, RecorderCost, Request, Source};
 use iolens_core::private::Access;
 use iolens_core::store::RecordingSummary;
 use iolens_observe::counters::monotonic_ns;
@@ -16,6 +14,7 @@ use iolens_observe::trace::{FinishStats, TracerOptions};
 
 use crate::clock::ClockWatch;
 use crate::feed::{Feed, FeedOptions, IdleEnd, Taken};
+use crate::known_devices::KnownDevices;
 use crate::losses::{LossCounts, LossTally};
 use crate::outputs::{Closed, Outputs, devices_from, with_others};
 use crate::pressure::{PressureWatch, TimerWake};
@@ -112,8 +111,7 @@ pub struct Outcome {
 pub struct Session {
     feed: Feed,
     outputs: Outputs,
-    topology: Topology,
-    known: Vec<Device>,
+    known: KnownDevices,
     clock: ClockWatch,
     options: SessionOptions,
     /// See [`idle_wait_ns`].
@@ -160,17 +158,16 @@ impl Session {
     ) -> Result<Session> {
         let before_s = own_cost().cpu_s;
         let clock = ClockWatch::start();
-        let known = selected(topology.devices(), options.devices.as_deref());
         // Last of what takes long: from its start on the rings fill, until the first look at them.
         let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology)?;
         attached()?;
         let start_ns = feed.start_ns();
+        let known = KnownDevices::new(topology, options.devices.clone());
         let losses = LossTally::default();
-        let (pipeline, path) = begin(&options, &feed, &known, 0, &losses)?;
+        let (pipeline, path) = begin(&options, &feed, known.all(), 0, &losses)?;
         let mut session = Session {
             feed,
             outputs: Outputs::new(pipeline, path),
-            topology,
             known,
             clock,
             gather_ns: idle_wait_ns(&options.feed),
@@ -357,17 +354,16 @@ impl Session {
         }
         let throttled = self.feed.wbt_throttled();
         self.outputs
-            .send(self.wbt.look(now_ns, &throttled, &self.known));
+            .send(self.wbt.look(now_ns, &throttled, self.known.all()));
         self.sample_counters();
-        self.topology.learn_numbers(self.feed.hidden_disks());
-        if self.topology.refresh_if_changed().unwrap_or(false) {
-            self.devices_changed(now_ns)?;
+        if let Some(marks) = self.known.look(&mut self.feed, now_ns)? {
+            self.devices_changed(marks);
         }
         Ok(())
     }
 
     fn sample_counters(&mut self) {
-        let sampled = self.check.sample(&mut self.feed, &self.known);
+        let sampled = self.check.sample(&mut self.feed, self.known.all());
         self.deliver(sampled);
     }
 
@@ -390,23 +386,13 @@ impl Session {
         Ok(())
     }
 
-    fn devices_changed(&mut self, now_ns: i64) -> Result<()> {
-        let present = selected(self.topology.devices(), self.options.devices.as_deref());
-        let marks = merge_devices(&mut self.known, &present, now_ns);
-        if present
-            .iter()
-            .any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0)
-        {
-            self.feed
-                .attach_bio_based()
-                .context("the probes for bio-based devices could not be attached")?;
-        }
-        self.outputs.send(marks);
+    fn devices_changed(&mut self, marks: Vec<Mark>) {
+        self.outputs
+            .send(marks.into_iter().map(Observation::Mark).collect());
         if let Some(viewer) = &mut self.viewer {
-            viewer.devices(&self.known);
+            viewer.devices(self.known.all());
         }
-        self.outputs.send_devices(&self.known);
-        Ok(())
+        self.outputs.send_devices(self.known.all());
     }
 
     /// The last interval ends with the recording.
@@ -430,9 +416,9 @@ impl Session {
         let running = self.cost();
         self.finish_pressure();
         self.sample_counters();
-        if self.topology.learn_numbers(self.feed.hidden_disks()) && self.topology.refresh().is_ok()
-        {
-            self.devices_changed(monotonic_ns() - self.start_ns)?;
+        let now_ns = monotonic_ns() - self.start_ns;
+        if let Some(marks) = self.known.last_look(&mut self.feed, now_ns)? {
+            self.devices_changed(marks);
         }
         let source = self.feed.source();
         let mut last = Taken::default();
@@ -562,57 +548,4 @@ fn mark(at_ns: i64, kind: &str, text: &str) -> Observation {
         kind: kind.to_owned(),
         text: text.to_owned(),
     })
-}
-
-fn selected(devices: &[Device], filter: Option<&[DevId]>) -> Vec<Device> {
-    devices
-        .iter()
-        .filter(|d| filter.is_none_or(|f| f.contains(&d.id)))
-        .cloned()
-        .collect()
-}
-
-/// Brings `known` up to date with `present`; devices that went stay, with the time at which they did.
-fn merge_devices(known: &mut Vec<Device>, present: &[Device], now_ns: i64) -> Vec<Observation> {
-    let mut marks = Vec::new();
-    for gone in known
-        .iter_mut()
-        .filter(|k| k.removed_ns.is_none() && !present.iter().any(|p| same(k, p)))
-    {
-        gone.removed_ns = Some(now_ns);
-        marks.push(mark(now_ns, "device-removed", &gone.name));
-    }
-    for p in present {
-        match known
-            .iter_mut()
-            .find(|k| k.removed_ns.is_none() && same(k, p))
-        {
-            Some(k) => {
-                // A loop device whose file was taken away was above a disk before.
-                let slaves = p
-                    .slaves
-                    .iter()
-                    .chain(k.slaves.iter().filter(|s| !p.slaves.contains(s)))
-                    .cloned()
-                    .collect();
-                *k = Device {
-                    added_ns: k.added_ns,
-                    slaves,
-                    ..p.clone()
-                };
-            }
-            None => {
-                known.push(Device {
-                    added_ns: Some(now_ns),
-                    ..p.clone()
-                });
-                marks.push(mark(now_ns, "device-added", &p.name));
-            }
-        }
-    }
-    marks
-}
-
-fn same(a: &Device, b: &Device) -> bool {
-    a.id == b.id && a.name == b.name
 }

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::model::Device;
 use iolens_observe::topology::Topology;
-use iolens_recorder::{Feed, FeedOptions, SourceChoice};
+use iolens_recorder::{Feed, FeedOptions, KnownDevices, SourceChoice};
 
 use super::devices::choose_devices;
 use super::limits::bare_names;
@@ -47,17 +46,12 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
         options.counters_step_ns = plan.rows.step_ns();
     }
     let feed = Feed::open(&options, devices.as_deref(), &topology)?;
-    let shown: Vec<Device> = topology
-        .devices()
-        .iter()
-        .filter(|d| devices.as_ref().is_none_or(|ids| ids.contains(&d.id)))
-        .cloned()
-        .collect();
+    let known = KnownDevices::new(topology, devices);
     let over = |now_ns: i64| signals.caught() > 0 || plan.for_ns.is_some_and(|ns| now_ns >= ns);
     if has_screen {
-        live::screen::run(feed, shown, plan.clock.clock(), over)?;
+        live::screen::run(feed, known, plan.clock.clock(), over)?;
     } else {
-        live::run(feed, plan, options.poll_ns, shown, over)?;
+        live::run(feed, plan, options.poll_ns, known, over)?;
     }
     Ok(0)
 }

@@ -14,7 +14,7 @@ use iolens_core::analysis::timeline::{
 use iolens_core::model::{CounterSample, Device, LossReason, Lost, Named, Observation, Source};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::wall_clock_ns;
-use iolens_recorder::{Feed, NameLookup, SelfCheck, Taken};
+use iolens_recorder::{Feed, KnownDevices, NameLookup, SelfCheck, Taken};
 
 use crate::cli::{Format, LivePlan};
 use crate::engine::layers::Layers;
@@ -48,7 +48,7 @@ pub fn run(
     feed: Feed,
     plan: &LivePlan,
     poll_ns: i64,
-    devices: Vec<Device>,
+    known: KnownDevices,
     over: impl Fn(i64) -> bool,
 ) -> Result<()> {
     if feed.source() == Source::Counters
@@ -62,13 +62,14 @@ pub fn run(
     eprintln!("iolens: source: {}", feed.source());
     let start_unix_ns = wall_clock_ns() - (monotonic_ns() - feed.start_ns());
     let times = plan.clock.times_since(start_unix_ns, 0);
+    let devices = known.all().to_vec();
     let mut output = RowsOutput::new(plan, devices, feed.source(), Some(times))?;
     if let Some(note) = output.layers.note() {
         eprintln!("iolens: {}", query_text::note(&note, Spelling::Flags));
     }
     match feed.source() {
-        Source::Counters => from_counters(feed, plan, &mut output, over)?,
-        _ => from_events(feed, plan, poll_ns, &mut output, over)?,
+        Source::Counters => from_counters(feed, known, plan, &mut output, over)?,
+        _ => from_events(feed, known, plan, poll_ns, &mut output, over)?,
     }
     output.end()
 }
@@ -123,6 +124,12 @@ impl RowsOutput {
             names: Names::default(),
             times,
         })
+    }
+
+    /// The devices are these from now on.
+    fn devices_changed(&mut self, devices: &[Device]) {
+        self.devices = devices.to_vec();
+        self.layers = Layers::doubled(devices, self.by);
     }
 
     fn rows(&mut self, rows: impl IntoIterator<Item = Row>) -> Result<()> {
@@ -193,6 +200,7 @@ impl RowsOutput {
 
 fn from_events(
     mut feed: Feed,
+    mut known: KnownDevices,
     plan: &LivePlan,
     poll_ns: i64,
     output: &mut RowsOutput,
@@ -213,7 +221,10 @@ fn from_events(
         let now_ns = monotonic_ns() - start_ns;
         if now_ns >= next_sample_ns {
             next_sample_ns = now_ns + SAMPLE_NS;
-            check.sample(&mut feed, &output.devices);
+            check.sample(&mut feed, known.all());
+            if known.look(&mut feed, now_ns)?.is_some() {
+                output.devices_changed(known.all());
+            }
         }
         let mut taken = Taken::default();
         check.drain(&mut feed, &mut taken)?;
@@ -252,6 +263,7 @@ fn from_events(
 /// One row per step, from the samples at its two ends.
 fn from_counters(
     mut feed: Feed,
+    mut known: KnownDevices,
     plan: &LivePlan,
     output: &mut RowsOutput,
     over: impl Fn(i64) -> bool,
@@ -260,8 +272,13 @@ fn from_counters(
     loop {
         let mut taken = Taken::default();
         feed.drain(&mut taken)?;
+        let at_ns = taken.counters.first().map_or(0, |c| c.at_ns);
+        if known.look(&mut feed, at_ns)?.is_some() {
+            output.devices_changed(known.all());
+            steps.differences.devices_changed(known.all());
+        }
         steps.take(&taken.counters, plan, output)?;
-        if over(taken.counters.first().map_or(0, |c| c.at_ns)) {
+        if over(at_ns) {
             return Ok(());
         }
         feed.wait(0);

@@ -1,13 +1,18 @@
-//! Devices that appear while recording are recorded, those without requests too.
+//! Devices that appear while recording are recorded, those without requests too; in `live` they are shown.
 
 use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use iolens_core::model::{Class, DevId, Io};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::machine::{LoopDevice, Recorder, ebpf, hidden, open_direct, scene, wait_until};
+use super::machine::{
+    LoopDevice, Recorder, StopOnDrop, ebpf, hidden, open_direct, scene, wait_until,
+};
 
 const BLOCKS: u64 = 200;
 
@@ -164,4 +169,40 @@ fn a_zram_device_that_appears_gets_the_probes_for_devices_without_requests() {
             .any(|m| m.kind == "device-added" && m.text == zram.name()),
         "{marks:?}"
     );
+}
+
+#[test]
+fn a_device_that_appears_while_live_shows_rows_has_its_name() {
+    let Some(()) = ebpf() else { return };
+    let mut live = Command::new(env!("CARGO_BIN_EXE_iolens"));
+    live.args(["live", "--plain", "--no-serve", "--by", "device"]);
+    live.args(["--step", "100ms", "--format", "csv"]);
+    let mut live = StopChild(live.stdout(Stdio::piped()).spawn().unwrap());
+    let rows = BufReader::new(live.0.stdout.take().unwrap());
+    let mut rows = rows.lines().map(|line| line.unwrap());
+    // The heading and a row: it watches.
+    rows.by_ref().take(2).for_each(drop);
+    let Some(zram) = Zram::new() else { return };
+    zram.set_size(8 << 20);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        let _stop = StopOnDrop(&stop);
+        s.spawn(|| {
+            let file = open_direct(&zram.0);
+            while !stop.load(Ordering::Relaxed) {
+                write_and_read(&file);
+            }
+        });
+        assert!(rows.any(|row| row.contains(zram.name())), "live has ended");
+    });
+}
+
+/// Ended when dropped, as a test that fails must do.
+struct StopChild(Child);
+
+impl Drop for StopChild {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }

@@ -68,7 +68,7 @@ impl Session {
         let (pipeline, path) = begin(
             &self.options,
             &self.feed,
-            &self.known,
+            self.known.all(),
             from_ns,
             &self.losses,
         )?;
@@ -79,7 +79,7 @@ impl Session {
             &format!("goes on in {}", path.display()),
         )]);
         self.outputs.rotate(pipeline, path, from_ns, cost);
-        self.known.retain(|d| d.removed_ns.is_none());
+        self.known.forget_removed();
         self.cpu_before_s = [None, own_cost().cpu_s];
         self.outputs
             .send(vec![mark(from_ns, "start", "recording goes on")]);
@@ -88,7 +88,7 @@ impl Session {
 
     /// Shows from now on what it records to a viewer, too.
     pub fn show_to(&mut self, mut viewer: Viewer) {
-        viewer.devices(&self.known);
+        viewer.devices(self.known.all());
         self.viewer = Some(viewer);
     }
 

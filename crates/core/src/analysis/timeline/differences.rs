@@ -16,15 +16,15 @@ pub struct Differences {
 impl Differences {
     /// `devices` says which ones the kernel does not account (`queue/iostats` is 0): of those nothing is known.
     pub fn new(devices: &[Device]) -> Differences {
-        let not_accounted = devices
-            .iter()
-            .filter(|d| d.iostats == Some(false))
-            .map(|d| d.id)
-            .collect();
         Differences {
             last: HashMap::new(),
-            not_accounted,
+            not_accounted: not_accounted(devices),
         }
+    }
+
+    /// The devices are these from now on.
+    pub fn devices_changed(&mut self, devices: &[Device]) {
+        self.not_accounted = not_accounted(devices);
     }
 
     /// Takes the next sample; what happened since the device's previous one, if there was one and if the two tell.
@@ -49,6 +49,14 @@ impl Differences {
             area_ns: nanoseconds(delta.time_in_queue_ms),
         })
     }
+}
+
+fn not_accounted(devices: &[Device]) -> Vec<DevId> {
+    devices
+        .iter()
+        .filter(|d| d.iostats == Some(false))
+        .map(|d| d.id)
+        .collect()
 }
 
 fn nanoseconds(ms: Option<u64>) -> Option<i64> {

@@ -23,11 +23,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::Window;
 use iolens_core::analysis::timeline::GroupBy;
-use iolens_core::model::{Device, RecordingMeta, Source};
+use iolens_core::model::{DevId, Device, RecordingMeta, Source};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::heap;
 use iolens_observe::topology::{Host, wall_clock_ns};
-use iolens_recorder::Feed;
+use iolens_recorder::{Feed, KnownDevices};
 use ratatui::crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use signal_hook::consts::SIGTSTP;
@@ -81,14 +81,11 @@ const STORIES_AGE: Duration = Duration::from_secs(5);
 /// The source failed, or the terminal cannot be used.
 pub fn run(
     feed: Feed,
-    devices: Vec<Device>,
+    known: KnownDevices,
     clock: Clock,
     over: impl Fn(i64) -> bool,
 ) -> Result<()> {
-    show(
-        &mut Screen::watching(feed, devices)?.with_clock(clock),
-        over,
-    )
+    show(&mut Screen::watching(feed, known)?.with_clock(clock), over)
 }
 
 /// Shows what a running `serve` records, until the user ends it or `over` says so.
@@ -113,6 +110,12 @@ pub fn browse(
     let range_ns = place.range_ns(&Caller::without_notes())?;
     let screen = Screen::browsing(place, range_ns, at_ns, name)?;
     show(&mut screen.with_clock(clock), over)
+}
+
+/// Devices above others of them, which would count an I/O twice where all are summed.
+fn above_others(devices: &[Device]) -> Vec<DevId> {
+    let layers = Layers::doubled(devices, GroupBy::Process);
+    layers.left_out().keys().copied().collect()
 }
 
 /// Takes the terminal, shows `screen`, and gives the terminal back.
@@ -177,7 +180,8 @@ struct Screen {
 }
 
 impl Screen {
-    fn watching(feed: Feed, devices: Vec<Device>) -> Result<Screen> {
+    fn watching(feed: Feed, known: KnownDevices) -> Result<Screen> {
+        let devices = known.all().to_vec();
         let start_ns = feed.start_ns();
         let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
         let mut history = History::new(start_unix_ns, MAX_LIVE_IOS);
@@ -194,16 +198,15 @@ impl Screen {
             options: vec!["live".to_owned()],
             ..RecordingMeta::new(feed.source(), start_unix_ns)
         };
-        let layers = Layers::doubled(&devices, GroupBy::Process);
         let mut view = ScreenView::default();
-        view.above.extend(layers.left_out().keys());
+        view.above = above_others(&devices);
         let facts = SourceFacts {
             host: host.name.unwrap_or_default(),
             limits: feed.limits().to_vec(),
             is_of_counters: feed.source() == Source::Counters,
             ..SourceFacts::default()
         };
-        let source = ScreenSource::Watched(SourceThread::start(feed, devices)?);
+        let source = ScreenSource::Watched(SourceThread::start(feed, known)?);
         let analyst = Analyst::start(LIVE_SHARE)?;
         Ok(Screen {
             start_ns,
@@ -234,8 +237,7 @@ impl Screen {
         let mut history = History::new(start_unix_ns, MAX_LIVE_IOS);
         history.devices.clone_from(&devices);
         let mut view = ScreenView::default();
-        let layers = Layers::doubled(&devices, GroupBy::Process);
-        view.above.extend(layers.left_out().keys());
+        view.above = above_others(&devices);
         let source = SourceThread::ask(client, devices, start_unix_ns)?;
         let source = ScreenSource::Watched(source);
         let analyst = Analyst::start(LIVE_SHARE)?;
@@ -398,6 +400,10 @@ impl Screen {
                 self.facts.failure.take_if(|failure| failure.of == SERVE);
                 if let Some(text) = trouble {
                     self.facts.failure = Some(ScreenFailure { of: SERVE, text });
+                }
+                if self.meta.devices != self.history.devices {
+                    self.meta.devices.clone_from(&self.history.devices);
+                    self.view.above = above_others(&self.meta.devices);
                 }
                 return Ok(());
             }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use iolens_core::analysis::timeline::{CounterRates, Differences};
 use iolens_core::model::{Device, Io, Lost, Observation, PressureSample};
 use iolens_observe::counters::monotonic_ns;
-use iolens_recorder::{Feed, NameLookup, PressureWatch, SelfCheck, Taken};
+use iolens_recorder::{Feed, KnownDevices, NameLookup, PressureWatch, SelfCheck, Taken};
 
 use super::history::History;
 use super::served::{self, ServeClient};
@@ -106,10 +106,8 @@ impl SourceThread {
     ///
     /// # Errors
     /// There can be no further thread.
-    pub fn start(feed: Feed, devices: Vec<Device>) -> Result<SourceThread> {
-        SourceThread::spawn(true, move |shared, ends| {
-            empty(feed, &devices, shared, ends)
-        })
+    pub fn start(feed: Feed, known: KnownDevices) -> Result<SourceThread> {
+        SourceThread::spawn(true, move |shared, ends| empty(feed, known, shared, ends))
     }
 
     /// Starts one that asks a running `serve` for what happens from `start_unix_ns` on.
@@ -213,7 +211,7 @@ impl Drop for SourceThread {
 /// Takes what the source has, again and again.
 fn empty(
     mut feed: Feed,
-    devices: &[Device],
+    mut known: KnownDevices,
     shared: &SharedQueue,
     ends: &AtomicBool,
 ) -> Result<()> {
@@ -223,12 +221,16 @@ fn empty(
     let mut pressure = PressureWatch::start(monotonic_ns() - start_ns);
     let mut had_io = false;
     let mut next_sample_ns = 0;
-    let mut differences = Differences::new(devices);
+    let mut differences = Differences::new(known.all());
     while !ends.load(Ordering::Relaxed) {
         let now_ns = monotonic_ns() - start_ns;
         if now_ns >= next_sample_ns {
             next_sample_ns = now_ns + SAMPLE_NS;
-            check.sample(&mut feed, devices);
+            check.sample(&mut feed, known.all());
+            if known.look(&mut feed, now_ns)?.is_some() {
+                differences.devices_changed(known.all());
+                shared.devices(known.all().to_vec());
+            }
         }
         let mut taken = Taken::default();
         check.drain(&mut feed, &mut taken)?;
