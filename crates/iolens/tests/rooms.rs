@@ -289,7 +289,7 @@ fn the_files_that_the_docs_name_exist() {
     );
 }
 
-/// Where source files lie that `docs/files.md` lists.
+/// Where source files lie that `docs/source-files.md` lists.
 const LISTED: [&str; 7] = [
     "crates",
     "web/src",
@@ -400,7 +400,7 @@ fn every_file_says_first_what_it_is_for() {
     for (folder, lines) in folders {
         page += &format!("\n## {folder}\n\n{}", lines.concat());
     }
-    let stored = root().join("docs/files.md");
+    let stored = root().join("docs/source-files.md");
     if std::env::var_os("IOLENS_WRITE_SCHEMA").is_some() {
         fs::write(&stored, &page).expect("writable");
     }
@@ -408,7 +408,7 @@ fn every_file_says_first_what_it_is_for() {
     assert!(silent.is_empty(), "without a first sentence: {silent:?}");
     assert!(
         before == page,
-        "docs/files.md is not up to date: `make schema`"
+        "docs/source-files.md is not up to date: `make schema`"
     );
 }
 
