@@ -71,7 +71,7 @@ export function micros(v: Maybe): string {
   const a = Math.abs(v);
   if (a >= 999_500) return `${number(v / 1e6)} s`;
   if (a >= 999.5) return `${number(v / 1e3)} ms`;
-  return `${number(v)} µs`;
+  return `${number(v)} us`;
 }
 
 export function percent(v: Maybe): string {

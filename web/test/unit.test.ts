@@ -69,9 +69,9 @@ test("log codes are off by at most 0.55 %", () => {
 });
 
 test("numbers read well, and absent is a dash", () => {
-  assert.equal(format.micros(0.0004), "0.0004 µs");
+  assert.equal(format.micros(0.0004), "0.0004 us");
   assert.equal(format.micros(137_000), "137 ms");
-  assert.equal(format.micros(999.4), "999 µs");
+  assert.equal(format.micros(999.4), "999 us");
   assert.equal(format.micros(999.7), "1 ms");
   assert.equal(format.micros(2_500_000), "2.5 s");
   assert.equal(format.bytes(999_700_000), "1 GB");

@@ -115,11 +115,11 @@ impl Limits {
         ];
         if marks.iter().any(|m| !m.is_finite()) || !marks.windows(2).all(|w| w[0] <= w[1]) {
             return Err(BadLimits(
-                "the water marks must be in order: 0 <= low < high < max <= 100",
+                "the limits must be in order: 0 <= low < high < max <= 100",
             ));
         }
         if self.low_percent >= self.high_percent || self.high_percent >= self.max_percent {
-            return Err(BadLimits("the water marks must differ: low < high < max"));
+            return Err(BadLimits("the limits must differ: low < high < max"));
         }
         if self.high_percent - self.low_percent < 2.0 * HYSTERESIS_PP {
             return Err(BadLimits(

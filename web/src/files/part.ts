@@ -273,6 +273,6 @@ function slopeText(load: ClassReport["by_load"] | undefined): string {
   if (load.slope === null || load.slope_low === null || load.slope_high === null) return "The load did not vary.";
   const f = (v: number) => `${v < 0 ? "−" : "+"}${format.number(Math.abs(v) * 1000)}`;
   const clear = load.slope_low > 0 || load.slope_high < 0;
-  return `${f(load.slope)} µs per 1000 requests/s [${f(load.slope_low)}, ${f(load.slope_high)}]${clear ? "" : ": no clear dependence"}; Spearman's ρ ${format.number(load.spearman).replace("-", "−")}.`;
+  return `${f(load.slope)} us per 1000 requests/s [${f(load.slope_low)}, ${f(load.slope_high)}]${clear ? "" : ": no clear dependence"}; Spearman's ρ ${format.number(load.spearman).replace("-", "−")}.`;
 }
 

@@ -166,7 +166,7 @@ pub struct RecordPlan {
     /// Only tasks in this control group or below it (a directory of cgroup v2)
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
-    /// All processes, even with CMD
+    /// All processes, even with CMD; implies --files
     #[arg(long, conflicts_with_all = ["pid", "comm", "cgroup"])]
     pub all_files: bool,
     #[command(flatten)]
@@ -354,7 +354,7 @@ pub struct SubjectArgs {
     /// Of this device only (name, /dev/NAME or MAJ:MIN), idle or not; may be repeated [default: all but the idle ones]
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
-    /// Of this process only: its name, its number, or both as in `--by process` (`fio[1234]`)
+    /// Of this process only: its name, its number, or both as in `--by process` (`fio[1234]`) or in stories (`fio (1234)`)
     #[arg(long, value_name = "P")]
     pub process: Option<String>,
     /// Of this control group and those below it: its path, or the last part of it

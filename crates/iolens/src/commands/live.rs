@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
+use iolens_core::analysis::timeline::{MIN_STEP_NS, PlanError};
 use iolens_observe::topology::Topology;
 use iolens_recorder::{Feed, FeedOptions, KnownDevices, SourceChoice};
 
@@ -34,6 +35,9 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
             live::screen::run_served(client, plan.clock.clock(), |_| signals.caught() > 0)?;
             return Ok(0);
         }
+    }
+    if plan.rows.step_ns() < MIN_STEP_NS {
+        return Err(PlanError::Step(plan.rows.step_ns()).into());
     }
     // From here on this program looks at the devices itself.
     let topology =

@@ -19,7 +19,18 @@ const NO_DISK: u8 = 1;
 /// # Errors
 /// Limits that contradict themselves, a path that cannot be looked at, a machine that allows no way to hold a command.
 pub fn run(plan: &ThrottlePlan) -> Result<u8> {
-    let controller = Controller::new(limits(plan)).context("--low, --high, --max and --floor")?;
+    if !(plan.floor > 0.0 && plan.floor <= 100.0) {
+        bail!(
+            "--floor {}: give more than 0 and at most 100 (percent): the command must make progress",
+            plan.floor
+        );
+    }
+    let controller = Controller::new(limits(plan)).with_context(|| {
+        format!(
+            "--low {}, --high {} and --max {}",
+            plan.low, plan.high, plan.max
+        )
+    })?;
     let mut meter = Meter::open(&plan.paths)?;
     for signal in meter.signals() {
         if let Some(why) = signal.no_disk() {

@@ -139,7 +139,7 @@ struct WantedProcess {
     text: String,
     /// Its number, if it was written so.
     number: Option<i32>,
-    /// Name and number, if it was written as `NAME[NUMBER]`.
+    /// Name and number, if it was written with both.
     both: Option<(String, i32)>,
 }
 
@@ -177,9 +177,12 @@ fn process_number(text: &str) -> Option<i32> {
     (number.to_string() == text).then_some(number)
 }
 
-/// The parts of `NAME[NUMBER]`.
+/// The parts of `NAME[NUMBER]`, or of `NAME (NUMBER)` as stories have it.
 fn name_and_number(text: &str) -> Option<(String, i32)> {
-    let (name, number) = text.strip_suffix(']')?.rsplit_once('[')?;
+    let (name, number) = match text.strip_suffix(']') {
+        Some(of_table) => of_table.rsplit_once('[')?,
+        None => text.strip_suffix(')')?.rsplit_once(" (")?,
+    };
     Some((name.to_owned(), process_number(number)?))
 }
 
@@ -309,8 +312,8 @@ mod tests {
                 ..FilterPlan::default()
             })
         };
-        assert!(process("7") && process("fio") && process("fio[7]"));
-        assert!(!process("fio[8]") && !process("8") && !process("fi"));
+        assert!(process("7") && process("fio") && process("fio[7]") && process("fio (7)"));
+        assert!(!process("fio[8]") && !process("fio (8)") && !process("8") && !process("fi"));
     }
 
     #[test]

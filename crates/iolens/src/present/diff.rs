@@ -538,7 +538,7 @@ fn value(measure: Measure, value: Option<f64>) -> String {
         Measure::IosPerS => format!("{}/s", number(value, 1)),
         Measure::BytesPerS => format!("{}/s", size(known)),
         _ if known >= 10_000.0 => format!("{} ms", number(Some(known / 1e3), 1)),
-        _ => format!("{} µs", number(value, 0)),
+        _ => format!("{} us", number(value, 0)),
     }
 }
 

@@ -176,7 +176,7 @@ fn class(out: &mut String, c: &ClassReport, layout: Layout) {
     if let Some(peak) = &c.peak {
         tables.push(("peak", peak));
     }
-    let mut columns = vec!["microseconds".to_owned()];
+    let mut columns = vec!["us, if nothing else is said".to_owned()];
     for (name, _) in &tables {
         columns.push((*name).to_owned());
         columns.push("p95".to_owned());

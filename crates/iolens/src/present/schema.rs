@@ -53,7 +53,7 @@ fn unit(key: &str) -> Option<&'static str> {
         ("_percent", "%"),
         ("_pp", "percentage points"),
         ("_bytes", "B"),
-        ("_us", "µs"),
+        ("_us", "us"),
         ("_ns", "ns"),
         ("_s", "s"),
     ];

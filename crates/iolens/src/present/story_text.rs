@@ -306,7 +306,7 @@ fn cache_misses(named: &NamedStory, times: &Times) -> String {
         return String::new();
     };
     format!(
-        "{} reads again on {} what it had read before: at least {} that the memory limit of its control group had evicted ({}, {} {}; \
+        "{} reads again on {} what it had in memory before: at least {} that the memory limit of its control group had evicted ({}, {} {}; \
          {}): not the disk and no other load.",
         label(&named.story.victim),
         named.device,
@@ -639,7 +639,7 @@ pub(super) fn advice(what: Advice, named: &NamedStory) -> String {
         Advice::LookAtLimits => {
             "look at io.max of the control group and at the device's scheduler".to_owned()
         }
-        Advice::LookAtDevice => "look at the device: its log, firmware, the hypervisor".to_owned(),
+        Advice::LookAtDevice => "look at the device: its log, firmware, the hypervisor, a rate limit that lets I/Os through in bursts".to_owned(),
         Advice::LookAbove => {
             let above = named.loop_device.as_deref().unwrap_or("the device above");
             format!("see who uses {above} (report --device)")

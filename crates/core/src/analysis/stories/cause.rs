@@ -546,13 +546,16 @@ impl<'a> Place<'a> {
         if explained.delayed_ios < MIN_IOS_WITHOUT_DOUBT && times < MIN_TIMES_WITHOUT_DOUBT {
             doubts.push(Doubt::FewIos);
         }
-        let time = &effect.sums.time;
-        let is_unknown = time.unknown_ns as f64 >= MUCH_UNKNOWN * time.excess_ns() as f64;
-        if self.scene.has_losses && is_unknown {
+        if self.scene.has_losses && is_much_unknown(&effect.sums.time) {
             doubts.push(Doubt::LostIos);
         }
         doubts
     }
+}
+
+/// Whether much of what was lost has no known cause: where I/Os are missing, one of them can be it.
+pub(super) fn is_much_unknown(time: &OwnedTime) -> bool {
+    time.unknown_ns as f64 >= MUCH_UNKNOWN * time.excess_ns() as f64
 }
 
 /// `effect` with the processes of one name in one control group as one culprit, as when a script calls a program again and

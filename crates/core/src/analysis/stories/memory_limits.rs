@@ -2,7 +2,7 @@
 //! so waits (A28) say nothing of them.
 
 use super::advice::{Advice, CulpritFacts};
-use super::cause::{Place, in_flight, is_kernel_thread};
+use super::cause::{Place, in_flight, is_kernel_thread, is_much_unknown};
 use super::{Cause, Doubt, Episodes, Harm, Scene, Share, Story, StoryKind};
 use crate::analysis::limits::MemoryLimit;
 
@@ -83,8 +83,8 @@ fn of_device(
         },
         also: Vec::new(),
         episodes,
-        doubts: scene
-            .has_losses
+        // What the kernel counts as read again is not less for a lost I/O; the time of its reads is.
+        doubts: (scene.has_losses && is_much_unknown(&effect.sums.time))
             .then_some(Doubt::LostIos)
             .into_iter()
             .collect(),

@@ -114,7 +114,7 @@ pub struct TimelinePlan {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A step of zero, negative or too fine.
-    #[error("a step of {0} ns is too short: the finest is 1 ms")]
+    #[error("a step of {step_us} us is too short: the finest is 1ms", step_us = *.0 as f64 / 1e3)]
     Step(i64),
     /// The window holds no time.
     #[error("nothing between {from_s:.6} s and {to_s:.6} s: the end must come after the beginning", from_s = *.0 as f64 / 1e9, to_s = *.1 as f64 / 1e9)]

@@ -87,6 +87,12 @@ fn output(plan: &DemoPlan) -> Result<PathBuf> {
         }
         return Ok(own);
     };
+    if given.symlink_metadata().is_ok() {
+        bail!(
+            "{}: exists already; choose another name or remove it first",
+            escape::terminal(&given.display().to_string())
+        );
+    }
     Ok(given.clone())
 }
 

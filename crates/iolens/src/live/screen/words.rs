@@ -21,12 +21,12 @@ pub fn short(value: f64) -> String {
     format!("{value:.decimals$}{unit}")
 }
 
-/// A time to two or three digits: `84 µs`, `1.2 ms`, `22 ms`, `8.1 s`.
+/// A time to two or three digits: `84 us`, `1.2 ms`, `22 ms`, `8.1 s`.
 pub fn short_time(ns: f64) -> String {
     if ns <= 0.0 {
         return "0 s".to_owned();
     }
-    let (value, unit) = scaled(ns / 1e3, &["µs", "ms", "s"]);
+    let (value, unit) = scaled(ns / 1e3, &["us", "ms", "s"]);
     let decimals = usize::from(value < 9.95);
     format!("{value:.decimals$} {unit}")
 }
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(
             times,
             [
-                "0 s", "0.8 µs", "84 µs", "1.2 ms", "22 ms", "1.0 s", "8.1 s"
+                "0 s", "0.8 us", "84 us", "1.2 ms", "22 ms", "1.0 s", "8.1 s"
             ]
         );
     }

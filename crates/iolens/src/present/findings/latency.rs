@@ -14,9 +14,10 @@ use crate::present::times::Times;
 
 impl Sentence for StallEvidence {
     fn sentence(&self, _times: &Times) -> String {
-        let before = match self.completed_before {
-            None => "The device was idle before".to_owned(),
-            Some(c) => format!("Before it {} completed", plural(c).to_lowercase()),
+        let after = plural(self.completed_after).to_lowercase();
+        let around = match self.completed_before {
+            None => format!("The device was idle before it; {after} completed after it"),
+            Some(c) => format!("{} completed before it, {after} after it", plural(c)),
         };
         let count = if self.stalls_in_recording > 1 {
             format!(" One of {} stalls.", self.stalls_in_recording)
@@ -25,12 +26,11 @@ impl Sentence for StallEvidence {
         };
         format!(
             "Device stalled: nothing completed for {} with {} I/Os in flight ({} issued meanwhile); its service times \
-         explain gaps of up to {}. {before}, after it {}{}.{}{count}{}",
+         explain gaps of up to {}. {around}{}.{}{count}{}",
             seconds(self.duration_s),
             self.in_flight,
             self.issued_meanwhile,
             seconds(self.expected_s),
-            plural(self.completed_after).to_lowercase(),
             if self.flush_in_flight {
                 "; a flush was in flight"
             } else {

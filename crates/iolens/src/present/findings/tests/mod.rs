@@ -172,7 +172,7 @@ fn a_stall_says_what_waited_and_how_far_it_reached() {
     assert_eq!(
         said(Evidence::Stall(e.clone())),
         "Device stalled: nothing completed for 301.0 ms with 302 I/Os in flight (301 issued meanwhile); its service times \
-         explain gaps of up to 20.0 ms. Before it reads completed, after it writes. All 2 devices behind nvme0 stopped, others \
+         explain gaps of up to 20.0 ms. Reads completed before it, writes after it. All 2 devices behind nvme0 stopped, others \
          did not."
     );
     let on_calm_host = StallEvidence {
@@ -210,7 +210,7 @@ fn a_stall_says_what_waited_and_how_far_it_reached() {
             .map(|s| s.1.to_owned())
             .as_deref(),
         Some(
-            "The device was idle before, after it writes; a flush was in flight. Of the 4 members of md0 only this one \
+            "The device was idle before it; writes completed after it; a flush was in flight. Of the 4 members of md0 only this one \
              stopped. md0, dm-1 stood still with it. One of 3 stalls."
         )
     );
