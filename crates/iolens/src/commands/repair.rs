@@ -19,7 +19,11 @@ pub fn run(plan: &RepairPlan) -> Result<u8> {
     let repaired = write_whole(&plan.output, "repairing", |to, interrupt| {
         let repaired = repair(damaged, to, plan.share.access(), interrupt)?;
         match repaired.ruined_by() {
-            Some(damage) => Err(QueryError::NothingReadable(damage.to_owned()).into()),
+            Some(damage) => Err(QueryError::NothingReadable {
+                damage: damage.to_owned(),
+                repairable: None,
+            }
+            .into()),
             None => Ok(repaired),
         }
     })?;

@@ -58,8 +58,13 @@ pub enum DevicesOnly {
 pub enum QueryError {
     /// Of the store.
     Store(StoreError),
-    /// No I/O of a recording can be read; what is damaged, in the store's words.
-    NothingReadable(String),
+    /// No I/O of a recording can be read.
+    NothingReadable {
+        /// What is damaged, in the store's words.
+        damage: String,
+        /// The recording, if a repair saves I/Os of it: those of which only optional columns are damaged.
+        repairable: Option<PathBuf>,
+    },
     /// The time that the caller gave is over.
     TooSlow(TooSlow),
     /// The rows that are asked for make no sense.

@@ -18,7 +18,12 @@ pub fn open(path: &Path, caller: &Caller) -> Result<Recording> {
         recording.hide_names();
     }
     if let Some(damage) = ruined(&recording) {
-        return Err(QueryError::NothingReadable(damage));
+        let is_repairable =
+            recording.spare_damaged_columns().is_ok() && ruined(&recording).is_none();
+        return Err(QueryError::NothingReadable {
+            damage,
+            repairable: is_repairable.then(|| path.to_owned()),
+        });
     }
     caller.damage(recording.warnings());
     Ok(recording)

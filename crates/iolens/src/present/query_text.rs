@@ -5,6 +5,7 @@ use iolens_core::analysis::timeline::{MAX_ROWS, PlanError};
 
 use super::escape;
 use super::layout::duration;
+use super::record_text::shell_word;
 use super::times::rfc3339;
 use crate::engine::error::{DevicesOnly, Distinction, QueryError, Stretch, WindowBound};
 use crate::engine::note::Note;
@@ -86,9 +87,17 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
         ),
         QueryError::Plan(e) => e.to_string(),
         QueryError::Io(e) => e.to_string(),
-        QueryError::NothingReadable(damage) => {
+        QueryError::NothingReadable { damage, repairable } => {
+            // A request names no recording by its path.
+            let advice = match (repairable, spelling) {
+                (Some(path), Spelling::Flags) => format!(
+                    "; iolens repair {} -o NEW saves what is left",
+                    shell_word(path)
+                ),
+                _ => String::new(),
+            };
             format!(
-                "{}; no I/O of it can be read, so there is nothing to show",
+                "{}; no I/O of it can be read, so there is nothing to show{advice}",
                 escape::terminal(damage)
             )
         }
@@ -400,6 +409,16 @@ mod tests {
             "--at 2026-11-18T11:07:20Z: nothing was recorded then; there is 2026-11-18T11:08:20Z to 2026-11-18T11:09:20Z"
         );
         assert_eq!(parameters, flags[2..]);
+        let ruined = QueryError::NothingReadable {
+            damage: "r/io/000001.parquet: damaged".to_owned(),
+            repairable: Some("my r".into()),
+        };
+        let [flags, parameters] = both(&ruined);
+        assert!(
+            flags.ends_with("to show; iolens repair 'my r' -o NEW saves what is left"),
+            "{flags}"
+        );
+        assert!(parameters.ends_with("nothing to show"), "{parameters}");
         let before = QueryError::EndsBeforeSinceStart {
             from_ns: 2 * S,
             to_ns: S,
