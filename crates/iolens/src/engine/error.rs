@@ -110,7 +110,7 @@ pub enum QueryError {
         /// What the recording has.
         recorded: Stretch,
     },
-    /// A time counts from a recording's start, and there are many.
+    /// A time counts from the start of one recording, and the place is a root.
     NeedsWallClock {
         /// Which time.
         bound: WindowBound,

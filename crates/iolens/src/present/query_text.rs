@@ -145,7 +145,7 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
             rfc3339(recorded.to_unix_ns)
         ),
         QueryError::NeedsWallClock { bound, place } => format!(
-            "{}: {} holds many recordings: give a wall-clock time (2026-11-21T05:48:00Z, -5m)",
+            "{}: {} is a recording root; seconds count from the start of a single recording: give a wall-clock time (2026-11-21T05:48:00Z, -5m)",
             spelling.bound(*bound),
             place.display()
         ),
