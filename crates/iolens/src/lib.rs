@@ -105,14 +105,21 @@ fn usage_line(text: &str) -> String {
     let mut lines = text.lines().skip_while(|l| l.trim().is_empty());
     let first = lines.next().unwrap_or("usage error");
     let rest: Vec<&str> = lines.collect();
-    let reason = present::escape::terminal(first.strip_prefix("error: ").unwrap_or(first));
+    let reason = first.strip_prefix("error: ").unwrap_or(first);
+    let reason = match reason.strip_suffix("invalid digit found in string") {
+        Some(start) => format!("{start}expected a number"),
+        None => reason.to_owned(),
+    };
+    let reason = present::escape::terminal(&reason);
     let missing = rest
         .iter()
         .take_while(|l| l.starts_with("  <") || l.starts_with("  --"));
     let missing: String = missing.map(|l| format!(" {}", l.trim())).collect();
     let values = rest_after(&rest, "[possible values: ")
         .map(|v| format!("; it is one of {}", v.trim_end_matches(']')));
-    let hint = rest_after(&rest, "tip: ").map(|tip| format!("; {}", question(tip)));
+    // "to pass '-1' as a value, use '-- -1'" is wrong for the value of an option.
+    let tip = rest_after(&rest, "tip: ").filter(|tip| !tip.starts_with("to pass "));
+    let hint = tip.map(|tip| format!("; {}", question(tip)));
     format!(
         "{reason}{missing}{}{}",
         values.unwrap_or_default(),
@@ -162,6 +169,13 @@ mod tests {
         assert_eq!(
             usage_line(text),
             "unrecognized subcommand 'rep'; did you mean 'report' or 'replay'?"
+        );
+        let text = "error: unexpected argument '-1' found\n\n  tip: to pass '-1' as a value, use '-- -1'\n\nUsage: iolens record";
+        assert_eq!(usage_line(text), "unexpected argument '-1' found");
+        let text = "error: invalid value 'abc' for '--pid <PID>': invalid digit found in string\n";
+        assert_eq!(
+            usage_line(text),
+            "invalid value 'abc' for '--pid <PID>': expected a number"
         );
         assert_eq!(usage_line(""), "usage error");
     }
