@@ -10,6 +10,7 @@ use crate::engine::TimeWindow;
 use crate::engine::diff::{self, ComparedStretch, Condition, ConditionResult};
 use crate::engine::query::Query;
 use crate::present::diff::{Compared, render_json, render_text};
+use crate::present::query_text::{self, Spelling};
 use crate::present::times::Times;
 
 /// Runs `iolens diff`; the exit code is 1 if a condition of `--fail-if` is met.
@@ -17,8 +18,8 @@ use crate::present::times::Times;
 /// # Errors
 /// A recording cannot be read, or a condition cannot be judged.
 pub fn run(plan: &DiffPlan) -> Result<u8> {
-    let before = read(&plan.first, plan.before, plan.clock)?;
-    let after = read(&plan.second, plan.after, plan.clock)?;
+    let before = read(&plan.first, plan.before, plan.clock, "--before")?;
+    let after = read(&plan.second, plan.after, plan.clock, "--after")?;
     let devices = diff::devices(&before, &after);
     let waits = diff::waits(&before, &after);
     let mut verdicts: Vec<(&Condition, ConditionResult)> = Vec::new();
@@ -53,10 +54,20 @@ pub fn run(plan: &DiffPlan) -> Result<u8> {
     Ok(u8::from(is_failed))
 }
 
-fn read(path: &Path, window: Option<TimeWindow>, clock: ClockArgs) -> Result<ComparedStretch> {
-    let caller = super::caller();
+/// The stretch `window` of `path`, which `option` chooses.
+fn read(
+    path: &Path,
+    window: Option<TimeWindow>,
+    clock: ClockArgs,
+    option: &'static str,
+) -> Result<ComparedStretch> {
+    let spelling = Spelling::Ends(option);
+    let caller = super::caller_of(spelling);
     let window = clock.in_zone(window.unwrap_or_default());
-    Ok(ComparedStretch::read(&Query::new(path, window, &caller))?)
+    match ComparedStretch::read(&Query::new(path, window, &caller)) {
+        Ok(stretch) => Ok(stretch),
+        Err(e) => bail!("{}", query_text::error(&e, spelling)),
+    }
 }
 
 fn times(stretch: &ComparedStretch, clock: ClockArgs) -> Times {

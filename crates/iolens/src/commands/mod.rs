@@ -70,7 +70,12 @@ pub fn run(plan: Plan) -> Result<u8> {
 
 /// Who asks at the command line: waits as long as it takes, and reads remarks on standard error.
 fn caller() -> Caller {
-    Caller::new(|note: Note| eprintln!("iolens: {}", query_text::note(&note, Spelling::Flags)))
+    caller_of(Spelling::Flags)
+}
+
+/// The same, whose options are spelled like this.
+fn caller_of(spelling: Spelling) -> Caller {
+    Caller::new(move |note: Note| eprintln!("iolens: {}", query_text::note(&note, spelling)))
 }
 
 impl From<By> for GroupBy {

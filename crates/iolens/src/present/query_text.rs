@@ -17,6 +17,8 @@ pub enum Spelling {
     Flags,
     /// `from=T&to=T`.
     Parameters,
+    /// `--before T..T`: both ends are in one option, which is called so.
+    Ends(&'static str),
 }
 
 impl Spelling {
@@ -24,6 +26,21 @@ impl Spelling {
         match self {
             Spelling::Flags => format!("--{name}"),
             Spelling::Parameters => name.to_owned(),
+            Spelling::Ends(option) => match name {
+                "from" => format!("the beginning of {option}"),
+                "to" => format!("the end of {option}"),
+                _ => option.to_owned(),
+            },
+        }
+    }
+
+    /// What chooses one of several recordings.
+    fn choice(self) -> String {
+        match self {
+            Spelling::Flags | Spelling::Parameters => {
+                format!("{} or {}", self.name("at"), self.name("from"))
+            }
+            Spelling::Ends(option) => option.to_owned(),
         }
     }
 
@@ -42,13 +59,14 @@ impl Spelling {
         match self {
             Spelling::Flags => format!("--from {from} --to {to}"),
             Spelling::Parameters => format!("from={from}&to={to}"),
+            Spelling::Ends(option) => format!("{option} {from}..{to}"),
         }
     }
 
     /// The size limit is a flag of the recorder, which no request has.
     fn size_limit(self) -> &'static str {
         match self {
-            Spelling::Flags => "the size limit (--keep)",
+            Spelling::Flags | Spelling::Ends(_) => "the size limit (--keep)",
             Spelling::Parameters => "the size limit",
         }
     }
@@ -90,7 +108,7 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
         QueryError::NothingReadable { damage, repairable } => {
             // A request names no recording by its path.
             let advice = match (repairable, spelling) {
-                (Some(path), Spelling::Flags) => format!(
+                (Some(path), Spelling::Flags | Spelling::Ends(_)) => format!(
                     "; iolens repair {} -o NEW saves what is left",
                     shell_word(path)
                 ),
@@ -287,10 +305,9 @@ pub fn note(note: &Note, spelling: Spelling) -> String {
             escape::terminal(&text).into_owned()
         }
         Note::NewestOf { recordings, path } => format!(
-            "the newest of {recordings} recordings, {}; choose with {} or {}",
+            "the newest of {recordings} recordings, {}; choose with {}",
             escape::terminal(&path.display().to_string()),
-            spelling.name("at"),
-            spelling.name("from")
+            spelling.choice()
         ),
         Note::OfCopy {
             from_unix_ns,
@@ -428,6 +445,19 @@ mod tests {
             "to (1.000 s) is not after from (2.000 s)",
         ];
         assert_eq!(both(&before), sentences);
+        assert_eq!(
+            error(&before, Spelling::Ends("--before")),
+            "the end of --before (1.000 s) is not after the beginning of --before (2.000 s)"
+        );
+        let several = QueryError::SeveralSources {
+            recordings: 2,
+            longest,
+        };
+        let ends = error(&several, Spelling::Ends("--after"));
+        assert!(
+            ends.ends_with("a part: --after 2026-11-18T11:08:20Z..2026-11-18T11:09:20Z"),
+            "{ends}"
+        );
         let [flags, parameters] = both(&QueryError::SumsOfStep(1));
         assert!(flags.ends_with("give a --step of 1s or a multiple"));
         assert!(parameters.ends_with("give a step of 1s or a multiple"));
