@@ -9,11 +9,11 @@ use iolens_recorder::{Feed, FeedOptions, KnownDevices, SourceChoice};
 
 use super::devices::choose_devices;
 use super::limits::bare_names;
-use crate::cli::LivePlan;
+use crate::cli::{LivePlan, WindowArgs, typed_window};
 use crate::engine::browse::BrowsedPlace;
 use crate::live;
 use crate::live::screen::ServeClient;
-use crate::present::escape;
+use crate::present::record_text::shell_word;
 use crate::signals::Signals;
 
 /// Runs until `--for` is over, or Ctrl-C.
@@ -66,17 +66,23 @@ fn browse(plan: &LivePlan) -> Result<u8> {
         Some(place) => place.clone(),
         None => served_root(plan)?,
     };
-    if !LivePlan::has_terminal() {
-        bail!(
-            "live of a recording needs a terminal; iolens zoom {} prints its rows",
-            escape::terminal(&path.display().to_string())
-        );
-    }
     let devices = bare_names(&plan.devices);
     let name = path.file_name().unwrap_or(path.as_os_str());
     let name = name.to_string_lossy().into_owned();
     let at = plan.at.map(|at| plan.clock.instant(at));
+    let typed_path = shell_word(&path);
     let (place, at_ns) = BrowsedPlace::open(path, devices, at, &super::caller())?;
+    // Only what can be opened is advised to be shown in another way.
+    if !LivePlan::has_terminal() {
+        let window = WindowArgs {
+            at: plan.at,
+            ..WindowArgs::default()
+        };
+        bail!(
+            "live of a recording needs a terminal; iolens zoom {typed_path}{} prints its rows",
+            typed_window(&window, plan.clock)
+        );
+    }
     let signals = Signals::catch()?;
     let clock = plan.clock.clock();
     live::screen::browse(place, at_ns, &name, clock, |_| signals.caught() > 0)?;

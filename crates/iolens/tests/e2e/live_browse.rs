@@ -200,6 +200,10 @@ fn live_says_what_of_a_recording_it_cannot_show() {
     record(&path);
     let name = path.to_str().unwrap();
     assert_refused(&run(&["live", name]), &["terminal", "iolens zoom"]);
+    let out = run(&["live", name, "--at", "3"]);
+    assert_refused(&out, &["terminal", "r.iolens --at 3 prints"]);
+    let out = run(&["live", "nope"]);
+    assert_refused(&out, &["nope: not a recording"]);
     for words in [
         vec!["live", name, "--json"],
         vec!["live", "--at", "3", "--step", "1s"],
