@@ -249,7 +249,7 @@ pub struct ReportPlan {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
-    /// Write a self-contained HTML report as well
+    /// Write a self-contained HTML report as well; an older report is replaced, any other file is not
     #[arg(short, long, value_name = "FILE.html")]
     pub output: Option<PathBuf>,
     /// Judge bursts by what a device carries per second (sda=500M), or a link that several share (sda+sdb=2400M)

@@ -1,10 +1,11 @@
 //! `iolens report`: every analysis of a recording, as text, as JSON, as an HTML file.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use iolens_core::analysis::Report;
 use iolens_core::analysis::files::By;
 use iolens_core::model::DevId;
@@ -32,10 +33,14 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     let part = query.one(Grain::Analysis)?;
     let meta = part.recording.meta();
     let limits = limits(&meta.devices, &plan.limits)?;
-    // Names that the recording does not know are refused before the analysis, which takes long.
+    // What cannot be done is refused before the analysis, which takes long: names that the recording does not know, a file that is
+    // not to be replaced.
     let mut detailed: BTreeSet<DevId> = BTreeSet::new();
     for name in &plan.devices {
         detailed.insert(named(&meta.devices, name, "--device")?.id);
+    }
+    if let Some(path) = &plan.output {
+        refuse_foreign(path)?;
     }
     let report = report::of_part(&part, &limits, &caller)?;
     if let Some(path) = &plan.output {
@@ -116,6 +121,30 @@ fn findings_of(part: &Part, report: &Report) -> String {
     let layout = crate::streams::layout();
     let names = &part.names;
     report_text::stories_and_findings(report, meta, names, MAX_FINDINGS, &times, layout)
+}
+
+/// Refuses to replace a file that is no HTML report of this program. An empty file and a link hold nothing that would be lost.
+///
+/// # Errors
+/// There is such a file, or it cannot be read.
+fn refuse_foreign(path: &Path) -> Result<()> {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !metadata.is_file() || metadata.len() == 0 {
+        return Ok(());
+    }
+    let mut head = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(html::PAGE_HEAD).read_to_end(&mut head))
+        .with_context(|| format!("{} exists and cannot be read", path.display()))?;
+    if !html::is_page(&head) {
+        bail!(
+            "{} exists and is no HTML report of iolens, so it is not replaced; choose another name",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// Writes the HTML report of `part` to `path`; whole or not at all.

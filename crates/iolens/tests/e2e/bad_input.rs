@@ -395,6 +395,56 @@ fn more_than_ten_million_rows_are_refused_before_the_first() {
 }
 
 #[test]
+fn a_report_replaces_only_reports() {
+    let dir = tempfile::tempdir().unwrap();
+    let rec = dir.path().join("rec");
+    let device = DevId::new(8, 0);
+    let mut meta = RecordingMeta::new(Source::Ebpf, 0);
+    meta.devices = vec![Device::named("sda", device)];
+    let mut writer = RecordingWriter::create(&rec, meta, WriterOptions::default()).unwrap();
+    let io = Io::new(1_000_000, device, Op::READ, 4096, Some(5), 5000);
+    writer.push_ios(&[io]).unwrap();
+    writer
+        .finish(6_000_000_000, RecorderCost::default())
+        .unwrap();
+    refused(
+        dir.path(),
+        "diff DIR/rec DIR/rec --before 3..1",
+        &[
+            "end of --before (1.000 s)",
+            "beginning of --before (3.000 s)",
+        ],
+    );
+    let meta = fs::read(rec.join("meta.json")).unwrap();
+    file_with(
+        dir.path(),
+        "notes.html",
+        b"<!doctype html>\n<title>notes</title>",
+    );
+    for name in ["rec/meta.json", "notes.html"] {
+        refused(
+            dir.path(),
+            &format!("report DIR/rec -o DIR/{name}"),
+            &[name, "no HTML report of iolens"],
+        );
+    }
+    assert_eq!(fs::read(rec.join("meta.json")).unwrap(), meta);
+    let older = "<!doctype html>\n<title>Disk I/O of db1 – iolens</title>";
+    let older = file_with(dir.path(), "older.html", older.as_bytes());
+    let out = run(&[
+        "report",
+        rec.to_str().unwrap(),
+        "-o",
+        older.to_str().unwrap(),
+    ]);
+    let said = scene(&out);
+    assert!(
+        out.status.success() || said.contains("without the HTML page"),
+        "{said}"
+    );
+}
+
+#[test]
 fn an_empty_recording_gives_an_empty_report() {
     let dir = tempfile::tempdir().unwrap();
     let quiet = dir.path().join("quiet");

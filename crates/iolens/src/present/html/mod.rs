@@ -265,6 +265,15 @@ pub fn render(data: &ReportData) -> Result<Vec<u8>, NoPage> {
     page.map(|page| report(page, data)).ok_or(NoPage)
 }
 
+/// Of a file so many bytes are enough for [`is_page`].
+pub const PAGE_HEAD: u64 = 1 << 14;
+
+/// Whether a file that begins with `head` is a page of this program: they alone have such a title.
+pub fn is_page(head: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(head);
+    head.starts_with("<!doctype html>") && head.contains(" – iolens</title>")
+}
+
 /// The page of an experiment as a file.
 ///
 /// # Errors
