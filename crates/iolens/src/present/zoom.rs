@@ -131,6 +131,18 @@ impl ZoomWriter {
         }
     }
 
+    /// For one row over the whole time, which no step divides: times to the millisecond.
+    pub fn with_coarse_times(self, coarse: bool) -> ZoomWriter {
+        ZoomWriter {
+            time_decimals: if coarse {
+                self.time_decimals.min(3)
+            } else {
+                self.time_decimals
+            },
+            ..self
+        }
+    }
+
     /// What stands left of the numbers.
     fn label_width(&self) -> usize {
         self.time_width()
@@ -662,6 +674,16 @@ mod tests {
                 &json!(153.8)
             )
         );
+    }
+
+    #[test]
+    fn the_whole_time_ends_at_a_millisecond() {
+        let whole_ns = 153_812_345_678;
+        let w = ZoomWriter::new(Format::Table, GroupBy::All, false, whole_ns);
+        assert_eq!(w.time_decimals, 9);
+        assert_eq!(w.with_coarse_times(true).time_decimals, 3);
+        let w = ZoomWriter::new(Format::Table, GroupBy::All, false, 10_000_000_000);
+        assert_eq!(w.with_coarse_times(true).time_decimals, 0);
     }
 
     #[test]

@@ -103,6 +103,7 @@ fn writer_for(plan: &ZoomPlan, views: &[PlannedRows], first: &PlannedRows) -> Zo
     .with_all_classes(views.iter().any(has_all_classes))
     .with_waits(plan.waits)
     .with_fine_times(views.len() > 1)
+    .with_coarse_times(plan.subjects.totals)
     .with_width(crate::streams::layout().width)
 }
 
