@@ -75,8 +75,10 @@ fn title_of(by: By) -> &'static str {
 fn head(out: &mut String, r: &FilesReport, meta: &RecordingMeta, window: Window, times: &Times) {
     let _ = write!(
         out,
-        "{} requests, {} syncs, {} lost",
-        r.requests, r.syncs, r.lost_requests
+        "{}, {}, {} lost",
+        count_of(r.requests, "request"),
+        count_of(r.syncs, "sync"),
+        r.lost_requests
     );
     let from = times.full(window.from_ns);
     let to = times.instant(window.to_ns);
@@ -477,7 +479,7 @@ mod tests {
             "{text}"
         );
         for words in [
-            "40 requests, 1 syncs, 0 lost; 2026-11-19 00:00:00.000 UTC to 00:00:12.000; source ebpf",
+            "40 requests, 1 sync, 0 lost; 2026-11-19 00:00:00.000 UTC to 00:00:12.000; source ebpf",
             "requests/s from 00:00:0",
             "first I/O",
             "Slowest requests",

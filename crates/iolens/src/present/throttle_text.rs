@@ -139,7 +139,8 @@ pub fn summary(s: &Summary) -> String {
 
 fn share_line(name: &str, s: &Share, attributed: bool) -> String {
     let busy = mean_percent(s.busy);
-    let mut out = format!("{name} ({} intervals): disks {busy} busy", s.n);
+    let intervals = layout::count_of(s.n, "interval");
+    let mut out = format!("{name} ({intervals}): disks {busy} busy");
     if attributed {
         let _ = write!(
             out,
