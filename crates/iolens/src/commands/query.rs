@@ -40,7 +40,7 @@ pub fn run(plan: &QueryPlan) -> Result<u8> {
     let commands = [Some(PathBuf::from(INSTALLED)), own];
     for command in commands.into_iter().flatten() {
         let e = with_query(&mut Command::new(&command), plan).exec();
-        if e.kind() != ErrorKind::NotFound {
+        if !is_absent(&e) {
             return Err(not_started(&command.display().to_string(), &e));
         }
     }
@@ -49,14 +49,17 @@ pub fn run(plan: &QueryPlan) -> Result<u8> {
     let e = with_query(Command::new(INTERPRETER).args(["-c", LAUNCHER]), plan)
         .arg(&advice)
         .exec();
-    Err(match e.kind() {
-        ErrorKind::NotFound => {
-            anyhow!(
-                "query needs the Python package iolens, and neither {INSTALLED} nor {INTERPRETER} is on the PATH; install {INTERPRETER}, then {advice}"
-            )
-        }
-        _ => not_started(INTERPRETER, &e),
-    })
+    if !is_absent(&e) {
+        return Err(not_started(INTERPRETER, &e));
+    }
+    Err(anyhow!(
+        "query needs the Python package iolens, and neither {INSTALLED} nor {INTERPRETER} is on the PATH; install {INTERPRETER}, then {advice}"
+    ))
+}
+
+/// Whether a program was not found. A directory of the PATH that this user may not enter makes it look forbidden.
+fn is_absent(e: &std::io::Error) -> bool {
+    matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
 }
 
 fn not_started(program: &str, e: &std::io::Error) -> Error {
