@@ -40,6 +40,8 @@ mod tests {
 
     use super::*;
     use crate::cli::ShareArgs;
+    use crate::engine::caller::Caller;
+    use crate::engine::source;
     use crate::present::query_text::{Spelling, failure};
 
     fn record(path: &Path, ios: &[Io]) {
@@ -80,5 +82,35 @@ mod tests {
         let left = std::fs::read_dir(dir.path()).expect("listed").count();
         assert_eq!(left, 2, "no recording, and nothing unfinished");
         assert_eq!(run(&plan(&idle)).expect("nothing is lost"), 0);
+    }
+
+    #[test]
+    fn a_repair_is_advised_where_it_saves_something() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r");
+        let device = DevId::new(8, 0);
+        let ios: Vec<Io> = (1..=50)
+            .map(|i| Io::new(i * 100, device, Op::READ, 512, Some(i), 10))
+            .collect();
+        record(&path, &ios);
+        let segment = path.join("io/000001.parquet");
+        let bytes = std::fs::read(&segment).expect("read");
+        let mut are_advised = 0;
+        for at in (4..bytes.len() / 2).step_by(16) {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1;
+            std::fs::write(&segment, &bad).expect("written");
+            let opened = source::open(&path, &Caller::without_notes());
+            let Err(QueryError::NothingReadable { repairable, .. }) = opened else {
+                continue;
+            };
+            let plan = RepairPlan {
+                output: dir.path().join(format!("to-{at}")),
+                ..plan(&path)
+            };
+            assert_eq!(repairable.is_some(), run(&plan).is_ok(), "byte {at}");
+            are_advised += usize::from(repairable.is_some());
+        }
+        assert!(are_advised > 0);
     }
 }
