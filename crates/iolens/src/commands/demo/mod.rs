@@ -15,6 +15,7 @@ use iolens_observe::topology::{Layer, Lookup, Resolver, Topology};
 use iolens_recorder::{FeedOptions, Outcome, Session, SessionOptions, SourceChoice};
 
 use crate::cli::DemoPlan;
+use crate::copies::output::refuse_existing;
 use crate::present::{demo_text, escape, record_text};
 use crate::signals::Signals;
 
@@ -87,12 +88,7 @@ fn output(plan: &DemoPlan) -> Result<PathBuf> {
         }
         return Ok(own);
     };
-    if given.symlink_metadata().is_ok() {
-        bail!(
-            "{}: exists already; choose another name or remove it first",
-            escape::terminal(&given.display().to_string())
-        );
-    }
+    refuse_existing(given)?;
     Ok(given.clone())
 }
 

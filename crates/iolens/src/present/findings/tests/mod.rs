@@ -231,7 +231,7 @@ fn a_stall_says_what_waited_and_how_far_it_reached() {
                 other_devices,
                 ..own
             }));
-            text.split_once("after it writes.")
+            text.split_once("writes after it.")
                 .expect("a sentence")
                 .1
                 .to_owned()
