@@ -501,7 +501,7 @@ fn times_outside_the_recording_are_refused() {
     refused(dir.path(), "report r --from -5", &["--from"]);
     refused(dir.path(), "report r --from 0.1 --to 0.05", &["--to"]);
     refused(dir.path(), "report r --to 1999-01-01T00:00:00Z", &["--to"]);
-    refused(dir.path(), "zoom r --step 1us", &["1 ms"]);
+    refused(dir.path(), "zoom r --step 1us", &["1ms"]);
 }
 
 #[test]

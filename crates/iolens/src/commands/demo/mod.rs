@@ -194,10 +194,8 @@ fn record(
     session.leave_out_cpu(stats.cpu_s);
     let outcome = session.finish()?;
     if signals.caught() > 0 {
-        bail!(
-            "interrupted; what was recorded is in {}",
-            outcome.path.display()
-        );
+        let path = outcome.path.display();
+        bail!("interrupted; what was recorded is in {path}");
     }
     Ok((outcome, stats))
 }
