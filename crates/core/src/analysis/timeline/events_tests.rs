@@ -285,7 +285,7 @@ fn impossible_plans_are_refused_in_words() {
             .expect_err("refused")
             .to_string()
     };
-    assert!(err(TimelinePlan::new(Window::OPEN, 0)).contains("finest is 1 ms"));
+    assert!(err(TimelinePlan::new(Window::OPEN, 0)).contains("finest is 1ms"));
     assert!(err(TimelinePlan::new(Window::new(5, 5), MS)).contains("nothing between"));
     assert!(err(TimelinePlan::new(Window::new(0, 11_000_000 * MS), MS)).contains("10000000 rows"));
     let mut t = Timeline::new(TimelinePlan::new(Window::OPEN, MS)).expect("open");
