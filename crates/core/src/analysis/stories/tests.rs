@@ -418,6 +418,35 @@ fn a_limit_that_is_there_from_the_first_io_is_known_by_what_passes_at_once() {
     }
 }
 
+/// A device that takes 0.25 ms for an I/O, and lets `per_slice` of them through in each 100 ms; `depth` are in flight all the time.
+fn in_slices(per_slice: i64, depth: usize) -> Vec<Io> {
+    let mut ios = Vec::new();
+    let mut ends = vec![0i64; depth];
+    for n in 0..200 * per_slice {
+        let place = n as usize % depth;
+        // Slices do not begin with the bins.
+        let slice_ns = 33 * MS + n / per_slice * 100 * MS;
+        let start_ns = ends[place];
+        let done_ns = slice_ns.max(start_ns) + MS / 4;
+        ios.push(read_by("pricing", 40, done_ns, done_ns - start_ns));
+        ends[place] = done_ns + 1000;
+    }
+    ios.sort_by_key(|io| io.done_ns);
+    ios
+}
+
+#[test]
+fn a_limit_that_lets_ios_through_in_slices_is_a_rate_limit() {
+    for (per_slice, depth) in [(60, 8), (40, 4)] {
+        let found = stories_of(&in_slices(per_slice, depth));
+        assert_eq!(found[0].kind, StoryKind::RateLimit, "{found:#?}");
+        let ios_per_s = found[0].cap.and_then(|cap| cap.ios_per_s);
+        let ios_per_s = ios_per_s.expect("a rate of I/Os");
+        let right = 10.0 * per_slice as f64;
+        assert!((ios_per_s / right - 1.0).abs() < 0.05, "{ios_per_s}");
+    }
+}
+
 /// A program that starts 25 reads every 10 ms; the device takes 100 us for each, one after the other.
 fn bursts_by_a_timer() -> Vec<Io> {
     let mut ios = Vec::new();

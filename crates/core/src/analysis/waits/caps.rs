@@ -1,7 +1,8 @@
 //! Whether a device is held at a rate: it completes the same number of I/Os, or bytes, in each quarter of a second in which it is
-//! asked for more, and could do more by itself.
+//! asked for more, and could do more by itself. Where a limiter lets I/Os through in slices of time, each half of a second holds the same.
 
 use super::device::Wait;
+use super::kept_sample::KeptSample;
 use super::levels::{KINDS, SIZES};
 use crate::analysis::math::stats::{Shuffler, median};
 
@@ -49,6 +50,14 @@ const MAX_GAPS: usize = 1024;
 const MIN_OCTAVES_APART: usize = 3;
 const MIN_PACED_BINS: u64 = 4;
 
+/// A limiter that lets I/Os through in slices of 100 ms, as Linux' `blk-throttle` does, completes two slices in one bin and three in the
+/// next. Two bins together hold the same; each of them alone is at least so far, in the median, from half of it. Bins that only
+/// scatter would not be flat together.
+const MIN_UNEVEN: f64 = 0.1;
+
+/// The longest time from one slice to the next.
+const MAX_SLICE_NS: i64 = BIN_NS / 2;
+
 /// A rate at which a device is held.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cap {
@@ -72,7 +81,11 @@ struct CapBin {
     ios: u32,
     bytes: i64,
     delayed_ios: u32,
+    /// Sum of their latencies, and of all.
+    delayed_ns: i64,
+    latency_ns: i64,
     undisturbed_ns: i64,
+    longest_gap_ns: i64,
     is_busy_at_start: bool,
     /// Without an I/O in the device.
     idle_ns: i64,
@@ -88,6 +101,14 @@ impl CapBin {
     fn is_loaded(&self) -> bool {
         let delayed = f64::from(self.delayed_ios);
         self.is_busy() && self.ios >= MIN_IOS && delayed >= LOADED_SHARE * f64::from(self.ios)
+    }
+}
+
+impl CapBin {
+    /// Whether nearly all latency is that of I/Os that wait for the next slice, while those that a slice lets through pass at once.
+    fn is_sliced(&self) -> bool {
+        let is_waiting = self.delayed_ns as f64 >= LOADED_SHARE * self.latency_ns as f64;
+        self.is_busy() && self.ios >= MIN_IOS && is_waiting && self.longest_gap_ns <= MAX_SLICE_NS
     }
 }
 
@@ -132,11 +153,97 @@ pub(super) struct CapWatch {
     most: Vec<Most>,
     /// By kind.
     paced: Vec<Paced>,
+    sliced: SlicedPairs,
     ios: u64,
     ios_before: u64,
     from_ns: i64,
     to_ns: i64,
     random: Shuffler,
+}
+
+/// Pairs of bins that follow each other, of a device that seems to let I/Os through in slices.
+#[derive(Debug)]
+struct SlicedPairs {
+    before: Option<CapBin>,
+    kept: KeptSample<[CapBin; 2]>,
+    n: u64,
+    ios_before: u64,
+    from_ns: i64,
+    to_ns: i64,
+}
+
+impl SlicedPairs {
+    fn new() -> SlicedPairs {
+        SlicedPairs {
+            before: None,
+            kept: KeptSample::new(),
+            n: 0,
+            ios_before: 0,
+            from_ns: 0,
+            to_ns: 0,
+        }
+    }
+
+    /// Takes the next bin, at whose end so many I/Os had completed in all.
+    fn push(&mut self, bin: &CapBin, ios: u64) {
+        if !bin.is_sliced() {
+            self.before = None;
+            return;
+        }
+        let before = self.before.replace(*bin);
+        let Some(before) = before.filter(|b| b.number + 1 == bin.number) else {
+            return;
+        };
+        if self.n == 0 {
+            self.from_ns = before.number * BIN_NS;
+            self.ios_before = ios - u64::from(before.ios) - u64::from(bin.ios);
+        }
+        self.to_ns = (bin.number + 1) * BIN_NS;
+        self.n += 1;
+        self.kept.push([before, *bin]);
+    }
+
+    /// The rate, if pairs are flat, their bins are not, and the device could do more.
+    fn cap(&self) -> Option<Cap> {
+        if self.n < MIN_BINS {
+            return None;
+        }
+        let mut work: Vec<f64> = Vec::new();
+        for [first, second] in self.kept.values() {
+            let undisturbed_ns = first.undisturbed_ns + second.undisturbed_ns;
+            work.push(undisturbed_ns as f64 / (2 * BIN_NS) as f64);
+        }
+        if median(&mut work)? > MAX_WORK {
+            return None;
+        }
+        let ios = self.level(|bin| f64::from(bin.ios), 1.0);
+        let bytes = self.level(|bin| bin.bytes as f64, 0.0);
+        // As of single bins: where all have one size, small ones are held by their number.
+        let is_ios = ios.is_some();
+        let per_s = ios.or(bytes)? * 1e9 / (2 * BIN_NS) as f64;
+        Some(Cap {
+            ios_per_s: is_ios.then_some(per_s),
+            bytes_per_s: (!is_ios).then_some(per_s),
+            before_per_s: None,
+            from_ns: self.from_ns,
+            to_ns: self.to_ns,
+            ios_before: self.ios_before,
+        })
+    }
+
+    /// What two bins hold together, if it is always the same and one alone is not half of it.
+    fn level(&self, of_bin: impl Fn(&CapBin) -> f64, slack: f64) -> Option<f64> {
+        let mut sums: Vec<f64> = Vec::new();
+        for [first, second] in self.kept.values() {
+            sums.push(of_bin(first) + of_bin(second));
+        }
+        let level = flat(&sums, slack)?;
+        let mut uneven: Vec<f64> = Vec::new();
+        for [first, _] in self.kept.values() {
+            uneven.push((of_bin(first) / (level / 2.0) - 1.0).abs());
+        }
+        (median(&mut uneven)? >= MIN_UNEVEN).then_some(level)
+    }
 }
 
 impl Default for CapWatch {
@@ -153,6 +260,7 @@ impl Default for CapWatch {
             n: 0,
             most: vec![Most::default(); KINDS],
             paced: vec![Paced::default(); KINDS],
+            sliced: SlicedPairs::new(),
             ios: 0,
             ios_before: 0,
             from_ns: 0,
@@ -186,17 +294,23 @@ impl CapWatch {
                 latency_ns: io.latency_ns(),
             });
         }
-        if let Some(last_ns) = self.last_done_ns
-            && self.gaps_ns.len() < MAX_GAPS
-        {
-            self.gaps_ns.push((io.done_ns - last_ns) as f64);
+        if let Some(last_ns) = self.last_done_ns {
+            let gap_ns = io.done_ns - last_ns;
+            self.now.longest_gap_ns = self.now.longest_gap_ns.max(gap_ns);
+            if self.gaps_ns.len() < MAX_GAPS {
+                self.gaps_ns.push(gap_ns as f64);
+            }
         }
         self.last_done_ns = Some(io.done_ns);
         self.kinds[usize::from(io.kind)] += 1;
         self.ios += 1;
         self.now.ios += 1;
         self.now.bytes += io.bytes.max(0);
-        self.now.delayed_ios += u32::from(wait.is_delayed());
+        self.now.latency_ns += io.latency_ns();
+        if wait.is_delayed() {
+            self.now.delayed_ios += 1;
+            self.now.delayed_ns += io.latency_ns();
+        }
         self.now.undisturbed_ns += wait.time.undisturbed_ns;
         self.now.is_busy_at_start |= io.start_ns <= number * BIN_NS;
     }
@@ -228,6 +342,7 @@ impl CapWatch {
             most.bytes = most.bytes.max(bin.bytes as f64);
         }
         self.pace(&bin);
+        self.sliced.push(&bin, self.ios);
         self.kinds.fill(0);
         if !bin.is_loaded() {
             return;
@@ -277,6 +392,10 @@ impl CapWatch {
 
     pub fn finish(mut self) -> Option<Cap> {
         self.close();
+        self.of_loaded_bins().or_else(|| self.sliced.cap())
+    }
+
+    fn of_loaded_bins(&self) -> Option<Cap> {
         if self.n < MIN_BINS {
             return None;
         }
