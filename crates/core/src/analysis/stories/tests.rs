@@ -445,6 +445,16 @@ fn a_limit_that_lets_ios_through_in_slices_is_a_rate_limit() {
         let right = 10.0 * per_slice as f64;
         assert!((ios_per_s / right - 1.0).abs() < 0.05, "{ios_per_s}");
     }
+    // Large ones are held by their bytes.
+    let mut large = in_slices(40, 4);
+    for io in &mut large {
+        io.bytes = 512 << 10;
+    }
+    let found = stories_of(&large);
+    let bytes_per_s = found[0].cap.and_then(|cap| cap.bytes_per_s);
+    let bytes_per_s = bytes_per_s.expect("a rate of bytes");
+    let right = f64::from(400 * 512 << 10);
+    assert!((bytes_per_s / right - 1.0).abs() < 0.05, "{bytes_per_s}");
 }
 
 /// A program that starts 25 reads every 10 ms; the device takes 100 us for each, one after the other.

@@ -58,6 +58,9 @@ const MIN_UNEVEN: f64 = 0.1;
 /// The longest time from one slice to the next.
 const MAX_SLICE_NS: i64 = BIN_NS / 2;
 
+/// Up to this size volumes count an I/O as one, whatever it moves.
+const LARGE_BYTES: f64 = 262_144.0;
+
 /// A rate at which a device is held.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cap {
@@ -218,9 +221,13 @@ impl SlicedPairs {
         }
         let ios = self.level(|bin| f64::from(bin.ios), 1.0);
         let bytes = self.level(|bin| bin.bytes as f64, 0.0);
-        // As of single bins: where all have one size, small ones are held by their number.
-        let is_ios = ios.is_some();
-        let per_s = ios.or(bytes)? * 1e9 / (2 * BIN_NS) as f64;
+        // Where all have one size both are flat: small ones are held by their number, large ones by their bytes.
+        let is_ios = match (ios, bytes) {
+            (Some(ios), Some(bytes)) => bytes / ios < LARGE_BYTES,
+            (ios, _) => ios.is_some(),
+        };
+        let level = if is_ios { ios } else { bytes };
+        let per_s = level? * 1e9 / (2 * BIN_NS) as f64;
         Some(Cap {
             ios_per_s: is_ios.then_some(per_s),
             bytes_per_s: (!is_ios).then_some(per_s),
