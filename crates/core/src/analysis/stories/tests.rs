@@ -453,7 +453,7 @@ fn a_limit_that_lets_ios_through_in_slices_is_a_rate_limit() {
     let found = stories_of(&large);
     let bytes_per_s = found[0].cap.and_then(|cap| cap.bytes_per_s);
     let bytes_per_s = bytes_per_s.expect("a rate of bytes");
-    let right = f64::from(400 * 512 << 10);
+    let right = f64::from(400 * (512 << 10));
     assert!((bytes_per_s / right - 1.0).abs() < 0.05, "{bytes_per_s}");
 }
 
