@@ -234,7 +234,7 @@ describe("the application", { skip: missing !== null }, () => {
     // Bars lie in lanes from the top: somewhere in the first one is an I/O.
     for (let x = 70; x < box.width - 20 && !(await page.locator(".io-tip").isVisible()); x += 3) await page.mouse.move(box.x + x, box.y + 20);
     const tip = await page.locator(".io-tip").textContent();
-    for (const field of ["Process", "Control group", "File", "Class", "sector", "Size4 KiB", "Latency", "In the queue50 µs", "In the device", "Undisturbed90 µs", "Behind write-back of", "direct, sync", "Started", "Completed"]) assert.ok(tip.includes(field), `${field}: ${tip}`);
+    for (const field of ["Process", "Control group", "File", "Class", "sector", "Size4 KiB", "Latency", "In the queue50 us", "In the device", "Undisturbed90 us", "Behind write-back of", "direct, sync", "Started", "Completed"]) assert.ok(tip.includes(field), `${field}: ${tip}`);
     assert.match(tip, /Started[\d:]+\.\d{9} UTCCompleted[\d:]+\.\d{9} UTC/);
     assert.deepEqual(page.problems, []);
     await page.close();
@@ -353,7 +353,7 @@ describe("the application", { skip: missing !== null }, () => {
     assert.equal(rows.length, 10, "I/Os and four quantiles of reads and writes");
     assert.ok(rows.every((r) => /^(read|write)/.test(r)), rows.join("\n"));
     // All I/Os of a cell of the stub are alike in both boxes.
-    assert.match(rows.find((r) => r.startsWith("read p50")), /^read p50(\d+ µs)\1(?:0 %).* % to .* %$/);
+    assert.match(rows.find((r) => r.startsWith("read p50")), /^read p50(\d+ us)\1(?:0 %).* % to .* %$/);
     const maps = server.asked.filter((a) => a.startsWith("heatmap") && a.includes("height=256"));
     assert.equal(maps.length, 4);
     await page.waitForFunction(() => new URLSearchParams(location.search).getAll("box").length === 2);
@@ -466,7 +466,7 @@ describe("the application", { skip: missing !== null }, () => {
     await canvas.hover({ position: { x: width * 0.75, y: height * 0.75 } });
     const tip = await page.locator(".io-tip").textContent();
     assert.match(tip, /I\/Os per secondread 50\/s, write 10\/s, flush 4\/s/);
-    assert.match(tip, /p50 of latencyread 95 µs, write 2 ms/);
+    assert.match(tip, /p50 of latencyread 95 us, write 2 ms/);
     assert.match(tip, /Busy by classread 20 %, write 30 %, flush 5 %/);
     assert.ok(!tip.includes("discard"), tip);
     await page.close();

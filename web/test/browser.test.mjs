@@ -215,7 +215,7 @@ describe("a made-up hour", { skip: missing ?? false }, () => {
       await page.waitForSelector(`[data-panel="${panel}"] svg path.line`);
     }
     assert.match(await page.locator('[data-panel="rhythm"] .legend').textContent(), /writes.*every 5 s/);
-    assert.match(await page.locator('[data-panel="stages"]').textContent(), /S2D.*5 %, 4 µs.*D2C.*95 %, 95 µs.*S2C.*99 µs, n = 9\u202f000\u202f000 requests/s);
+    assert.match(await page.locator('[data-panel="stages"]').textContent(), /S2D.*5 %, 4 us.*D2C.*95 %, 95 us.*S2C.*99 us, n = 9\u202f000\u202f000 requests/s);
     assert.match(await page.locator("#devices").textContent(), /61\.9 ± 0\.31 %/, "%util with one sigma");
     const slots = page.locator(".table", { hasText: "Concurrency in 2 ms slots" });
     assert.equal(await slots.locator("tbody tr").count(), 9, "three groups of 20 minutes, three classes");
@@ -290,7 +290,7 @@ describe("devices together, and the ways of bios", { skip: missing ?? false }, (
     assert.deepEqual(names, ["Q2G", "I2D", "Q2M", "M2D", "D2C", "Q2C"], "without a scheduler nothing is inserted");
     const bars = await Promise.all(names.map((_, i) => share(card.locator("li rect:not(.track)").nth(i))));
     assert.deepEqual(bars, [[0, 2], [2, 8], [10, 1], [11, 9], [20, 80], [0, 100]]);
-    assert.match(await card.textContent(), /I2D.*8 %, 6 µs, mean of 8\u202f000/s);
+    assert.match(await card.textContent(), /I2D.*8 %, 6 us, mean of 8\u202f000/s);
     const table = page.locator(".table", { hasText: "Stages by device" });
     assert.equal(await table.locator("tbody tr").count(), 9, "three of requests, six of bios");
     await close(page);
