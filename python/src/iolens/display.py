@@ -93,7 +93,7 @@ def _heat_svg(recording: Recording, step_s: float) -> str:
     return (
         f'<svg role="img" aria-label="latencies over time" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" fill="#5b3f8c">'
         f"{''.join(rectangles)}</svg>"
-        f"<p>Start to completion, {lowest_us:.3g} µs (bottom) to {highest_us:.3g} µs, up to {most} I/Os in a cell</p>"
+        f"<p>Start to completion, {lowest_us:.3g} us (bottom) to {highest_us:.3g} us, up to {most} I/Os in a cell</p>"
     )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SERIES = {
     "throughput": ("r_kib_per_s", "w_kib_per_s", "KiB/s"),
     "iops": ("r_per_s", "w_per_s", "I/Os per second"),
-    "latency": ("r_us", "w_us", "mean latency, µs"),
+    "latency": ("r_us", "w_us", "mean latency, us"),
 }
 # Bins of the time that is drawn, unless a step is given; groups with a line of their own.
 BINS = 240
@@ -99,5 +99,5 @@ def _heatmap(recording: Recording, step: str | float, from_ns: int, to_ns: int, 
     x = [_wall(recording, first_s + i * width_s) for i in range(columns + 1)]
     mesh = ax.pcolormesh(x, [max(edge, 0.004) for edge in edges_us], counts, **for_all)
     ax.set_yscale("log")
-    ax.set_ylabel("start to completion, µs")
+    ax.set_ylabel("start to completion, us")
     ax.figure.colorbar(mesh, ax=ax, label="I/Os")
