@@ -105,9 +105,7 @@ impl CapBin {
         let delayed = f64::from(self.delayed_ios);
         self.is_busy() && self.ios >= MIN_IOS && delayed >= LOADED_SHARE * f64::from(self.ios)
     }
-}
 
-impl CapBin {
     /// Whether nearly all latency is that of I/Os that wait for the next slice, while those that a slice lets through pass at once.
     fn is_sliced(&self) -> bool {
         let is_waiting = self.delayed_ns as f64 >= LOADED_SHARE * self.latency_ns as f64;
