@@ -1,6 +1,6 @@
 //! File-level requests from recording to table.
 
-use super::machine::{assert_refused, ebpf, run, scene};
+use super::machine::{Ended, assert_refused, ebpf, run, scene};
 
 #[test]
 fn files_of_a_command_are_recorded_and_reported() {
@@ -90,16 +90,6 @@ fn a_recording_without_requests_and_a_wrong_cgroup_are_reported_in_one_line() {
         &["/etc", "no control group"],
     );
     assert!(!std::path::Path::new(other).exists());
-}
-
-/// Ends what a test has started, however the test ends.
-struct Ended(std::process::Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

@@ -4,14 +4,14 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iolens_core::model::{Class, DevId, Io};
 use iolens_core::store::{IoColumns, Recording};
 
 use super::machine::{
-    LoopDevice, Recorder, StopOnDrop, ebpf, hidden, open_direct, scene, wait_until,
+    Ended, LoopDevice, Recorder, StopOnDrop, ebpf, hidden, open_direct, scene, wait_until,
 };
 
 const BLOCKS: u64 = 200;
@@ -177,7 +177,7 @@ fn a_device_that_appears_while_live_shows_rows_has_its_name() {
     let mut live = Command::new(env!("CARGO_BIN_EXE_iolens"));
     live.args(["live", "--plain", "--no-serve", "--by", "device"]);
     live.args(["--step", "100ms", "--format", "csv"]);
-    let mut live = StopChild(live.stdout(Stdio::piped()).spawn().unwrap());
+    let mut live = Ended(live.stdout(Stdio::piped()).spawn().unwrap());
     let rows = BufReader::new(live.0.stdout.take().unwrap());
     let mut rows = rows.lines().map(|line| line.unwrap());
     // The heading and a row: it watches.
@@ -195,14 +195,4 @@ fn a_device_that_appears_while_live_shows_rows_has_its_name() {
         });
         assert!(rows.any(|row| row.contains(zram.name())), "live has ended");
     });
-}
-
-/// Ended when dropped, as a test that fails must do.
-struct StopChild(Child);
-
-impl Drop for StopChild {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
 }

@@ -293,6 +293,16 @@ pub fn read_in_sequence(device: &LoopDevice, blocks: u64, stop: &AtomicBool) -> 
     n
 }
 
+/// Ends what a test has started, however the test ends.
+pub struct Ended(pub Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Sets its flag when dropped, so that a test that fails does not leave its load running.
 pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 
