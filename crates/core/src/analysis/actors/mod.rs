@@ -8,6 +8,7 @@ mod top_files;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
 
 use foldhash::HashMap;
 
@@ -32,7 +33,7 @@ const MAX_FILES: usize = 3;
 const OWN_ROW_SHARE: f64 = 0.1;
 
 /// What the processes of a row have in common. `None`: the source could not say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ActorGroup {
     /// The device.
     pub dev: DevId,
@@ -42,6 +43,14 @@ pub struct ActorGroup {
     pub comm: Option<Comm>,
     /// The control group's id.
     pub cgroup: Option<i64>,
+}
+
+/// Groups are looked up for each I/O. Those of one device that differ in nothing but the name are few, so it is left out.
+impl Hash for ActorGroup {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from(self.dev.0 as u32) << 8 | self.class as u64);
+        state.write_u64(self.cgroup.unwrap_or(-1) as u64);
+    }
 }
 
 /// One process, or several of a group, on one device in one class.
@@ -126,10 +135,17 @@ impl OtherActors {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ProcessKey {
     group: ActorGroup,
     tgid: Option<i32>,
+}
+
+impl Hash for ProcessKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.group.hash(state);
+        state.write_u32(self.tgid.unwrap_or(-1) as u32);
+    }
 }
 
 /// Accumulates an [`ActorTable`].

@@ -22,14 +22,8 @@ pub struct FileUse {
 #[derive(Debug, Clone, Copy)]
 struct Counter {
     usage: FileUse,
-    /// I/O time of the files that had this place before: an upper bound of what this file did before it was counted.
-    inherited_ns: i64,
-}
-
-impl Counter {
-    fn rank_ns(&self) -> i64 {
-        self.usage.io_time_ns.saturating_add(self.inherited_ns)
-    }
+    /// Its I/O time and that of the files that had this place before: an upper bound of all that this file did.
+    most_ns: i64,
 }
 
 /// Finds the files with most I/O time in one pass (the space-saving algorithm of Metwally, Agrawal and El Abbadi, 2005).
@@ -71,6 +65,8 @@ impl TopFiles {
         counted.ios += usage.ios;
         counted.bytes += usage.bytes;
         counted.io_time_ns = counted.io_time_ns.saturating_add(usage.io_time_ns);
+        let most_ns = &mut self.counters[at].most_ns;
+        *most_ns = most_ns.saturating_add(usage.io_time_ns);
     }
 
     fn place_of(&self, file: &Inode) -> Option<usize> {
@@ -78,7 +74,9 @@ impl TopFiles {
         if last.is_some_and(|counter| counter.usage.file == *file) {
             return Some(self.last);
         }
-        self.counters.iter().position(|c| c.usage.file == *file)
+        // Most files of an actor differ in nothing but this number.
+        let mut counters = self.counters.iter();
+        counters.position(|c| c.usage.file.ino == file.ino && c.usage.file == *file)
     }
 
     /// A place for a file that is not counted.
@@ -90,7 +88,7 @@ impl TopFiles {
                 bytes: 0,
                 io_time_ns: 0,
             },
-            inherited_ns: 0,
+            most_ns: 0,
         };
         if self.counters.len() < MAX_COUNTED {
             self.counters.push(counter);
@@ -98,10 +96,14 @@ impl TopFiles {
         }
         // All places are taken. The least one goes, and its time is inherited: otherwise two rare files that take turns could
         // push out a third one that is used more than both.
-        let ranks = self.counters.iter().map(Counter::rank_ns).enumerate();
-        let least = ranks.min_by_key(|(_, rank_ns)| *rank_ns);
-        let at = least.map_or(0, |(at, _)| at);
-        counter.inherited_ns = self.counters[at].rank_ns();
+        let mut at = 0;
+        counter.most_ns = i64::MAX;
+        for (place, counted) in self.counters.iter().enumerate() {
+            if counted.most_ns < counter.most_ns {
+                at = place;
+                counter.most_ns = counted.most_ns;
+            }
+        }
         self.counters[at] = counter;
         at
     }
