@@ -30,8 +30,11 @@ impl DeviceIndex {
     }
 
     fn look_up(&mut self, dev: DevId) -> u32 {
-        if let Some(i) = self.devices.iter().take(Self::FEW).position(|d| *d == dev) {
-            return i as u32;
+        let few = self.devices.len().min(Self::FEW);
+        for (i, known) in self.devices[..few].iter().enumerate() {
+            if *known == dev {
+                return i as u32;
+            }
         }
         let next = self.devices.len() as u32;
         let i = if self.devices.len() < Self::FEW {

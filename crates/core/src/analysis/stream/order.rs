@@ -133,6 +133,9 @@ pub struct Clipped {
 const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNK_BITS: u32 = 11;
 
+/// Sorting moves a span past so many others at most, on average.
+const MOVES_EACH: usize = 16;
+
 /// At least so many spans are held before those leave that are certain.
 const MIN_HELD: usize = 1 << 13;
 
@@ -300,7 +303,9 @@ impl StartOrder {
                 .enumerate()
                 .map(|(i, span)| span.start_ns.abs_diff(base) << CHUNK_BITS | i as u64),
         );
-        self.places.sort_unstable();
+        if !sort_near(&mut self.places) {
+            self.places.sort_unstable();
+        }
         self.sorted.clear();
         self.sorted.extend(
             self.places
@@ -355,6 +360,26 @@ impl StartOrder {
         merged.extend(late);
         self.starts = merged;
     }
+}
+
+/// Moves each value to its place, as long as that is near: I/Os complete nearly in the order of their starts, and those that did not
+/// passed few others. `false`: some of them are farther away than sorting pays that way, and `values` are in any order.
+fn sort_near(values: &mut [u64]) -> bool {
+    let mut left = MOVES_EACH * values.len();
+    for at in 1..values.len() {
+        let value = values[at];
+        let mut to = at;
+        while to > 0 && values[to - 1] > value {
+            values[to] = values[to - 1];
+            to -= 1;
+        }
+        values[to] = value;
+        left = left.saturating_sub(at - to);
+        if left == 0 {
+            return false;
+        }
+    }
+    true
 }
 
 #[cfg(test)]
@@ -467,6 +492,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_nearly_in_order_is_sorted_by_moving_it(
+            far in prop::collection::vec(0u64..60, 0..400),
+        ) {
+            let values: Vec<u64> = far.iter().zip(0..).map(|(far, i)| 10 * i + 10 * far).collect();
+            let mut expected = values.clone();
+            expected.sort_unstable();
+            let mut moved = values.clone();
+            let is_sorted = sort_near(&mut moved);
+            prop_assert!(!is_sorted || moved == expected);
+            let is_near = far.iter().all(|far| *far < MOVES_EACH as u64);
+            prop_assert!(is_sorted || !is_near);
+            moved.sort_unstable();
+            prop_assert_eq!(moved, expected, "none is lost");
+        }
+
         #[test]
         fn with_enough_patience_every_edge_comes_once_and_in_order(spans in spans()) {
             let (edges, clipped) = swept(&spans, Hold::RECORDING);
