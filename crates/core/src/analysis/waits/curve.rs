@@ -74,6 +74,10 @@ impl Curve {
     /// The value at a time.
     pub fn at(&self, at_ns: i64) -> f64 {
         let knots = self.knots();
+        // One question in two is about now.
+        if let Some(last) = knots.last().filter(|last| last.0 <= at_ns) {
+            return last.1;
+        }
         let after = knots_before(knots, at_ns);
         let Some(left) = after.checked_sub(1).map(|i| knots[i]) else {
             return knots.first().map_or(0.0, |(_, value)| *value);

@@ -203,6 +203,20 @@ struct GroupAndName {
     name: u32,
 }
 
+/// Groups that are found without a hash.
+const NEAR: usize = 64;
+
+/// A place below [`NEAR`] by what mostly differs between groups.
+fn near_place((device, group): &(u32, Group)) -> usize {
+    let program = group.program.unwrap_or_default();
+    let process = u64::from(program.tgid.unwrap_or(0) as u32);
+    let kind = group.class as u64 * Origin::ALL.len() as u64 + group.origin as u64;
+    let file = group.file.map_or(0, |file| file.ino as u64);
+    let mixed = process << 32 ^ kind << 24 ^ u64::from(*device) << 16;
+    let mixed = mixed ^ program.cgroup.unwrap_or(0) as u64 ^ file.rotate_left(40);
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - NEAR.ilog2())) as usize
+}
+
 /// Numbers of groups. A group belongs to one device. Threads of a process may have names of their own: their I/Os are of one group, which
 /// keeps the name that came first.
 #[derive(Debug, Default)]
@@ -213,7 +227,8 @@ pub(super) struct Groups {
     pub all: Vec<(u32, Group)>,
     /// Groups of each device.
     counts: Vec<usize>,
-    last: Option<((u32, Group), GroupAndName)>,
+    /// Those asked for last, by [`near_place`].
+    near: Vec<Option<((u32, Group), GroupAndName)>>,
     names: ProcessNames,
 }
 
@@ -233,19 +248,23 @@ impl Groups {
     /// The number of the group of an I/O.
     pub fn number(&mut self, device: u32, group: Group) -> u32 {
         let key = (device, group);
-        if let Some((last, found)) = self.last
-            && last == key
-        {
-            self.names.count(found.name);
-            return found.group;
-        }
+        let place = near_place(&key);
+        let found = match self.near.get(place) {
+            Some(Some((known, found))) if *known == key => *found,
+            _ => self.look_up(key, place),
+        };
+        self.names.count(found.name);
+        found.group
+    }
+
+    fn look_up(&mut self, key: (u32, Group), near_place: usize) -> GroupAndName {
         let found = match self.by_thread.get(&key) {
             Some(found) => *found,
             None => self.find(key),
         };
-        self.last = Some((key, found));
-        self.names.count(found.name);
-        found.group
+        self.near.resize(NEAR, None);
+        self.near[near_place] = Some((key, found));
+        found
     }
 
     fn find(&mut self, (device, mut group): (u32, Group)) -> GroupAndName {
@@ -286,7 +305,7 @@ impl Groups {
         self.numbers.clear();
         self.by_thread.clear();
         self.counts.fill(0);
-        self.last = None;
+        self.near.clear();
         let mut numbers = Vec::with_capacity(before.len());
         for (key, is_needed) in before.into_iter().zip(needed) {
             numbers.push(if *is_needed { self.new_group(key) } else { 0 });

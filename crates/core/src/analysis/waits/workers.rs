@@ -6,15 +6,15 @@ use super::curve::Curve;
 /// the device, the work of further ones is that of the others.
 const MAX_WORKERS: usize = 32;
 
+// Their places are bits of a word, with one more for the others.
+const _: () = assert!(MAX_WORKERS < u64::BITS as usize);
+
 /// Later than all that ended.
 const WORKS_NOW: i64 = i64::MAX;
 
 /// The work of one group.
 #[derive(Debug, Default)]
 struct Work {
-    group: u32,
-    /// When it worked last; [`WORKS_NOW`] while it has I/Os in the device.
-    last_work_ns: i64,
     /// If all are served in turn: it stands directly before each completion.
     turn: Curve,
     /// If all are served side by side: spread evenly from issue to completion. Known up to `side_at_ns`, and growing by `side_level`
@@ -27,9 +27,7 @@ struct Work {
 
 impl Work {
     /// The work of another group; the memory stays.
-    fn restart(&mut self, group: u32, at_ns: i64) {
-        self.group = group;
-        self.last_work_ns = at_ns;
+    fn restart(&mut self, at_ns: i64) {
         self.turn.clear();
         self.side.clear();
         self.side_level = 0.0;
@@ -64,8 +62,13 @@ pub(super) struct Worker {
 /// The groups that worked on one device, at places that change only when one gives way.
 #[derive(Debug)]
 pub(super) struct Workers {
-    /// By place.
+    /// By place: the group, when it worked last ([`WORKS_NOW`] while it has I/Os in the device), and its work. Each I/O looks at all
+    /// of the times, so they lie side by side.
+    groups: Vec<u32>,
+    last_work_ns: Vec<i64>,
     work: Vec<Work>,
+    /// By group, where it was last.
+    last_places: Vec<u32>,
     /// The group of those for which there was no place.
     others: u32,
     forgotten_ns: i64,
@@ -75,7 +78,10 @@ impl Workers {
     /// `others` is the group of work for which there is no place of its own.
     pub fn new(others: u32) -> Workers {
         Workers {
+            groups: Vec::new(),
+            last_work_ns: Vec::new(),
             work: Vec::new(),
+            last_places: Vec::new(),
             others,
             forgotten_ns: i64::MIN,
         }
@@ -93,9 +99,9 @@ impl Workers {
         work.advance_side(at_ns);
         work.side_level += side_rate;
         work.in_device += 1;
-        work.last_work_ns = WORKS_NOW;
+        self.last_work_ns[place] = WORKS_NOW;
         Worker {
-            group: work.group,
+            group: self.groups[place],
             place: place as u32,
         }
     }
@@ -110,7 +116,7 @@ impl Workers {
         if work.in_device == 0 {
             // No rounding errors are left behind.
             work.side_level = 0.0;
-            work.last_work_ns = at_ns;
+            self.last_work_ns[place] = at_ns;
         }
     }
 
@@ -123,9 +129,16 @@ impl Workers {
 
     /// The groups that worked after `from_ns`, and where their work is.
     pub fn since(&self, from_ns: i64) -> impl Iterator<Item = (u32, usize)> {
-        let all = self.work.iter().enumerate();
-        all.filter(move |(_, work)| work.last_work_ns > from_ns)
-            .map(|(place, work)| (work.group, place))
+        // One bit for each place: most have not worked since.
+        let mut worked = 0u64;
+        for (place, last_work_ns) in self.last_work_ns.iter().enumerate() {
+            worked |= u64::from(*last_work_ns > from_ns) << place;
+        }
+        std::iter::from_fn(move || {
+            let place = worked.trailing_zeros() as usize;
+            worked &= worked.wrapping_sub(1);
+            self.groups.get(place).map(|group| (*group, place))
+        })
     }
 
     /// The work of the group at a place between two times: in turn, and side by side.
@@ -139,7 +152,18 @@ impl Workers {
     /// Forgets what no question about `oldest_ns` or later needs.
     pub fn forget_before(&mut self, oldest_ns: i64) {
         self.forgotten_ns = self.forgotten_ns.max(oldest_ns);
-        self.work.retain(|work| work.last_work_ns > oldest_ns);
+        let mut kept = 0;
+        for place in 0..self.work.len() {
+            if self.last_work_ns[place] > oldest_ns {
+                self.groups.swap(kept, place);
+                self.last_work_ns.swap(kept, place);
+                self.work.swap(kept, place);
+                kept += 1;
+            }
+        }
+        self.groups.truncate(kept);
+        self.last_work_ns.truncate(kept);
+        self.work.truncate(kept);
         for work in &mut self.work {
             work.turn.forget_before(oldest_ns);
             work.side.forget_before(oldest_ns);
@@ -149,22 +173,36 @@ impl Workers {
     /// Visits every number of a group that it keeps.
     pub fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
         visit(&mut self.others);
-        for work in &mut self.work {
-            visit(&mut work.group);
-        }
+        self.groups.iter_mut().for_each(visit);
+        self.last_places.clear();
     }
 
     /// The place of the group under which an I/O works: mostly where it was at its issue.
     fn place_of_worker(&mut self, worker: Worker, at_ns: i64) -> usize {
         let place = worker.place as usize;
-        let at_issue = self.work.get(place);
-        if at_issue.is_some_and(|work| work.group == worker.group) {
+        if self.groups.get(place) == Some(&worker.group) {
             return place;
         }
         self.place_of(worker.group, at_ns)
     }
 
     fn place_of(&mut self, group: u32, at_ns: i64) -> usize {
+        let number = group as usize;
+        let last_place = self.last_places.get(number).map(|place| *place as usize);
+        if let Some(place) = last_place
+            && self.groups.get(place) == Some(&group)
+        {
+            return place;
+        }
+        let place = self.find_place(group, at_ns);
+        if self.last_places.len() <= number {
+            self.last_places.resize(number + 1, 0);
+        }
+        self.last_places[number] = place as u32;
+        place
+    }
+
+    fn find_place(&mut self, group: u32, at_ns: i64) -> usize {
         if let Some(place) = self.known_place(group) {
             return place;
         }
@@ -173,9 +211,10 @@ impl Workers {
         }
         if let Some(place) = self.longest_idle() {
             // What waited since before its last work has a part that is unknown.
-            let idle = &mut self.work[place];
-            self.forgotten_ns = self.forgotten_ns.max(idle.last_work_ns);
-            idle.restart(group, at_ns);
+            self.forgotten_ns = self.forgotten_ns.max(self.last_work_ns[place]);
+            self.groups[place] = group;
+            self.last_work_ns[place] = at_ns;
+            self.work[place].restart(at_ns);
             return place;
         }
         let others = self.others;
@@ -186,19 +225,21 @@ impl Workers {
     }
 
     fn known_place(&self, group: u32) -> Option<usize> {
-        self.work.iter().position(|work| work.group == group)
+        self.groups.iter().position(|known| *known == group)
     }
 
     /// The group that has been idle for longest.
     fn longest_idle(&self) -> Option<usize> {
-        let all = self.work.iter().enumerate();
-        let (place, work) = all.min_by_key(|(_, work)| work.last_work_ns)?;
-        (work.last_work_ns != WORKS_NOW).then_some(place)
+        let all = self.last_work_ns.iter().enumerate();
+        let (place, last_work_ns) = all.min_by_key(|(_, last_work_ns)| **last_work_ns)?;
+        (*last_work_ns != WORKS_NOW).then_some(place)
     }
 
     fn new_place(&mut self, group: u32, at_ns: i64) -> usize {
         let mut work = Work::default();
-        work.restart(group, at_ns);
+        work.restart(at_ns);
+        self.groups.push(group);
+        self.last_work_ns.push(at_ns);
         self.work.push(work);
         self.work.len() - 1
     }
