@@ -485,7 +485,7 @@ impl DeviceWaits {
     fn complete_single(&mut self, io: &mut Pending, credit_ns: i64, sink: &mut impl WaitSink) {
         let levels = &mut self.observer.levels;
         let kind = usize::from(io.kind);
-        levels.observe_credit(kind, credit_ns as f64, io.alone.as_ref());
+        levels.observe_single_credit(kind, credit_ns as f64, io.alone.as_ref());
         let limit_ns = Level::MAX_CREDITS * levels.of(kind).usual_credit_ns;
         io.turn_work = (limit_ns + self.writing_out_ns(io)).min(credit_ns as f64);
         self.work_in_turn(io, io.done_ns);
@@ -514,12 +514,18 @@ impl DeviceWaits {
         let time_ns = (batch.last_done_ns - batch.begin_ns) as f64;
         let weights = batch.members.iter().map(weight);
         let all: f64 = weights.sum();
+        let is_single = batch.members.len() == 1;
         let mut shares = std::mem::take(&mut self.shares);
         shares.clear();
         for io in &batch.members {
             let ns = time_ns * weight(io) / all;
             let levels = &mut self.observer.levels;
-            levels.observe_credit(usize::from(io.kind), ns, io.alone.as_ref());
+            let kind = usize::from(io.kind);
+            if is_single {
+                levels.observe_single_credit(kind, ns, io.alone.as_ref());
+            } else {
+                levels.observe_credit(kind, ns, io.alone.as_ref());
+            }
             shares.push(Share { ns, limit_ns: 0.0 });
         }
         for (io, share) in batch.members.iter().zip(&mut shares) {

@@ -168,11 +168,37 @@ impl LevelSamples {
     }
 }
 
+/// The last credits. A device that pauses has one that is long, or a batch; where most are, it has become slower, as a volume does
+/// whose burst is used up: then each of them is work.
+#[derive(Debug, Default)]
+struct LateCredits {
+    ns: [f64; LATE_CREDITS],
+    seen: usize,
+    median: f64,
+}
+
+const LATE_CREDITS: usize = 16;
+
+impl LateCredits {
+    /// Takes the next credit, and says whether the median may have changed: it is up to half of them late.
+    fn push(&mut self, credit_ns: f64) -> bool {
+        self.ns[self.seen % LATE_CREDITS] = credit_ns;
+        self.seen += 1;
+        let is_due = self.seen >= LATE_CREDITS && self.seen.is_multiple_of(LATE_CREDITS / 2);
+        if is_due {
+            let mut values = self.ns;
+            self.median = nearest_rank(&mut values, 0.5).unwrap_or(0.0);
+        }
+        is_due
+    }
+}
+
 #[derive(Debug)]
 struct KindLevels {
     least_queued: LeastQueued,
     latency: LevelSamples,
     credit: LevelSamples,
+    late_credits: LateCredits,
     /// Their shares of the device.
     work: LevelSamples,
     /// What was found last, until a value is due that may change it.
@@ -185,6 +211,7 @@ impl KindLevels {
             least_queued: LeastQueued::default(),
             latency: LevelSamples::new(LOW_PERCENTILE),
             credit: LevelSamples::new(0.5),
+            late_credits: LateCredits::default(),
             work: LevelSamples::new(0.5),
             known: None,
         }
@@ -216,6 +243,12 @@ impl KindLevels {
         }
     }
 
+    fn push_late_credit(&mut self, credit_ns: f64) {
+        if self.late_credits.push(credit_ns) {
+            self.known = None;
+        }
+    }
+
     /// What is known by now. Between two values that are due it does not change, so it is found once.
     fn level(&mut self) -> Level {
         if let Some(known) = self.known {
@@ -234,7 +267,7 @@ impl KindLevels {
         }
         Level {
             undisturbed_ns: undisturbed_ns as i64,
-            usual_credit_ns: self.credit.level(),
+            usual_credit_ns: self.credit.level().max(self.late_credits.median),
             side_work_ns: self.work.level().max(1.0),
         }
     }
@@ -268,6 +301,12 @@ impl Levels {
             return;
         }
         self.kind(kind).push_credit(credit_ns, alone);
+    }
+
+    /// The same of an I/O that was reported alone. What shares a batch may have waited out a pause together.
+    pub fn observe_single_credit(&mut self, kind: usize, credit_ns: f64, alone: Option<&Alone>) {
+        self.observe_credit(kind, credit_ns, alone);
+        self.kind(kind).push_late_credit(credit_ns);
     }
 
     /// What is known of a kind by now.

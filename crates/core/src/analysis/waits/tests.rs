@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::analysis::timeline::GroupKey;
 use crate::model::{Class, Comm, LossReason, Op};
-use simulator::{Device, Job, MS, Order, SECONDS, bursts, dev, poisson, requests};
+use simulator::{Device, Job, Limit, MS, Order, SECONDS, bursts, dev, poisson, requests};
 
 /// Reads of 4 KiB at random places that take a little more or less than `work_ns`.
 fn victims(per_s: f64, work_ns: i64) -> Vec<Job> {
@@ -140,6 +140,22 @@ fn what_a_scan_costs_is_attributed_to_it() {
         let reads = victims(100.0, MS);
         let model = format!("scan at {load}");
         assert_agrees(&model, &Device::fifo(1), reads, scan(load, 5 * MS));
+    }
+}
+
+#[test]
+fn what_a_queue_costs_on_a_volume_out_of_credit_is_attributed_to_it() {
+    for per_s in [100.0, 1000.0] {
+        let device = Device {
+            limit: Some(Limit {
+                burst_ios: 2000.0,
+                interval_ns: 1e9 / per_s,
+            }),
+            ..Device::fifo(1)
+        };
+        let reads = victims(30.0, MS / 10);
+        let model = format!("volume of {per_s} I/Os a second");
+        assert_agrees(&model, &device, reads, bursts(3000, 25_000 * MS, MS / 10));
     }
 }
 

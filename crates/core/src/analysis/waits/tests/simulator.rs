@@ -40,6 +40,35 @@ pub struct Device {
     pub batch: usize,
     /// The device does nothing from one of these instants for so long.
     pub pauses: Vec<(i64, i64)>,
+    pub limit: Option<Limit>,
+}
+
+/// A token bucket: so many I/Os at full speed, and one more each interval.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    pub burst_ios: f64,
+    pub interval_ns: f64,
+}
+
+/// What is left of a limit's burst.
+#[derive(Debug)]
+struct Tokens {
+    limit: Limit,
+    left: f64,
+    at_ns: i64,
+}
+
+impl Tokens {
+    /// When an I/O that could be served at `from_ns` may be.
+    fn take(&mut self, from_ns: i64) -> i64 {
+        let passed_ns = (from_ns - self.at_ns).max(0) as f64;
+        self.left = (self.left + passed_ns / self.limit.interval_ns).min(self.limit.burst_ios);
+        let missing = (1.0 - self.left).max(0.0);
+        let at_ns = from_ns + (missing * self.limit.interval_ns) as i64;
+        self.left += missing - 1.0;
+        self.at_ns = at_ns;
+        at_ns
+    }
 }
 
 impl Device {
@@ -50,6 +79,7 @@ impl Device {
             tags: usize::MAX,
             batch: 1,
             pauses: Vec::new(),
+            limit: None,
         }
     }
 
@@ -90,6 +120,11 @@ impl Device {
         let mut head = 0;
         let mut in_driver: Vec<i64> = Vec::new();
         let mut served: Vec<(Job, i64, i64)> = Vec::new();
+        let mut tokens = self.limit.map(|limit| Tokens {
+            limit,
+            left: limit.burst_ios,
+            at_ns: 0,
+        });
         while next < jobs.len() || !waiting.is_empty() {
             let server = (0..free.len()).min_by_key(|i| free[*i]).expect("a server");
             let now = if waiting.is_empty() {
@@ -116,7 +151,8 @@ impl Device {
                 let full = in_driver.len().checked_sub(self.tags);
                 full.map_or(arrived_ns, |i| in_driver[i].max(arrived_ns))
             };
-            let done_ns = self.end(begin_ns, job.work_ns);
+            let allowed_ns = tokens.as_mut().map_or(begin_ns, |t| t.take(begin_ns));
+            let done_ns = self.end(allowed_ns, job.work_ns);
             in_driver.push(done_ns);
             free[server] = done_ns;
             served.push((job, issue_ns.min(begin_ns), done_ns));
