@@ -56,13 +56,13 @@ pub(super) fn lacks_ios(report: &Report, meta: &RecordingMeta, facts: &Recording
 /// The worst story of each device before further ones of devices that have been named, if it cost a tenth of the worst of all: two
 /// incidents at once are both on the screen.
 fn first_of_devices_first(stories: Vec<NamedStory>) -> Vec<NamedStory> {
-    let most_ns = stories.first().map_or(0, |first| first.story.harm.ns);
+    let most_ns = stories.first().map_or(0, |first| first.story.harm.lost_ns);
     let mut devices = HashSet::new();
     let mut ahead = Vec::new();
     let mut others = Vec::new();
     for named in stories {
         let is_first = devices.insert(named.story.dev);
-        if is_first && 10 * named.story.harm.ns >= most_ns {
+        if is_first && 10 * named.story.harm.lost_ns >= most_ns {
             ahead.push(named);
         } else {
             others.push(named);

@@ -503,6 +503,8 @@ impl<'a> Place<'a> {
                 is_for_device_above: self.is_for_device_above(pair),
             };
         }
+        let by_clock_ns = first.map(|_| explained.by_clock_ns());
+        let share_by_clock = effect.sums.share_by_clock();
         let episodes = match first {
             Some(pair) => episodes(&pair.stretches, effect),
             None => episodes(&Stretches::default(), effect),
@@ -520,7 +522,8 @@ impl<'a> Place<'a> {
             shares: shares(effect),
             harm: Harm {
                 ns: explained.ns,
-                by_clock_ns: first.map(|_| explained.by_clock_ns()),
+                by_clock_ns,
+                lost_ns: by_clock_ns.unwrap_or((explained.ns as f64 * share_by_clock) as i64),
                 delayed_ios: explained.delayed_ios,
                 worst: explained.worst,
                 p99_with_ns: with,

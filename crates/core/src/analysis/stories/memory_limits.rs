@@ -76,6 +76,7 @@ fn of_device(
         harm: Harm {
             ns: lost_ns,
             by_clock_ns: None,
+            lost_ns: (lost_ns as f64 * effect.sums.share_by_clock()) as i64,
             delayed_ios: (effect.sums.ios as f64 * share) as u64,
             worst: effect.sums.worst,
             p99_with_ns: None,

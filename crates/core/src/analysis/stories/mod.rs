@@ -177,6 +177,8 @@ pub struct Harm {
     pub ns: i64,
     /// The same by the clock: what I/Os of a process lose at the same time counts once. `None` where no program is the cause.
     pub by_clock_ns: Option<i64>,
+    /// What ranks stories: time by the clock, of what has no program as its cause the share that all excess of the victim has.
+    pub lost_ns: i64,
     /// I/Os that took more than twice as long because of it.
     pub delayed_ios: u64,
     /// The worst moment.
@@ -371,12 +373,15 @@ pub fn stories(waits: &[DeviceVictims], scene: &Scene, limits: GroupLimits) -> V
     joined::joined(found)
 }
 
-/// The most harm first. Of what two programs on one device cost each other only the difference counts: they share it. So do
-/// reads and writes of one program that wait for each other.
+/// The most harm first, by the clock of the victim. Of what two programs on one device cost each other only the difference counts:
+/// they share it. So do reads and writes of one program that wait for each other.
 fn sort(stories: &mut [Story], waits: &[DeviceVictims]) {
     stories.sort_by_cached_key(|story| {
-        let net_ns = (story.harm.ns - cost_back_ns(story, waits)).max(0);
-        let most = (std::cmp::Reverse(net_ns), std::cmp::Reverse(story.harm.ns));
+        let harm = &story.harm;
+        let net_ns = (harm.ns - cost_back_ns(story, waits)).max(0);
+        let net_share = net_ns as f64 / harm.ns.max(1) as f64;
+        let net_lost_ns = (harm.lost_ns as f64 * net_share) as i64;
+        let most = [net_lost_ns, harm.lost_ns, harm.ns].map(std::cmp::Reverse);
         (most, story.dev, story.victim, story.class)
     });
 }

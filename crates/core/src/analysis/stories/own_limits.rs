@@ -82,6 +82,7 @@ fn of_limit(limit: OwnLimit, device: &DeviceVictims, scene: &Scene) -> Option<St
         harm: Harm {
             ns: limit.held_ns,
             by_clock_ns: None,
+            lost_ns: limit.held_ns,
             delayed_ios: effect.map_or(0, |e| e.sums.delayed_ios),
             worst: effect.map(|e| e.sums.worst).unwrap_or_default(),
             p99_with_ns: None,

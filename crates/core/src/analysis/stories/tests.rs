@@ -877,6 +877,7 @@ fn two_programs_that_share_a_device_come_after_the_one_that_both_of_them_hurt() 
         made.victim = by_name(victim);
         made.culprits = culprits.iter().map(|name| by_name(name)).collect();
         made.harm.ns = lost_ms * MS;
+        made.harm.lost_ns = lost_ms * MS;
         made
     };
     let mut all = vec![
@@ -906,6 +907,21 @@ fn two_programs_that_share_a_device_come_after_the_one_that_both_of_them_hurt() 
     sort(&mut all, &waits);
     let victims: Vec<String> = all.iter().map(|s| name(&s.victim)).collect();
     assert_eq!(victims, ["shop", "importer", "engine"]);
+}
+
+#[test]
+fn who_waits_for_many_at_once_lost_no_more_than_the_clock_says() {
+    // A copy asks for 32 blocks at a time now and then, a shop for one after the other: both wait for a backup.
+    let mut copy = Vec::new();
+    for job in requests(3, "copy", Op::READ, 2.0, MS / 10) {
+        copy.extend(vec![job; 32]);
+    }
+    let shop = requests(5, "shop", Op::READ, 30.0, MS / 10);
+    let found = serve(&Device::fifo(1), &[shop, copy, scan(0, 60, 0.7, 20 * MS)]);
+    let names: Vec<String> = found.iter().map(|story| name(&story.victim)).collect();
+    assert_eq!(names, ["shop", "copy"], "{found:#?}");
+    let [shop, copy] = [&found[0].harm, &found[1].harm];
+    assert!(copy.ns > shop.ns && copy.lost_ns < shop.lost_ns);
 }
 
 #[test]

@@ -134,7 +134,7 @@ impl WaitLatencies {
 
 /// Time lost by the clock: what I/Os that wait at the same time lose counts once. A lower bound, as an I/O that began earlier than one
 /// that completed before it counts from there on only.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct ClockLoss {
     ns: i64,
     /// What lies before is counted.
@@ -198,6 +198,8 @@ pub struct EffectSums {
     pub time: OwnedTime,
     /// What of it was waited behind their own by I/Os that waited behind nothing else.
     pub own_alone_ns: i64,
+    /// All excess.
+    by_clock: ClockLoss,
     /// Start of the first.
     pub from_ns: i64,
     /// End of the last.
@@ -217,6 +219,7 @@ impl Default for EffectSums {
             delayed_ios: 0,
             time: OwnedTime::default(),
             own_alone_ns: 0,
+            by_clock: ClockLoss::default(),
             from_ns: i64::MAX,
             to_ns: i64::MIN,
             worst: WorstWait::default(),
@@ -232,11 +235,20 @@ impl EffectSums {
         self.delayed_ios += other.delayed_ios;
         self.time.add(&other.time);
         self.own_alone_ns += other.own_alone_ns;
+        self.by_clock.ns += other.by_clock.ns;
         self.from_ns = self.from_ns.min(other.from_ns);
         self.to_ns = self.to_ns.max(other.to_ns);
         self.worst.keep_worse(&other.worst);
         self.longest_ns = self.longest_ns.max(other.longest_ns);
         self.latencies.merge(&other.latencies);
+    }
+
+    /// The share of all excess that was lost by the clock; 1 without any.
+    pub fn share_by_clock(&self) -> f64 {
+        match self.time.excess_ns() {
+            0 => 1.0,
+            excess_ns => self.by_clock.ns as f64 / excess_ns as f64,
+        }
     }
 
     /// What I/Os waited behind nothing but others turns out to be their own.
@@ -313,6 +325,8 @@ impl ProcessEffect {
         let sums = &mut self.sums;
         sums.ios += 1;
         sums.delayed_ios += u64::from(wait.is_delayed());
+        sums.by_clock.begin(wait.io.start_ns, wait.io.done_ns);
+        sums.by_clock.add(wait.time.excess_ns());
         sums.from_ns = sums.from_ns.min(wait.io.start_ns);
         sums.to_ns = sums.to_ns.max(wait.io.done_ns);
         sums.worst.keep_worse(&wait.as_worst());
