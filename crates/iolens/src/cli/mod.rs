@@ -151,7 +151,14 @@ pub struct RecordPlan {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "keep", "command"])]
     pub counters_raw: Option<PathBuf>,
     /// Time between the samples of --counters-raw
-    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "DUR",
+        value_parser = parse_duration_ns,
+        default_value = "1s",
+        requires = "counters_raw",
+        hide_short_help = true
+    )]
     pub raw_step: i64,
     /// Record file-level requests too: every file from open to close, and every fsync (see `iolens files`). With a
     /// command: of it and its children

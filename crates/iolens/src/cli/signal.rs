@@ -32,7 +32,13 @@ pub struct UtilPlan {
     #[arg(short, long = "watch", value_name = "DUR", value_parser = parse_duration_ns)]
     pub watch_ns: Option<i64>,
     /// How long to measure without --watch
-    #[arg(long = "interval", value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
+    #[arg(
+        long = "interval",
+        value_name = "DUR",
+        value_parser = parse_duration_ns,
+        default_value = "1s",
+        conflicts_with = "watch_ns"
+    )]
     pub interval_ns: i64,
     /// Where busy time comes from
     #[arg(long, value_parser = source_choice(), default_value = "auto")]

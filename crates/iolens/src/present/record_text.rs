@@ -122,7 +122,7 @@ fn overhead(cost: &RecorderCost, seconds: f64) -> String {
 /// CPU time, and which part of a core it was for `seconds`.
 fn of_core(cpu_s: f64, seconds: f64) -> String {
     let percent = 100.0 * cpu_s / seconds;
-    format!("{cpu_s:.2} s CPU ({percent:.2}% of one core)")
+    format!("{cpu_s:.2} s CPU ({percent:.2} % of one CPU)")
 }
 
 /// The line about file-level requests.
@@ -171,7 +171,7 @@ mod tests {
             "10.0 s recorded from ebpf: 12,345 I/Os, 4,384 lost (4,382 because the disk was full), 1 already in flight at \
              the start\n\
              123 kB on disk (10.0 bytes per I/O)\n\
-             recorder overhead: 0.05 s CPU (0.50% of one core) in user space, BPF probes not measured; start-up 0.31 s CPU; \
+             recorder overhead: 0.05 s CPU (0.50 % of one CPU) in user space, BPF probes not measured; start-up 0.31 s CPU; \
              peak RSS 21.0 MB\n"
         );
         let measured = RecorderCost {
@@ -179,7 +179,7 @@ mod tests {
             ..s.cost
         };
         assert!(overhead(&measured, 2.0).contains(
-            "(2.50% of one core) in user space, 0.01 s CPU (0.50% of one core) in BPF probes;"
+            "(2.50 % of one CPU) in user space, 0.01 s CPU (0.50 % of one CPU) in BPF probes;"
         ));
         assert!(hints(Path::new("a b.iolens")).contains("iolens report 'a b.iolens'\n"));
         let none = RecordSummary {

@@ -204,7 +204,7 @@ struct Loss<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Recorder {
-    /// User space and probes together, of one core, while it recorded.
+    /// User space and probes together, of one CPU, while it recorded.
     cpu_percent: Option<f64>,
     /// CPU time of its user space while it recorded, without its start-up.
     cpu_s: Option<f64>,
@@ -273,7 +273,7 @@ pub(super) struct FindingBlock {
     evidence: Map<String, Value>,
 }
 
-/// What the recorder cost, in percent of one core over the recording's length.
+/// What the recorder cost, in percent of one CPU over the recording's length.
 pub(super) fn cpu_percent(meta: &RecordingMeta) -> Option<f64> {
     let seconds = meta.end_ns.filter(|ns| *ns > 0)? as f64 / 1e9;
     Some(100.0 * (meta.cost.cpu_s? + meta.cost.probe_cpu_s.unwrap_or(0.0)) / seconds)

@@ -590,7 +590,7 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, times:
 /// What recording cost.
 pub(super) fn cost(meta: &RecordingMeta, facts: &RecordingFacts) -> String {
     format!(
-        "{} % of a core, {} of memory, {} on disk, {} bytes per I/O",
+        "{} % of one CPU, {} of memory, {} on disk, {} bytes per I/O",
         number(cpu_percent(meta), 2),
         size_or_dash(meta.cost.max_rss_bytes),
         size_or_dash(facts.disk_bytes),

@@ -144,7 +144,7 @@ impl Sentence for LatencyChangeEvidence {
             ),
         };
         format!(
-            "{} became {how}: at the same load the device takes {:.2} times as long (95% interval {:.2} to {:.2}; {}). \
+            "{} became {how}: at the same load the device takes {:.2} times as long (95 % interval {:.2} to {:.2}; {}). \
          Median {} {} and {} {}{p99}; n = {} and {}.{}",
             plural(self.class),
             self.ratio_at_same_load,
@@ -210,7 +210,7 @@ impl Sentence for SlowMemberEvidence {
     fn sentence(&self, _times: &Times) -> String {
         format!(
             "{} of {}, one of the {} members of {}, take {} with the device, those of {}, the slowest of the others, {} \
-         (p50; {:.2}x at the same size, 95% interval {:.2} to {:.2}; {}; n = {} vs {}).",
+         (p50; {:.2}x at the same size, 95 % interval {:.2} to {:.2}; {}; n = {} vs {}).",
             plural(self.class),
             self.member,
             self.members,

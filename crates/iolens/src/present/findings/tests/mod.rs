@@ -307,9 +307,9 @@ fn changes_and_modes_of_device_time_are_said_with_both_sides() {
     assert_eq!(
         [e, trend].map(changed).map(said),
         [
-            "Reads became faster at 11.4 s: at the same load the device takes 0.50 times as long (95% interval 0.48 to 0.52; p = \
+            "Reads became faster at 11.4 s: at the same load the device takes 0.50 times as long (95 % interval 0.48 to 0.52; p = \
              0.007). Median 86 us before and 43 us after, p99 277 us and 144 us; n = 5757 and 22119.",
-            "Reads became slower little by little: at the same load the device takes 1.90 times as long (95% interval 0.48 to \
+            "Reads became slower little by little: at the same load the device takes 1.90 times as long (95 % interval 0.48 to \
              0.52; p = 0.007). Median 86 us in the first quarter and 43 us in the last; n = 5757 and 22119.",
         ]
     );
@@ -370,7 +370,7 @@ fn slow_members_and_slow_ios_are_named() {
     assert_eq!(
         said(Evidence::SlowMember(e)),
         "Writes of sdc, one of the 5 members of md0, take 963 us with the device, those of sdd, the slowest of the others, 455 us \
-         (p50; 2.08x at the same size, 95% interval 2.03 to 2.13; p < 0.001; n = 6016 vs 6164)."
+         (p50; 2.08x at the same size, 95 % interval 2.03 to 2.13; p < 0.001; n = 6016 vs 6164)."
     );
     let slow = SlowIoEvidence {
         ios_over_1s: 1,
