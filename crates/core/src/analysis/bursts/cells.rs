@@ -379,16 +379,10 @@ impl Cells {
         let skipped = (window.from_ns - self.window.from_ns).max(0) / self.cell_ns;
         let cells = self.cells(of, class);
         // What the last completions reached is not in the cells yet.
-        let pending: Vec<(i64, f64)> = self
+        let pending = self
             .stream(of, class)
-            .and_then(|s| s.least.as_deref())
-            .map(|least| {
-                let completions = least.pending();
-                completions
-                    .map(|(at_ns, rate)| (self.number(at_ns), rate))
-                    .collect()
-            })
-            .unwrap_or_default();
+            .and_then(|s| s.least.as_deref()?.pending())
+            .map(|(at_ns, rate)| (self.number(at_ns), rate));
         let later = cells.partition_point(|c| i64::from(c.slot) < skipped);
         let mut level = FlowLevel::default();
         let mut next = 0;
@@ -413,10 +407,10 @@ impl Cells {
                 sum.add(edge);
                 ios += u64::from(cell.ios);
                 peak = peak.max(cell.peak.bytes_per_s());
-                for (number, rate) in &pending {
-                    if *number == i64::from(cell.slot) {
-                        peak = peak.max(*rate);
-                    }
+                if let Some((number, rate)) = pending
+                    && number == i64::from(cell.slot)
+                {
+                    peak = peak.max(rate);
                 }
             }
             filled.push(Slot::new(at, level.next(sum, dt_ns), ios, peak));
@@ -517,15 +511,13 @@ impl CellStream {
             self.cell(first).edge.add(begin);
             self.cell(last).edge.add(end);
         }
-        let mut least = self
+        let least = self
             .least
-            .take()
-            .unwrap_or_else(|| Box::new(LeastRate::new()));
-        least.push(io.issue_ns(), io.done_ns, bytes, |at_ns, rate| {
+            .get_or_insert_with(|| Box::new(LeastRate::new()));
+        if let Some((at_ns, rate)) = least.push(io.issue_ns(), io.done_ns, bytes) {
             let peak = &mut self.cell(grid.number(at_ns)).peak;
             *peak = PeakRate::new(rate).max(*peak);
-        });
-        self.least = Some(least);
+        }
         self.cells.len() - before
     }
 

@@ -14,14 +14,14 @@ const FINEST_SHIFT: u32 = 20;
 const LEVELS: u32 = 5;
 const MAX_GRANULES: i64 = 42;
 
-/// A power of two above [`MAX_GRANULES`].
-const GRANULES: i64 = 64;
+/// As many as a word has bits; more than [`MAX_GRANULES`].
+const GRANULES: i64 = u64::BITS as i64;
 
 /// What completed of the I/Os that were issued in one granule.
 #[derive(Debug, Clone, Copy, Default)]
 struct Granule {
     bytes: u64,
-    /// Its earliest issue; meaningless without bytes.
+    /// Its earliest issue.
     issue_ns: i64,
 }
 
@@ -31,9 +31,10 @@ struct GranuleLevel {
     shift: u32,
     /// By number, modulo [`GRANULES`]: those up to `last`.
     granules: [Granule; GRANULES as usize],
-    /// The granule of the last completion, and that completion.
+    /// A bit for each of them: whether it has bytes. What is in the others is out of date.
+    filled: u64,
+    /// The granule of the last completion.
     last: i64,
-    done_ns: i64,
 }
 
 impl GranuleLevel {
@@ -41,8 +42,8 @@ impl GranuleLevel {
         GranuleLevel {
             shift,
             granules: [Granule::default(); GRANULES as usize],
+            filled: 0,
             last: i64::MIN / 2,
-            done_ns: i64::MIN,
         }
     }
 
@@ -52,40 +53,48 @@ impl GranuleLevel {
 
     /// Makes room for granule `number`, and forgets those that are too long ago for any window.
     fn advance(&mut self, number: i64) {
-        let oldest_new = (self.last + 1).max(number - GRANULES + 1);
-        for new in oldest_new..=number {
-            self.granules[GranuleLevel::place(new)] = Granule::default();
+        let new = number - self.last;
+        if new < GRANULES {
+            let places = ((1u64 << new) - 1).rotate_left(GranuleLevel::place(self.last + 1) as u32);
+            self.filled &= !places;
+        } else {
+            self.filled = 0;
         }
         self.last = number;
     }
 
-    fn add(&mut self, issue_ns: i64, done_ns: i64, bytes: u64) {
-        self.done_ns = self.done_ns.max(done_ns);
+    fn add(&mut self, issue_ns: i64, bytes: u64) {
         let number = issue_ns >> self.shift;
         if number <= self.last - GRANULES {
             return;
         }
-        let granule = &mut self.granules[GranuleLevel::place(number)];
-        granule.issue_ns = match granule.bytes {
-            0 => issue_ns,
-            _ => granule.issue_ns.min(issue_ns),
-        };
-        granule.bytes += bytes;
+        let place = GranuleLevel::place(number);
+        let granule = &mut self.granules[place];
+        if self.filled >> place & 1 == 1 {
+            granule.issue_ns = granule.issue_ns.min(issue_ns);
+            granule.bytes += bytes;
+        } else if bytes > 0 {
+            *granule = Granule { bytes, issue_ns };
+            self.filled |= 1 << place;
+        }
     }
 
-    /// The highest rate of the windows that end with the last completion, in bytes per second.
-    fn highest_rate(&self) -> f64 {
+    /// The highest rate of the windows that end with `done_ns`, the last completion, in bytes per second.
+    fn highest_rate(&self, done_ns: i64) -> f64 {
+        let newest = GranuleLevel::place(self.last);
+        // From the highest bit down: the newest granule, the one before it, and so on.
+        let mut left = self.filled.rotate_right(newest as u32 + 1);
+        left &= u64::MAX << (GRANULES - MAX_GRANULES);
         let mut bytes = 0;
         let mut best_bytes = 0.0;
         let mut best_ns = 1.0;
-        for number in (self.last - MAX_GRANULES + 1..=self.last).rev() {
-            let granule = self.granules[GranuleLevel::place(number)];
-            if granule.bytes == 0 {
-                continue;
-            }
+        while left > 0 {
+            let age = left.leading_zeros();
+            left &= !(1 << 63 >> age);
+            let granule = self.granules[newest.wrapping_sub(age as usize) % GRANULES as usize];
             // The window begins with this granule's earliest issue: it holds all I/Os of this and of the later granules.
             bytes += granule.bytes;
-            let window_ns = (self.done_ns - granule.issue_ns).max(SHORTEST_NS) as f64;
+            let window_ns = (done_ns - granule.issue_ns).max(SHORTEST_NS) as f64;
             let window_bytes = bytes as f64;
             // Compares rates without a division.
             if window_bytes * best_ns > best_bytes * window_ns {
@@ -104,43 +113,52 @@ impl GranuleLevel {
 #[derive(Debug)]
 pub(in crate::analysis) struct LeastRate {
     levels: [GranuleLevel; LEVELS as usize],
+    /// The last completion.
+    done_ns: i64,
 }
 
 impl LeastRate {
     pub fn new() -> LeastRate {
         LeastRate {
             levels: std::array::from_fn(|level| GranuleLevel::new(FINEST_SHIFT + 2 * level as u32)),
+            done_ns: i64::MIN,
         }
     }
 
-    /// Takes the next I/O to complete. `reached` gets completions before it, with the highest rate of windows that end there.
-    pub fn push(
-        &mut self,
-        issue_ns: i64,
-        done_ns: i64,
-        bytes: u64,
-        mut reached: impl FnMut(i64, f64),
-    ) {
+    /// Takes the next I/O to complete. Says of the completion before it, if it was the last one of a granule, when it was and
+    /// the highest rate of windows that end there, in bytes per second.
+    pub fn push(&mut self, issue_ns: i64, done_ns: i64, bytes: u64) -> Option<(i64, f64)> {
+        let mut reached: Option<(i64, f64)> = None;
+        // A granule of a coarser level ends with one of the finest.
+        if done_ns >> FINEST_SHIFT > self.levels[0].last {
+            reached = self.end_granules(done_ns);
+        }
+        self.done_ns = self.done_ns.max(done_ns);
+        let issue_ns = issue_ns.min(done_ns);
+        for level in &mut self.levels {
+            level.add(issue_ns, bytes);
+        }
+        reached
+    }
+
+    /// All completions of a granule are known when one of a later granule comes.
+    fn end_granules(&mut self, done_ns: i64) -> Option<(i64, f64)> {
+        let mut highest = 0.0f64;
         for level in &mut self.levels {
             let number = done_ns >> level.shift;
             if number > level.last {
-                // All completions of a granule are known when one of a later granule comes.
-                let rate = level.highest_rate();
-                if rate > 0.0 {
-                    reached(level.done_ns, rate);
-                }
+                highest = highest.max(level.highest_rate(self.done_ns));
                 level.advance(number);
             }
-            level.add(issue_ns.min(done_ns), done_ns, bytes);
         }
+        (highest > 0.0).then_some((self.done_ns, highest))
     }
 
-    /// The completions that [`LeastRate::push`] has not reported yet, because their granules may go on.
-    pub fn pending(&self) -> impl Iterator<Item = (i64, f64)> {
-        self.levels
-            .iter()
-            .map(|level| (level.done_ns, level.highest_rate()))
-            .filter(|(_, rate)| *rate > 0.0)
+    /// The completion that [`LeastRate::push`] has not reported yet, because its granules may go on.
+    pub fn pending(&self) -> Option<(i64, f64)> {
+        let rates = self.levels.iter().map(|l| l.highest_rate(self.done_ns));
+        let highest = rates.fold(0.0, f64::max);
+        (highest > 0.0).then_some((self.done_ns, highest))
     }
 }
 
@@ -156,9 +174,7 @@ mod tests {
         let mut least = LeastRate::new();
         let mut rates = Vec::new();
         for (issue_ns, done_ns, bytes) in ios {
-            least.push(issue_ns, done_ns, bytes, |at_ns, rate| {
-                rates.push((at_ns, rate));
-            });
+            rates.extend(least.push(issue_ns, done_ns, bytes));
         }
         rates.extend(least.pending());
         rates
