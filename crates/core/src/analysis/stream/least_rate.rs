@@ -20,13 +20,25 @@ const GRANULES: i64 = u64::BITS as i64;
 /// What completed of the I/Os that were issued in one granule.
 #[derive(Debug, Clone, Copy, Default)]
 struct Granule {
-    bytes: u64,
+    bytes: i64,
     /// Its earliest issue.
     issue_ns: i64,
 }
 
+impl Granule {
+    /// The granule's number on the finest level.
+    fn number(&self) -> i64 {
+        self.issue_ns >> FINEST_SHIFT
+    }
+
+    fn join(&mut self, other: Granule) {
+        self.issue_ns = self.issue_ns.min(other.issue_ns);
+        self.bytes += other.bytes;
+    }
+}
+
 /// Windows of one range of lengths, which end with a granule's last completion.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct GranuleLevel {
     shift: u32,
     /// By number, modulo [`GRANULES`]: those up to `last`.
@@ -63,18 +75,17 @@ impl GranuleLevel {
         self.last = number;
     }
 
-    fn add(&mut self, issue_ns: i64, bytes: u64) {
-        let number = issue_ns >> self.shift;
+    /// Takes I/Os that were issued in the same granule.
+    fn add(&mut self, issued: Granule) {
+        let number = issued.issue_ns >> self.shift;
         if number <= self.last - GRANULES {
             return;
         }
         let place = GranuleLevel::place(number);
-        let granule = &mut self.granules[place];
         if self.filled >> place & 1 == 1 {
-            granule.issue_ns = granule.issue_ns.min(issue_ns);
-            granule.bytes += bytes;
-        } else if bytes > 0 {
-            *granule = Granule { bytes, issue_ns };
+            self.granules[place].join(issued);
+        } else if issued.bytes > 0 {
+            self.granules[place] = issued;
             self.filled |= 1 << place;
         }
     }
@@ -113,6 +124,8 @@ impl GranuleLevel {
 #[derive(Debug)]
 pub(in crate::analysis) struct LeastRate {
     levels: [GranuleLevel; LEVELS as usize],
+    /// Neighbours that were issued in the same granule go to the levels as one.
+    waiting: Granule,
     /// The last completion.
     done_ns: i64,
 }
@@ -121,6 +134,7 @@ impl LeastRate {
     pub fn new() -> LeastRate {
         LeastRate {
             levels: std::array::from_fn(|level| GranuleLevel::new(FINEST_SHIFT + 2 * level as u32)),
+            waiting: Granule::default(),
             done_ns: i64::MIN,
         }
     }
@@ -134,15 +148,30 @@ impl LeastRate {
             reached = self.end_granules(done_ns);
         }
         self.done_ns = self.done_ns.max(done_ns);
-        let issue_ns = issue_ns.min(done_ns);
-        for level in &mut self.levels {
-            level.add(issue_ns, bytes);
+        let issued = Granule {
+            bytes: bytes as i64,
+            issue_ns: issue_ns.min(done_ns),
+        };
+        if self.waiting.bytes > 0 && self.waiting.number() == issued.number() {
+            self.waiting.join(issued);
+        } else {
+            self.settle();
+            self.waiting = issued;
         }
         reached
     }
 
+    /// Hands what waits to the levels.
+    fn settle(&mut self) {
+        for level in &mut self.levels {
+            level.add(self.waiting);
+        }
+    }
+
     /// All completions of a granule are known when one of a later granule comes.
     fn end_granules(&mut self, done_ns: i64) -> Option<(i64, f64)> {
+        self.settle();
+        self.waiting = Granule::default();
         let mut highest = 0.0f64;
         for level in &mut self.levels {
             let number = done_ns >> level.shift;
@@ -156,8 +185,11 @@ impl LeastRate {
 
     /// The completion that [`LeastRate::push`] has not reported yet, because its granules may go on.
     pub fn pending(&self) -> Option<(i64, f64)> {
-        let rates = self.levels.iter().map(|l| l.highest_rate(self.done_ns));
-        let highest = rates.fold(0.0, f64::max);
+        let mut highest = 0.0f64;
+        for mut level in self.levels.clone() {
+            level.add(self.waiting);
+            highest = highest.max(level.highest_rate(self.done_ns));
+        }
         (highest > 0.0).then_some((self.done_ns, highest))
     }
 }
