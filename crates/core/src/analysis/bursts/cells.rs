@@ -303,7 +303,7 @@ impl Cells {
             self.devices.push(Default::default());
         }
         let actor = self.actors.number(io);
-        while self.number(io.done_ns) >= i64::from(u32::MAX) && self.cell_ns < Self::COARSEST_NS {
+        while io.done_ns >= self.grid().to_ns() && self.cell_ns < Self::COARSEST_NS {
             self.grow();
         }
         let grid = self.grid();
@@ -493,6 +493,12 @@ impl CellGrid {
     fn end_ns(self, number: i64) -> i64 {
         self.window.from_ns + (number + 1) * self.cell_ns
     }
+
+    /// Cells that begin here or later have no number in 32 bits.
+    fn to_ns(self) -> i64 {
+        let len_ns = self.cell_ns.saturating_mul(i64::from(u32::MAX));
+        self.window.from_ns.saturating_add(len_ns)
+    }
 }
 
 impl CellStream {
@@ -501,53 +507,58 @@ impl CellStream {
         let before = self.cells.len();
         let bytes = io.bytes.max(0) as u64;
         self.bytes += bytes;
-        let cell = self.cell(grid.number(io.start_ns()));
+        let begun = grid.number(io.start_ns());
+        let mut place = self.place(begun);
+        let cell = &mut self.cells[place];
         cell.ios += 1;
         cell.vote(actor, (bytes / 512).clamp(1, u64::from(u32::MAX)) as u32);
         if let Some(flow) = Flow::of(io).within(grid.window) {
-            let [first, last] = [flow.from_ns, flow.to_ns].map(|ns| grid.number(ns));
-            let begin = flow.begin(grid.end_ns(first));
-            let end = flow.end(grid.end_ns(last));
-            self.cell(first).edge.add(begin);
-            self.cell(last).edge.add(end);
+            let first = grid.number(flow.from_ns);
+            if first != begun {
+                place = self.place(first);
+            }
+            self.cells[place].edge.add(flow.begin(grid.end_ns(first)));
+            let last = grid.number(flow.to_ns);
+            if last != first {
+                place = self.place(last);
+            }
+            self.cells[place].edge.add(flow.end(grid.end_ns(last)));
         }
-        let least = self
-            .least
-            .get_or_insert_with(|| Box::new(LeastRate::new()));
+        let least = self.least.get_or_insert_with(|| Box::new(LeastRate::new()));
         if let Some((at_ns, rate)) = least.push(io.issue_ns(), io.done_ns, bytes) {
-            let peak = &mut self.cell(grid.number(at_ns)).peak;
+            let place = self.place(grid.number(at_ns));
+            let peak = &mut self.cells[place].peak;
             *peak = PeakRate::new(rate).max(*peak);
         }
         self.cells.len() - before
     }
 
-    /// Cell `number`, which is seldom far from the last one.
-    fn cell(&mut self, number: i64) -> &mut Cell {
+    /// Where cell `number` is, which is seldom far from the last one; a new one if there was none.
+    fn place(&mut self, number: i64) -> usize {
         let slot = number as u32;
-        let cells = &mut self.cells;
-        let later = cells
-            .iter()
-            .rev()
-            .take(8)
-            .take_while(|c| c.slot > slot)
-            .count();
-        let after = if later < 8 {
-            cells.len() - later
-        } else {
-            cells.partition_point(|c| c.slot <= slot)
-        };
-        if after == 0 || cells[after - 1].slot < slot {
-            grow_slowly(cells);
-            cells.insert(
-                after,
-                Cell {
-                    slot,
-                    ..Cell::default()
-                },
-            );
-            return &mut cells[after];
+        let cells = &self.cells;
+        let mut after = cells.len();
+        let near = after.saturating_sub(8);
+        while after > near && cells[after - 1].slot > slot {
+            after -= 1;
         }
-        &mut cells[after - 1]
+        if after == near {
+            after = cells[..after].partition_point(|c| c.slot <= slot);
+        }
+        if after > 0 && cells[after - 1].slot == slot {
+            return after - 1;
+        }
+        self.insert(after, slot);
+        after
+    }
+
+    fn insert(&mut self, place: usize, slot: u32) {
+        grow_slowly(&mut self.cells);
+        let new = Cell {
+            slot,
+            ..Cell::default()
+        };
+        self.cells.insert(place, new);
     }
 
     /// Joins ten cells of `finer_ns` to one.
