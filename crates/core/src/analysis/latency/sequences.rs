@@ -5,8 +5,6 @@
 //! time: one that comes at a pace of its own could not be joined without waiting. Requests that were merged, read ahead by the
 //! kernel, or forced out one by one by syncs are left out: they could not be larger, or are on the way to it.
 
-use std::collections::VecDeque;
-
 use crate::analysis::bursts::cells::IoActor;
 use crate::analysis::capacity::mix::Cost;
 use crate::analysis::device::context::DeviceContext;
@@ -47,6 +45,8 @@ const LASTING_NS: i64 = 1_000_000_000;
 
 #[derive(Debug, Clone, Copy)]
 struct SequentialRun {
+    /// The number of its last I/O among all that were taken into runs.
+    met: u64,
     actor: IoActor,
     class: Class,
     bytes: i64,
@@ -59,8 +59,9 @@ struct SequentialRun {
 }
 
 impl SequentialRun {
-    fn of(io: &Io, sector: i64) -> SequentialRun {
+    fn of(io: &Io, sector: i64, met: u64) -> SequentialRun {
         SequentialRun {
+            met,
             actor: IoActor::of(io),
             class: io.class(),
             bytes: io.bytes,
@@ -75,13 +76,14 @@ impl SequentialRun {
 
     fn goes_on(&self, io: &Io, sector: i64) -> bool {
         let away = (sector - self.next_sector).abs();
-        away <= DISORDER * (self.bytes / SECTOR_BYTES)
-            && io.bytes == self.bytes
+        io.bytes == self.bytes
+            && away <= DISORDER * (io.bytes / SECTOR_BYTES)
             && io.tgid == self.actor.tgid
             && io.class() == self.class
     }
 
-    fn add(&mut self, io: &Io, sector: i64) {
+    fn add(&mut self, io: &Io, sector: i64, met: u64) {
+        self.met = met;
         self.first_sector = self.first_sector.min(sector);
         self.next_sector = self.next_sector.max(sector + io.bytes / SECTOR_BYTES);
         self.n += 1;
@@ -148,8 +150,10 @@ pub struct SmallSequential {
 #[derive(Debug, Default)]
 pub(in crate::analysis) struct Sequences {
     ios: u64,
-    /// In the order of the last I/O of each.
-    open: VecDeque<SequentialRun>,
+    /// I/Os taken into runs.
+    met: u64,
+    /// At most [`MAX_OPEN`], in no order.
+    open: Vec<SequentialRun>,
     streams: Vec<Stream>,
 }
 
@@ -182,32 +186,47 @@ impl Sequences {
         else {
             return;
         };
-        let known = self.open.iter().rposition(|run| run.goes_on(io, sector));
-        let Some(mut run) = known.and_then(|place| self.open.remove(place)) else {
-            self.make_room(io.done_ns);
-            return self.open.push_back(SequentialRun::of(io, sector));
-        };
-        run.add(io, sector);
-        self.open.push_back(run);
+        self.met += 1;
+        let mut last: Option<&mut SequentialRun> = None;
+        for run in &mut self.open {
+            if run.goes_on(io, sector) && last.as_ref().is_none_or(|l| l.met < run.met) {
+                last = Some(run);
+            }
+        }
+        match last {
+            Some(run) => run.add(io, sector, self.met),
+            None => self.begin(SequentialRun::of(io, sector, self.met)),
+        }
+    }
+
+    /// The place of the run that `is_meant` is true of and that was met longest ago.
+    fn longest_ago(&self, is_meant: impl Fn(&SequentialRun) -> bool) -> Option<usize> {
+        let mut found: Option<usize> = None;
+        for (place, run) in self.open.iter().enumerate() {
+            if is_meant(run) && found.is_none_or(|f| run.met < self.open[f].met) {
+                found = Some(place);
+            }
+        }
+        found
     }
 
     /// What was written before a sync could not wait for what comes after it.
     fn sync(&mut self) {
-        while let Some(i) = self.open.iter().position(|r| r.class == Class::Write) {
-            if let Some(run) = self.open.remove(i) {
-                self.close(&run);
-            }
+        while let Some(place) = self.longest_ago(|run| run.class == Class::Write) {
+            let run = self.open.swap_remove(place);
+            self.close(&run);
         }
     }
 
-    /// Makes room for another run. The one that was met longest ago goes, if possible none that is established: nearly all are
-    /// random I/Os, runs of one.
-    fn make_room(&mut self, now_ns: i64) {
+    /// Follows another run. If there are too many, the one that was met longest ago goes, if possible none that is established:
+    /// nearly all are random I/Os, runs of one.
+    fn begin(&mut self, new: SequentialRun) {
         if self.open.len() < MAX_OPEN {
-            return;
+            return self.open.push(new);
         }
-        let passing = self.open.iter().position(|run| !run.is_lasting(now_ns));
-        if let Some(run) = self.open.remove(passing.unwrap_or(0)) {
+        let passing = self.longest_ago(|run| !run.is_lasting(new.to_ns));
+        if let Some(place) = passing.or_else(|| self.longest_ago(|_| true)) {
+            let run = std::mem::replace(&mut self.open[place], new);
             self.close(&run);
         }
     }
@@ -245,7 +264,8 @@ impl Sequences {
         around: &DeviceContext,
         costs: &[Option<Cost>],
     ) -> Option<SmallSequential> {
-        for run in std::mem::take(&mut self.open) {
+        while let Some(place) = self.longest_ago(|_| true) {
+            let run = self.open.swap_remove(place);
             self.close(&run);
         }
         let large_bytes = around
