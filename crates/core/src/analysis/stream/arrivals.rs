@@ -3,6 +3,7 @@
 //! A sample would take out of a short burst what makes it one. Here no request is left out: when there are too many, those of one
 //! millisecond become one entry, then those of two, and so on.
 
+use crate::analysis::stream::last_slot::LastSlot;
 use crate::analysis::stream::requests::{Request, grow_slowly};
 
 /// The first width of a cell.
@@ -15,6 +16,8 @@ pub(in crate::analysis) struct Arrivals {
     most: usize,
     /// Requests that start in one cell of this width are one entry; 0: each is one.
     width_ns: i64,
+    /// The cell of the last entry; none while each request is one.
+    cell: LastSlot,
 }
 
 impl Arrivals {
@@ -24,16 +27,19 @@ impl Arrivals {
             kept: Vec::new(),
             most: most.max(4),
             width_ns: 0,
+            cell: LastSlot::new(),
         }
     }
 
     pub fn push(&mut self, request: Request) {
-        if let Some(last) = self.kept.last_mut()
-            && self.width_ns > 0
-            && last.start_ns.div_euclid(self.width_ns) == request.start_ns.div_euclid(self.width_ns)
+        if self.cell.holds(request.start_ns)
+            && let Some(last) = self.kept.last_mut()
         {
             last.join(&request);
             return;
+        }
+        if self.width_ns > 0 {
+            self.cell = LastSlot::around(request.start_ns, 0, self.width_ns);
         }
         grow_slowly(&mut self.kept);
         self.kept.push(request);
@@ -55,16 +61,25 @@ impl Arrivals {
             self.width_ns = (2 * self.width_ns).max(FINEST_NS);
             self.join_cells();
         }
+        if let Some(last) = self.kept.last().filter(|_| self.width_ns > 0) {
+            self.cell = LastSlot::around(last.start_ns, 0, self.width_ns);
+        }
         self.kept.shrink_to_fit();
     }
 
     /// Joins neighbours of one cell; entries are in order of start.
     fn join_cells(&mut self) {
         let width_ns = self.width_ns;
+        let Some(first) = self.kept.first() else {
+            return;
+        };
+        let mut cell = LastSlot::around(first.start_ns, 0, width_ns);
         self.kept.dedup_by(|next, entry| {
-            let is_same = next.start_ns.div_euclid(width_ns) == entry.start_ns.div_euclid(width_ns);
+            let is_same = cell.holds(next.start_ns);
             if is_same {
                 entry.join(next);
+            } else {
+                cell = LastSlot::around(next.start_ns, 0, width_ns);
             }
             is_same
         });

@@ -23,6 +23,7 @@ pub(in crate::analysis) struct KeptSlots<T> {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::analysis) struct SlotCursor {
     slot: LastSlot,
+    number: u32,
     near: usize,
     width_ns: i64,
 }
@@ -32,6 +33,7 @@ impl SlotCursor {
     pub fn new() -> SlotCursor {
         SlotCursor {
             slot: LastSlot::new(),
+            number: 0,
             near: 0,
             width_ns: 0,
         }
@@ -62,24 +64,29 @@ impl<T: SlotMeasure> KeptSlots<T> {
     /// The sums of the slot that holds `at_ns`, new ones if there were none.
     #[inline]
     pub fn at(&mut self, at_ns: i64, cursor: &mut SlotCursor) -> &mut T {
-        let number = self.number(at_ns, cursor);
-        if self.kept.get(cursor.near).is_none_or(|k| k.0 != number) {
-            cursor.near = self.find(number);
+        // What a cursor found before slots were joined, or others put between them, is not there any more.
+        let is_found = cursor.slot.holds(at_ns)
+            && cursor.width_ns == self.width_ns
+            && self
+                .kept
+                .get(cursor.near)
+                .is_some_and(|k| k.0 == cursor.number);
+        if !is_found {
+            self.seek(at_ns, cursor);
         }
         &mut self.kept[cursor.near].1
     }
 
-    #[inline]
-    fn number(&mut self, at_ns: i64, cursor: &mut SlotCursor) -> u32 {
+    #[inline(never)]
+    fn seek(&mut self, at_ns: i64, cursor: &mut SlotCursor) {
         loop {
-            // What a cursor found before slots were joined is none of them any more.
-            if cursor.width_ns != self.width_ns {
-                cursor.slot = LastSlot::new();
-                cursor.width_ns = self.width_ns;
-            }
-            let number = cursor.slot.index(at_ns, self.origin_ns, self.width_ns);
+            cursor.slot = LastSlot::around(at_ns, self.origin_ns, self.width_ns);
+            cursor.width_ns = self.width_ns;
+            let number = cursor.slot.number();
             if number < self.most {
-                return number.max(0) as u32;
+                cursor.number = number.max(0) as u32;
+                cursor.near = self.find(cursor.number);
+                return;
             }
             self.halve();
         }

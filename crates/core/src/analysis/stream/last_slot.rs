@@ -19,10 +19,23 @@ impl LastSlot {
         }
     }
 
+    /// The slot in which `ns` lies.
+    pub fn around(ns: i64, origin_ns: i64, width_ns: i64) -> LastSlot {
+        let mut slot = LastSlot::new();
+        slot.find(ns, origin_ns, width_ns);
+        slot
+    }
+
+    /// Whether `ns` lies in it.
+    #[inline]
+    pub fn holds(&self, ns: i64) -> bool {
+        self.from_ns <= ns && ns < self.to_ns
+    }
+
     /// `floor((ns - origin_ns) / width_ns)`. Origin and width are those of the calls before.
     #[inline]
     pub fn index(&mut self, ns: i64, origin_ns: i64, width_ns: i64) -> i64 {
-        if ns < self.from_ns || ns >= self.to_ns {
+        if !self.holds(ns) {
             self.find(ns, origin_ns, width_ns);
         }
         self.index
@@ -35,6 +48,11 @@ impl LastSlot {
             .saturating_mul(width_ns)
             .saturating_add(origin_ns);
         self.to_ns = self.from_ns.saturating_add(width_ns);
+    }
+
+    /// Number of that slot.
+    pub fn number(&self) -> i64 {
+        self.index
     }
 
     /// End of that slot.
