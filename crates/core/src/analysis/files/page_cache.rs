@@ -4,10 +4,11 @@
 //! recorded: each synchronous read shows whether it went to the device or slept), and writes that reach the device only
 //! later, by the kernel's write-back, so that no program waits for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::analysis::findings::evidence::{CachedReadsEvidence, Evidence, WrittenBackEvidence};
 use crate::analysis::findings::{Finding, Severity};
+use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, Io, Origin, Request, RequestFlags};
 
@@ -35,8 +36,9 @@ struct Written {
 pub struct PageCache {
     window: Window,
     layers: BTreeSet<DevId>,
-    written: BTreeMap<DevId, Written>,
-    last: Option<(DevId, Written)>,
+    /// What is written to devices, by their numbers.
+    index: DeviceIndex,
+    written: Vec<Written>,
     device_read: u64,
     /// Bytes that programs read through files, without `O_DIRECT` and without block devices' nodes.
     program_read: u64,
@@ -51,8 +53,8 @@ impl PageCache {
         PageCache {
             window,
             layers,
-            written: BTreeMap::new(),
-            last: None,
+            index: DeviceIndex::default(),
+            written: Vec::new(),
             device_read: 0,
             program_read: 0,
             reads: (0, 0),
@@ -72,20 +74,14 @@ impl PageCache {
     }
 
     fn write(&mut self, io: &Io, bytes: u64) {
-        // Neighbours mostly go to the same device: no look-up for them.
-        let mut sums = match self.last.take() {
-            Some((dev, sums)) if dev == io.dev => sums,
-            other => {
-                if let Some((dev, sums)) = other {
-                    self.written.insert(dev, sums);
-                }
-                let new = Written {
-                    from_ns: io.done_ns,
-                    ..Written::default()
-                };
-                self.written.get(&io.dev).copied().unwrap_or(new)
-            }
-        };
+        let number = self.index.number(io.dev) as usize;
+        if number == self.written.len() {
+            self.written.push(Written {
+                from_ns: io.done_ns,
+                ..Written::default()
+            });
+        }
+        let sums = &mut self.written[number];
         sums.bytes += bytes;
         sums.known += if matches!(io.origin, Origin::Unknown | Origin::Above) {
             0
@@ -98,7 +94,6 @@ impl PageCache {
             0
         };
         sums.to_ns = io.done_ns;
-        self.last = Some((io.dev, sums));
     }
 
     /// Takes the next file-level request.
@@ -123,16 +118,16 @@ impl PageCache {
     }
 
     /// The findings. `complete`: no I/O is missing.
-    pub fn finish(mut self, complete: bool) -> Vec<Finding> {
-        if let Some((dev, sums)) = self.last.take() {
-            self.written.insert(dev, sums);
-        }
+    pub fn finish(self, complete: bool) -> Vec<Finding> {
+        let devices = self.index.devices().iter().copied();
+        let mut written: Vec<(DevId, &Written)> = devices.zip(&self.written).collect();
+        written.sort_by_key(|(dev, _)| *dev);
         let read = self.read_finding(complete);
         read.into_iter()
             .chain(
-                self.written
-                    .iter()
-                    .filter_map(|(dev, w)| written_finding(*dev, w)),
+                written
+                    .into_iter()
+                    .filter_map(|(dev, w)| written_finding(dev, w)),
             )
             .collect()
     }
