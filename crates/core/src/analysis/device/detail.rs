@@ -145,8 +145,9 @@ impl Completed {
         self.syncs.push(io);
         self.sequences.push(io);
         if let Some(own) = self.requests.get_mut(io.class() as usize) {
-            own.push(Request::from(io));
-            self.arrivals[io.class() as usize].push(Request::from(io));
+            let request = Request::from(io);
+            own.push(request);
+            self.arrivals[io.class() as usize].push(request);
         }
     }
 }
