@@ -117,11 +117,13 @@ pub struct SlotStream {
     slots_per_group: i64,
     slot: i64,
     slot_end_ns: i64,
+    /// The first slot of the next group.
+    group_end: i64,
     level: i64,
-    since_ns: i64,
     touched: u64,
-    sampled: Option<u64>,
-    area_ns: i128,
+    sampled: u64,
+    /// In flight over the slot in progress, up to its end: as if nothing more were to change.
+    area_ns: i64,
     max: u64,
     tallies: [SlotTally; 4],
     groups: Vec<SlotGroup>,
@@ -130,16 +132,18 @@ pub struct SlotStream {
 impl SlotStream {
     /// Slots of `width_ns` in groups of `group_ns`, counted from the window's beginning.
     pub fn new(window: Window, width_ns: i64, group_ns: i64) -> SlotStream {
+        let width_ns = width_ns.max(1);
+        let slots_per_group = (group_ns / width_ns).max(1);
         SlotStream {
             window,
-            width_ns: width_ns.max(1),
-            slots_per_group: (group_ns / width_ns.max(1)).max(1),
+            width_ns,
+            slots_per_group,
             slot: 0,
-            slot_end_ns: window.from_ns + width_ns.max(1),
+            slot_end_ns: window.from_ns + width_ns,
+            group_end: slots_per_group,
             level: 0,
-            since_ns: window.from_ns,
             touched: 0,
-            sampled: None,
+            sampled: 0,
             area_ns: 0,
             max: 0,
             tallies: Default::default(),
@@ -152,76 +156,78 @@ impl SlotStream {
     }
 
     /// Goes to `at_ns`, closing the slots before it.
+    #[inline]
     fn advance(&mut self, at_ns: i64) {
-        let at_ns = at_ns.min(self.window.to_ns);
-        while at_ns >= self.slot_end_ns {
-            self.close_slot();
-            let whole = (at_ns - self.slot_from(self.slot)) / self.width_ns;
-            if whole > 0 {
-                self.close_steady(whole);
-            }
-        }
-        if at_ns > self.since_ns {
-            self.pass_time(at_ns);
+        if at_ns >= self.slot_end_ns {
+            self.close_slots(at_ns);
         }
     }
 
-    fn pass_time(&mut self, at_ns: i64) {
-        self.sampled.get_or_insert(self.level.max(0) as u64);
-        self.area_ns += i128::from(self.level.max(0)) * i128::from(at_ns - self.since_ns);
-        self.max = self.max.max(self.level.max(0) as u64);
-        self.since_ns = at_ns;
+    fn close_slots(&mut self, to_ns: i64) {
+        self.close_slot();
+        if to_ns >= self.slot_end_ns {
+            let whole = (to_ns - self.slot_from(self.slot)) / self.width_ns;
+            self.close_steady(whole);
+        }
+    }
+
+    /// The level changes by `by`: for the rest of the slot, or for all of it where it begins with the change.
+    #[inline]
+    fn change(&mut self, at_ns: i64, by: i64) {
+        let at_ns = at_ns.min(self.window.to_ns);
+        self.advance(at_ns);
+        self.level += by;
+        let left_ns = self.slot_end_ns - at_ns;
+        if left_ns < self.width_ns {
+            self.area_ns += by * left_ns;
+            self.max = self.max.max(self.level.max(0) as u64);
+        } else {
+            self.begin_with_level();
+        }
+    }
+
+    fn begin_with_level(&mut self) {
+        let level = self.level.max(0);
+        self.area_ns = level * self.width_ns;
+        self.sampled = level as u64;
+        self.max = level as u64;
     }
 
     fn close_slot(&mut self) {
-        let end_ns = self.slot_end_ns;
-        if end_ns > self.since_ns {
-            self.pass_time(end_ns);
-        }
         let mean = self.area_ns as f64 / self.width_ns as f64;
-        self.tally(
-            [
-                self.touched,
-                self.sampled.unwrap_or(0),
-                (mean * MEAN_UNITS).round() as u64,
-                self.max,
-            ],
-            1,
-        );
-        self.slot += 1;
+        let mean = (mean * MEAN_UNITS).round() as u64;
+        self.tally([self.touched, self.sampled, mean, self.max], 1);
         self.begin_slot();
     }
 
     fn begin_slot(&mut self) {
         self.slot_end_ns = self.slot_from(self.slot + 1);
-        (self.touched, self.sampled, self.area_ns, self.max) =
-            (self.level.max(0) as u64, None, 0, 0);
+        self.touched = self.level.max(0) as u64;
+        self.begin_with_level();
     }
 
     /// Closes `slots` slots during which nothing changes.
     fn close_steady(&mut self, slots: i64) {
         let level = self.level.max(0) as u64;
+        let mean = (level as f64 * MEAN_UNITS) as u64;
         let mut left = slots;
         while left > 0 {
-            let in_group = self.slots_per_group - self.slot % self.slots_per_group;
-            let now = left.min(in_group);
-            self.tally(
-                [level, level, (level as f64 * MEAN_UNITS) as u64, level],
-                now as u64,
-            );
-            self.slot += now;
+            let now = left.min(self.group_end - self.slot);
+            self.tally([level, level, mean, level], now as u64);
             left -= now;
         }
-        self.since_ns = self.slot_from(self.slot);
         self.begin_slot();
     }
 
+    /// Goes past `times` slots with these values, of one group.
     fn tally(&mut self, values: [u64; 4], times: u64) {
         for (tally, value) in self.tallies.iter_mut().zip(values) {
             tally.add(value, times);
         }
-        if (self.slot + times as i64) % self.slots_per_group == 0 {
-            self.close_group(self.slot + times as i64);
+        self.slot += times as i64;
+        if self.slot == self.group_end {
+            self.close_group(self.slot);
+            self.group_end += self.slots_per_group;
         }
     }
 
@@ -245,20 +251,20 @@ impl SlotStream {
     }
 
     /// A request begins.
+    #[inline]
     pub fn begin(&mut self, at_ns: i64) {
-        self.advance(at_ns);
-        self.level += 1;
-        if at_ns >= self.window.from_ns && at_ns < self.window.to_ns {
-            self.touched += 1;
-        } else if at_ns < self.window.from_ns {
+        self.change(at_ns, 1);
+        if at_ns < self.window.from_ns {
             self.touched = self.level.max(0) as u64;
+        } else if at_ns < self.window.to_ns {
+            self.touched += 1;
         }
     }
 
     /// A request ends; one that ends where a slot begins does not touch that slot.
+    #[inline]
     pub fn end(&mut self, at_ns: i64) {
-        self.advance(at_ns);
-        self.level -= 1;
+        self.change(at_ns, -1);
         if at_ns <= self.slot_end_ns - self.width_ns {
             self.touched = self.touched.saturating_sub(1);
         }
@@ -266,8 +272,8 @@ impl SlotStream {
 
     /// A request of no length.
     pub fn touch(&mut self, at_ns: i64) {
-        self.advance(at_ns);
         if self.window.contains(at_ns) {
+            self.advance(at_ns);
             self.touched += 1;
         }
     }
@@ -307,6 +313,7 @@ impl SlotSweep {
         }
     }
 
+    #[inline]
     fn each(&mut self, class: Class, mut act: impl FnMut(&mut SlotStream)) {
         act(&mut self.streams[0]);
         match class {
