@@ -108,15 +108,17 @@ impl DeviceSweep {
 
     pub(in crate::analysis) fn change(&mut self, at_ns: i64, class: Class, by: i64) {
         self.all.change(at_ns, by);
-        let before = self.has_both();
-        match class {
-            Class::Read => self.read.change(at_ns, by),
-            Class::Write => self.write.change(at_ns, by),
+        let (own, other) = match class {
+            Class::Read => (&mut self.read, &self.write),
+            Class::Write => (&mut self.write, &self.read),
             Class::Discard | Class::Flush => return,
-        }
-        let by = i64::from(self.has_both()) - i64::from(before);
-        if by != 0 {
-            self.both.change(at_ns, by);
+        };
+        let before = own.level() > 0;
+        own.change(at_ns, by);
+        let after = own.level() > 0;
+        if before != after && other.level() > 0 {
+            self.both
+                .change(at_ns, i64::from(after) - i64::from(before));
         }
     }
 
@@ -137,10 +139,6 @@ impl DeviceSweep {
         let more = other.busy_in(from_ns, to_ns) - self.both.busy_in(from_ns, to_ns);
         self.both.fill_late(from_ns, to_ns, more);
         own.add_late(from_ns, to_ns);
-    }
-
-    fn has_both(&self) -> bool {
-        self.read.level() > 0 && self.write.level() > 0
     }
 
     pub(in crate::analysis) fn finish(&mut self, window: Window) {

@@ -66,6 +66,7 @@ impl LevelTime {
     }
 
     /// N changes by `by` at `at_ns`.
+    #[inline]
     pub fn change(&mut self, at_ns: i64, by: i64) {
         self.advance(at_ns);
         self.level += by;
@@ -164,19 +165,29 @@ impl LevelTime {
         }
     }
 
+    #[inline]
     fn advance(&mut self, to_ns: i64) {
         let to_ns = to_ns.min(self.window.to_ns);
         if to_ns > self.since_ns {
-            let level = self.level.max(0) as usize;
-            if level >= self.ns_at.len() {
-                self.ns_at.resize(level + 1, 0);
-            }
-            self.ns_at[level] += to_ns - self.since_ns;
+            let ns = to_ns - self.since_ns;
             self.since_ns = to_ns;
+            let level = self.level.max(0) as usize;
+            match self.ns_at.get_mut(level) {
+                Some(sum) => *sum += ns,
+                None => self.reach(level, ns),
+            }
         }
     }
 
+    /// The first `ns` nanoseconds at a level higher than any before.
+    #[cold]
+    fn reach(&mut self, level: usize, ns: i64) {
+        self.ns_at.resize(level, 0);
+        self.ns_at.push(ns);
+    }
+
     /// How many are in flight now.
+    #[inline]
     pub fn level(&self) -> i64 {
         self.level
     }
