@@ -70,7 +70,8 @@ fn fine(n: u32) -> u32 {
     if n <= 8 {
         n
     } else {
-        (4.0 * f64::from(n.min(u32::from(u16::MAX))).log2()) as u32
+        // Four times the logarithm to base 2.
+        u64::from(n.min(u32::from(u16::MAX))).pow(4).ilog2()
     }
 }
 
@@ -126,8 +127,9 @@ impl Sweep for IssueSweep {
             .samples
             .get_mut(class)
             .filter(|_| self.window.contains(span.done_ns))
+            && sample.takes_next()
         {
-            sample.push(AtIssue {
+            sample.keep(AtIssue {
                 issue_ns: span.start_ns,
                 device_ns: span.done_ns - span.start_ns,
                 sector: span.sector,
@@ -187,6 +189,15 @@ mod tests {
             most,
             IssueCell::new((u32::MAX, 0), u64::MAX, u32::MAX, true)
         );
+    }
+
+    #[test]
+    fn numbers_ahead_go_by_a_quarter_of_an_octave() {
+        assert!((0..=8).all(|n| fine(n) == n));
+        for n in 9..=u32::from(u16::MAX) {
+            assert_eq!(fine(n), (4.0 * f64::from(n).log2()) as u32, "{n}");
+        }
+        assert_eq!(fine(u32::MAX), 63);
     }
 
     #[test]

@@ -91,9 +91,20 @@ impl<T> Requests<T> {
 
     /// Offers the next one, in the caller's order.
     pub fn push(&mut self, request: T) {
-        if self.one_in > 1 && self.random.below(self.one_in) != 0 {
-            return;
+        if self.takes_next() {
+            self.keep(request);
         }
+    }
+
+    /// Whether the next one in the caller's order belongs to the sample; to be asked once of each, and followed by
+    /// [`Requests::keep`] if so. For callers to whom making one costs more than asking.
+    #[inline]
+    pub(in crate::analysis) fn takes_next(&mut self) -> bool {
+        self.one_in == 1 || self.random.below(self.one_in) == 0
+    }
+
+    /// Takes one that [`Requests::takes_next`] asked for.
+    pub(in crate::analysis) fn keep(&mut self, request: T) {
         if self.kept.len() == self.most {
             self.halve();
         }
