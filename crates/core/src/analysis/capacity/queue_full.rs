@@ -114,8 +114,12 @@ impl FullSweep {
     }
 
     fn close(&mut self) {
-        self.found
-            .extend(self.open.take().filter(FullStretch::is_full));
+        let Some(stretch) = self.open.take() else {
+            return;
+        };
+        if stretch.is_full() {
+            self.found.push(stretch);
+        }
         if self.found.len() >= 2 * MAX_STRETCHES {
             self.found.sort_by_key(|s| std::cmp::Reverse(s.len_ns()));
             self.found.truncate(MAX_STRETCHES);
