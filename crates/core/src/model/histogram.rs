@@ -25,6 +25,7 @@ impl Histogram {
     }
 
     /// The bucket that holds `value`.
+    #[inline]
     pub fn index(value: i64) -> usize {
         let v = value.max(0) as u64;
         if v < 1 << (SUB_BITS + 1) {

@@ -39,6 +39,7 @@ impl Latencies {
     }
 
     /// Adds one duration; negative ones count as 0.
+    #[inline]
     pub fn add(&mut self, ns: i64) {
         let ns = ns.max(0);
         match &mut self.histogram {
