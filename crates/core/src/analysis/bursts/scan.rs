@@ -97,11 +97,13 @@ pub(in crate::analysis) struct Sizes {
 
 impl Sizes {
     /// Takes a request.
+    #[inline]
     pub fn add(&mut self, bytes: u64) {
         self.add_many(bytes, 1.0);
     }
 
     /// Takes `n` requests of `bytes` each.
+    #[inline]
     pub fn add_many(&mut self, bytes: u64, n: f64) {
         let octave = bytes.max(4).ilog2();
         let bucket = (octave * 4 + ((bytes.max(4) >> (octave - 2)) & 3) as u32) as usize;

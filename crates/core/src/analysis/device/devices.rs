@@ -106,6 +106,7 @@ impl DeviceSweep {
         }
     }
 
+    #[inline]
     pub(in crate::analysis) fn change(&mut self, at_ns: i64, class: Class, by: i64) {
         self.all.change(at_ns, by);
         let (own, other) = match class {

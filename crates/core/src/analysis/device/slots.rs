@@ -183,6 +183,10 @@ impl SlotStream {
             self.max = self.max.max(self.level.max(0) as u64);
         } else {
             self.begin_with_level();
+            // One that ends where a slot begins does not touch that slot.
+            if by < 0 {
+                self.touched = self.touched.saturating_sub(1);
+            }
         }
     }
 
@@ -254,20 +258,13 @@ impl SlotStream {
     #[inline]
     pub fn begin(&mut self, at_ns: i64) {
         self.change(at_ns, 1);
-        if at_ns < self.window.from_ns {
-            self.touched = self.level.max(0) as u64;
-        } else if at_ns < self.window.to_ns {
-            self.touched += 1;
-        }
+        self.touched += 1;
     }
 
-    /// A request ends; one that ends where a slot begins does not touch that slot.
+    /// A request ends.
     #[inline]
     pub fn end(&mut self, at_ns: i64) {
         self.change(at_ns, -1);
-        if at_ns <= self.slot_end_ns - self.width_ns {
-            self.touched = self.touched.saturating_sub(1);
-        }
     }
 
     /// A request of no length.
