@@ -74,6 +74,7 @@ impl SequentialRun {
         }
     }
 
+    #[inline]
     fn goes_on(&self, io: &Io, sector: i64) -> bool {
         let away = (sector - self.next_sector).abs();
         io.bytes == self.bytes
@@ -94,6 +95,7 @@ impl SequentialRun {
     }
 
     /// Established, and not long over.
+    #[inline]
     fn is_lasting(&self, now_ns: i64) -> bool {
         self.n >= LASTING && now_ns - self.to_ns < LASTING_NS
     }
@@ -213,8 +215,8 @@ impl Sequences {
     /// What was written before a sync could not wait for what comes after it.
     fn sync(&mut self) {
         while let Some(place) = self.longest_ago(|run| run.class == Class::Write) {
-            let run = self.open.swap_remove(place);
-            self.close(&run);
+            self.close(place);
+            self.open.swap_remove(place);
         }
     }
 
@@ -226,12 +228,14 @@ impl Sequences {
         }
         let passing = self.longest_ago(|run| !run.is_lasting(new.to_ns));
         if let Some(place) = passing.or_else(|| self.longest_ago(|_| true)) {
-            let run = std::mem::replace(&mut self.open[place], new);
-            self.close(&run);
+            self.close(place);
+            self.open[place] = new;
         }
     }
 
-    fn close(&mut self, run: &SequentialRun) {
+    /// Adds the run in this place to its stream.
+    fn close(&mut self, place: usize) {
+        let run = &self.open[place];
         if !run.counts() {
             return;
         }
@@ -265,8 +269,8 @@ impl Sequences {
         costs: &[Option<Cost>],
     ) -> Option<SmallSequential> {
         while let Some(place) = self.longest_ago(|_| true) {
-            let run = self.open.swap_remove(place);
-            self.close(&run);
+            self.close(place);
+            self.open.swap_remove(place);
         }
         let large_bytes = around
             .max_request_bytes
