@@ -114,12 +114,8 @@ impl FullSweep {
     }
 
     fn close(&mut self) {
-        let Some(stretch) = self.open.take() else {
-            return;
-        };
-        if stretch.is_full() {
-            self.found.push(stretch);
-        }
+        self.found
+            .extend(self.open.take().filter(FullStretch::is_full));
         if self.found.len() >= 2 * MAX_STRETCHES {
             self.found.sort_by_key(|s| std::cmp::Reverse(s.len_ns()));
             self.found.truncate(MAX_STRETCHES);
@@ -177,7 +173,10 @@ impl Sweep for FullSweep {
             self.free_since_ns
         };
         if span.waited_us < MIN_WAIT_US || !self.window.contains(span.start_ns) {
-            return self.close();
+            if self.open.is_some() {
+                self.close();
+            }
+            return;
         }
         if self.open.is_none() && !fills {
             return;
