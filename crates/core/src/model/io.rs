@@ -26,6 +26,7 @@ impl Op {
     ///
     /// Source: `op_stat_group()` of the kernel: of all but discards odd numbers (secure erase, too) are writes and even
     /// ones reads; flushes are counted apart (`blk_account_io_flush`).
+    #[inline]
     pub fn class(self) -> Class {
         match self {
             Op::FLUSH => Class::Flush,
@@ -292,21 +293,25 @@ impl Io {
     }
 
     /// When it was issued to the driver.
+    #[inline]
     pub fn issue_ns(&self) -> i64 {
         self.done_ns - self.device_ns
     }
 
     /// When the block layer began to account it; the issue time if the start is not known.
+    #[inline]
     pub fn start_ns(&self) -> i64 {
         self.issue_ns() - self.queue_ns.unwrap_or(0)
     }
 
     /// Start to done (S2C), what `iostat` calls await; device time alone if the start is not known.
+    #[inline]
     pub fn total_ns(&self) -> i64 {
         self.device_ns + self.queue_ns.unwrap_or(0)
     }
 
     /// The file behind it.
+    #[inline]
     pub fn inode(&self) -> Option<Inode> {
         Some(Inode {
             fs_dev: self.fs_dev?,
@@ -332,12 +337,14 @@ impl Io {
     }
 
     /// Whether it carries a flush (`REQ_PREFLUSH`), or must itself reach the medium (`REQ_FUA`).
+    #[inline]
     pub fn is_forced(&self) -> bool {
         self.flags
             .is_some_and(|f| f & (Io::FLAG_PREFLUSH | Io::FLAG_FUA) != 0)
     }
 
     /// Class under which the kernel's statistics count it.
+    #[inline]
     pub fn class(&self) -> Class {
         self.op.class()
     }

@@ -62,6 +62,7 @@ impl Shuffler {
     }
 
     /// 64 random bits.
+    #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -71,6 +72,7 @@ impl Shuffler {
     }
 
     /// Uniform in `0..n`; 0 for `n = 0`.
+    #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }

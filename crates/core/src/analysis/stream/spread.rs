@@ -24,6 +24,7 @@ pub(in crate::analysis) struct Flow {
 
 impl Flow {
     /// Of `io`; all at once if its device time is not known.
+    #[inline]
     pub fn of(io: &Io) -> Flow {
         let to_ns = io.done_ns;
         let bytes = io.bytes.max(0) << PLACES;

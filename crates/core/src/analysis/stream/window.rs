@@ -32,6 +32,7 @@ impl Window {
     }
 
     /// Whether `at_ns` lies inside.
+    #[inline]
     pub fn contains(&self, at_ns: i64) -> bool {
         self.from_ns <= at_ns && at_ns < self.to_ns
     }
