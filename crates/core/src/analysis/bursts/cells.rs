@@ -87,58 +87,61 @@ impl Hasher for Mixed {
     }
 }
 
+/// Stands for an actor: inodes differ for each file, names and numbers seldom clash in 64 mixed bits.
+#[inline]
+fn mixed_bits(actor: &IoActor) -> u64 {
+    let comm = actor.comm.map_or(0, Comm::to_bits);
+    let (dev, ino) = actor.file.map_or((-1, -1), |f| (f.fs_dev, f.ino));
+    let generation = actor
+        .file
+        .and_then(|f| f.generation)
+        .map_or(u64::MAX, u64::from);
+    let parts = [
+        comm as u64,
+        (comm >> 64) as u64,
+        actor.tgid.map_or(u64::MAX, |t| t as u64),
+        actor.origin as u64,
+        dev as u64,
+        ino as u64,
+        generation,
+    ];
+    parts.iter().fold(0xcbf2_9ce4_8422_2325_u64, |bits, part| {
+        (bits ^ part)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+    })
+}
+
 /// Numbers of actors; 0 stands for all actors beyond [`ActorNumbers::MAX_ACTORS`].
 #[derive(Debug)]
 struct ActorNumbers {
     known: Vec<IoActor>,
     numbers: HashMap<u64, u16, BuildHasherDefault<Mixed>>,
-    /// Those met last, by a cheap mixture of what differs between them most often.
-    near: [Option<(IoActor, u16)>; 1 << ActorNumbers::NEAR_BITS],
+    /// Those met last, in places that their mixed bits give.
+    near: [Option<(u64, u16)>; 1 << ActorNumbers::NEAR_BITS],
 }
 
 impl ActorNumbers {
     const MAX_ACTORS: usize = u16::MAX as usize;
-    const NEAR_BITS: u32 = 6;
+    const NEAR_BITS: u32 = 8;
 
     fn number(&mut self, io: &Io) -> u16 {
         let actor = IoActor::of(io);
-        let mixed = io.ino.unwrap_or(0) as u64 ^ (io.tgid.unwrap_or(0) as u64).rotate_left(32);
-        let near = (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Self::NEAR_BITS)) as usize;
-        match &self.near[near] {
-            Some((known, n)) if *known == actor => *n,
+        let bits = mixed_bits(&actor);
+        // The last multiplication mixes its highest bits best; they are the lowest 29 now.
+        let place = (bits >> (29 - Self::NEAR_BITS)) as usize % self.near.len();
+        match self.near[place] {
+            Some((known, n)) if known == bits => n,
             _ => {
-                let n = self.look_up(actor);
-                self.near[near] = Some((actor, n));
+                let n = self.look_up(actor, bits);
+                self.near[place] = Some((bits, n));
                 n
             }
         }
     }
 
-    fn look_up(&mut self, actor: IoActor) -> u16 {
-        // Inodes differ for each file, names and numbers seldom clash in 64 mixed bits.
-        let mut bits = 0xcbf2_9ce4_8422_2325_u64;
-        let comm = actor.comm.map_or(0, Comm::to_bits);
-        let front = comm as u64;
-        let back = (comm >> 64) as u64;
-        let (dev, ino) = actor.file.map_or((-1, -1), |f| (f.fs_dev, f.ino));
-        let generation = actor
-            .file
-            .and_then(|f| f.generation)
-            .map_or(u64::MAX, u64::from);
-        let tgid = actor.tgid.map_or(u64::MAX, |t| t as u64);
-        for part in [
-            front,
-            back,
-            tgid,
-            actor.origin as u64,
-            dev as u64,
-            ino as u64,
-            generation,
-        ] {
-            bits = (bits ^ part)
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                .rotate_left(29);
-        }
+    #[inline(never)]
+    fn look_up(&mut self, actor: IoActor, bits: u64) -> u16 {
         let room = self.known.len() < Self::MAX_ACTORS;
         let next = (self.known.len() as u16).wrapping_add(1);
         match self.numbers.get(&bits) {
