@@ -203,10 +203,12 @@ impl Sequences {
 
     /// The place of the run that `is_meant` is true of and that was met longest ago.
     fn longest_ago(&self, is_meant: impl Fn(&SequentialRun) -> bool) -> Option<usize> {
-        let mut found: Option<usize> = None;
+        let mut found = None;
+        let mut met = u64::MAX;
         for (place, run) in self.open.iter().enumerate() {
-            if is_meant(run) && found.is_none_or(|f| run.met < self.open[f].met) {
+            if run.met < met && is_meant(run) {
                 found = Some(place);
+                met = run.met;
             }
         }
         found
