@@ -225,6 +225,7 @@ impl Counts {
         }
     }
 
+    #[inline]
     fn number(&mut self, dev: DevId) -> u32 {
         let i = self.index.number(dev);
         if i as usize == self.sums.len() {

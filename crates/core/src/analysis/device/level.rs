@@ -127,6 +127,7 @@ impl LevelTime {
     }
 
     /// Ends the open stretch; of too many, two neighbours become one.
+    #[cold]
     fn cut(&mut self) {
         self.changes = 0;
         let from_ns = self.past.last().map_or(self.window.from_ns, |s| s.to_ns);
