@@ -101,11 +101,15 @@ impl ErrorCounts {
 
     /// Takes the next completed I/O.
     pub fn push(&mut self, io: &Io) {
-        let failed = io.has_failed();
-        let total_ns = io.total_ns();
-        if !failed && total_ns < SLOW_NS || !self.window.contains(io.done_ns) {
-            return;
+        let stands_out = io.total_ns() >= SLOW_NS || io.has_failed();
+        if stands_out && self.window.contains(io.done_ns) {
+            self.take(io);
         }
+    }
+
+    #[cold]
+    fn take(&mut self, io: &Io) {
+        let total_ns = io.total_ns();
         let i = self.index.number(io.dev) as usize;
         if i == self.devices.len() {
             self.devices.push(PerDevice::default());
