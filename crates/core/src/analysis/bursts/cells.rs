@@ -140,6 +140,7 @@ impl ActorNumbers {
         }
     }
 
+    /// Out of line, so that an actor met just before costs little more than its bits.
     #[inline(never)]
     fn look_up(&mut self, actor: IoActor, bits: u64) -> u16 {
         let room = self.known.len() < Self::MAX_ACTORS;

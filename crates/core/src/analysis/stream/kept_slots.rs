@@ -77,6 +77,7 @@ impl<T: SlotMeasure> KeptSlots<T> {
         &mut self.kept[cursor.near].1
     }
 
+    /// Moves a cursor. Out of line, so that staying in a slot costs no more than the comparisons.
     #[inline(never)]
     fn seek(&mut self, at_ns: i64, cursor: &mut SlotCursor) {
         loop {

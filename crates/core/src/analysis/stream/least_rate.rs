@@ -142,11 +142,12 @@ impl LeastRate {
     /// Takes the next I/O to complete. Says of the completion before it, if it was the last one of a granule, when it was and
     /// the highest rate of windows that end there, in bytes per second.
     pub fn push(&mut self, issue_ns: i64, done_ns: i64, bytes: u64) -> Option<(i64, f64)> {
-        let mut reached: Option<(i64, f64)> = None;
         // A granule of a coarser level ends with one of the finest.
-        if done_ns >> FINEST_SHIFT > self.levels[0].last {
-            reached = self.end_granules(done_ns);
-        }
+        let reached = if done_ns >> FINEST_SHIFT > self.levels[0].last {
+            self.end_granules(done_ns)
+        } else {
+            None
+        };
         self.done_ns = self.done_ns.max(done_ns);
         let issued = Granule {
             bytes: bytes as i64,
@@ -163,15 +164,15 @@ impl LeastRate {
 
     /// Hands what waits to the levels.
     fn settle(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
         for level in &mut self.levels {
-            level.add(self.waiting);
+            level.add(waiting);
         }
     }
 
     /// All completions of a granule are known when one of a later granule comes.
     fn end_granules(&mut self, done_ns: i64) -> Option<(i64, f64)> {
         self.settle();
-        self.waiting = Granule::default();
         let mut highest = 0.0f64;
         for level in &mut self.levels {
             let number = done_ns >> level.shift;
