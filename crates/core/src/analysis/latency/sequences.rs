@@ -43,6 +43,9 @@ const MAX_STREAMS: usize = 16;
 const LASTING: u64 = 8;
 const LASTING_NS: i64 = 1_000_000_000;
 
+/// Established streams come after all others in the order in which they give way; more than there are I/Os.
+const ESTABLISHED: u64 = 1 << 63;
+
 #[derive(Debug, Clone, Copy)]
 struct SequentialRun {
     /// The number of its last I/O among all that were taken into runs.
@@ -77,8 +80,9 @@ impl SequentialRun {
     #[inline]
     fn goes_on(&self, io: &Io, sector: i64) -> bool {
         let away = (sector - self.next_sector).abs();
-        io.bytes == self.bytes
-            && away <= DISORDER * (io.bytes / SECTOR_BYTES)
+        let is_near = away <= DISORDER * (io.bytes / SECTOR_BYTES);
+        // Sizes alone differ now and then, both together hardly ever agree by chance: one branch that is foreseen.
+        (is_near & (io.bytes == self.bytes))
             && io.tgid == self.actor.tgid
             && io.class() == self.class
     }
@@ -228,11 +232,17 @@ impl Sequences {
         if self.open.len() < MAX_OPEN {
             return self.open.push(new);
         }
-        let passing = self.longest_ago(|run| !run.is_lasting(new.to_ns));
-        if let Some(place) = passing.or_else(|| self.longest_ago(|_| true)) {
-            self.close(place);
-            self.open[place] = new;
+        let mut place = 0;
+        let mut first = u64::MAX;
+        for (i, run) in self.open.iter().enumerate() {
+            let rank = run.met + u64::from(run.is_lasting(new.to_ns)) * ESTABLISHED;
+            if rank < first {
+                first = rank;
+                place = i;
+            }
         }
+        self.close(place);
+        self.open[place] = new;
     }
 
     /// Adds the run in this place to its stream.
