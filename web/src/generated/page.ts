@@ -3282,7 +3282,7 @@ export interface Recorder {
    */
   bytes_per_io: number | null;
   /**
-   * CPU time of the recorder's user space and probes, in percent of one core, while it recorded; without its start-up.
+   * CPU time of the recorder's user space and probes, in percent of one CPU, while it recorded; without its start-up.
    */
   cpu_percent: number | null;
   /**

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::cached_writes::{CachedWrites, add};
 use super::first_ios::Alone;
-use super::levels::{Level, Levels, Observed, class_of};
+use super::levels::{Levels, Observed, class_of};
 use super::workers::{Worker, Workers};
 use crate::model::{Class, OwnedTime, WorstWait};
 
@@ -486,7 +486,7 @@ impl DeviceWaits {
         let levels = &mut self.observer.levels;
         let kind = usize::from(io.kind);
         levels.observe_single_credit(kind, credit_ns as f64, io.alone.as_ref());
-        let limit_ns = Level::MAX_CREDITS * levels.of(kind).usual_credit_ns;
+        let limit_ns = levels.of(kind).most_work_ns;
         io.turn_work = (limit_ns + self.writing_out_ns(io)).min(credit_ns as f64);
         self.work_in_turn(io, io.done_ns);
         self.attribute(io, sink);
@@ -530,7 +530,7 @@ impl DeviceWaits {
         }
         for (io, share) in batch.members.iter().zip(&mut shares) {
             let level = self.observer.levels.of(usize::from(io.kind));
-            share.limit_ns = Level::MAX_CREDITS * level.usual_credit_ns + self.writing_out_ns(io);
+            share.limit_ns = level.most_work_ns + self.writing_out_ns(io);
         }
         let mut work = std::mem::take(&mut self.work);
         shared_work(&mut work, &shares);

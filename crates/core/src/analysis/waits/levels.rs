@@ -48,15 +48,16 @@ pub(super) struct Observed {
 pub(super) struct Level {
     /// Start to completion when nothing else was there.
     pub undisturbed_ns: i64,
-    /// Work of an I/O on a device that serves one after the other: at most [`Level::MAX_CREDITS`] times this.
-    pub usual_credit_ns: f64,
+    /// Work of an I/O on a device that serves one after the other is its credit, at most this: [`Level::MAX_CREDITS`] times the usual
+    /// one, or that of late.
+    pub most_work_ns: f64,
     /// Work of an I/O on a device that serves all side by side.
     pub side_work_ns: f64,
 }
 
 impl Level {
     /// A credit beyond so many usual ones is no work of the I/O: the device paused.
-    pub const MAX_CREDITS: f64 = 3.0;
+    const MAX_CREDITS: f64 = 3.0;
 }
 
 /// The latencies of the I/Os that found the fewest others in the device.
@@ -267,7 +268,7 @@ impl KindLevels {
         }
         Level {
             undisturbed_ns: undisturbed_ns as i64,
-            usual_credit_ns: self.credit.level().max(self.late_credits.median),
+            most_work_ns: (Level::MAX_CREDITS * self.credit.level()).max(self.late_credits.median),
             side_work_ns: self.work.level().max(1.0),
         }
     }
