@@ -33,7 +33,7 @@ impl Granule {
 
     fn join(&mut self, other: Granule) {
         self.issue_ns = self.issue_ns.min(other.issue_ns);
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 
@@ -96,7 +96,7 @@ impl GranuleLevel {
         // From the highest bit down: the newest granule, the one before it, and so on.
         let mut left = self.filled.rotate_right(newest as u32 + 1);
         left &= u64::MAX << (GRANULES - MAX_GRANULES);
-        let mut bytes = 0;
+        let mut bytes = 0i64;
         let mut best_bytes = 0.0;
         let mut best_ns = 1.0;
         while left > 0 {
@@ -104,7 +104,7 @@ impl GranuleLevel {
             left &= !(1 << 63 >> age);
             let granule = self.granules[newest.wrapping_sub(age as usize) % GRANULES as usize];
             // The window begins with this granule's earliest issue: it holds all I/Os of this and of the later granules.
-            bytes += granule.bytes;
+            bytes = bytes.saturating_add(granule.bytes);
             let window_ns = (done_ns - granule.issue_ns).max(SHORTEST_NS) as f64;
             let window_bytes = bytes as f64;
             // Compares rates without a division.
