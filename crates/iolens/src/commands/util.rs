@@ -41,7 +41,7 @@ pub fn run(plan: &UtilPlan) -> Result<u8> {
         while !matches!(pace.wait(), Wake::Due { .. }) {}
         let view = view(&mut meter, &paths);
         let text = if plan.json {
-            util::json(&view)
+            util::json(&view)?
         } else {
             crate::streams::layout().sentences(&util::text(&view))
         };

@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::escape;
+use super::indent::indented;
 use super::layout::size;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CheckOutcome {
     /// As wanted.
@@ -21,6 +23,7 @@ pub enum CheckOutcome {
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
     /// What.
     pub name: &'static str,
@@ -103,10 +106,26 @@ pub fn text(checks: &[Check]) -> String {
     out
 }
 
+/// `iolens doctor --json`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct DoctorDocument<'a> {
+    /// Version of this layout.
+    schema_version: u32,
+    /// What was looked at, in this order.
+    checks: &'a [Check],
+}
+
 /// One document.
-pub fn json(checks: &[Check]) -> String {
-    let document = serde_json::json!({ "schema_version": super::SCHEMA_VERSION, "checks": checks });
-    escape::json(&format!("{document:#}\n")).into_owned()
+///
+/// # Errors
+/// It cannot be serialised.
+pub fn json(checks: &[Check]) -> serde_json::Result<String> {
+    let document = DoctorDocument {
+        schema_version: super::SCHEMA_VERSION,
+        checks,
+    };
+    indented(&document).map(|text| escape::json(&text).into_owned())
 }
 
 #[cfg(test)]
@@ -130,7 +149,8 @@ mod tests {
             text.contains("PROBLEM  free disk space (cwd)   1.05 MB free\n"),
             "{text}"
         );
-        let json: serde_json::Value = serde_json::from_str(&json(&checks)).expect("JSON");
+        let json: serde_json::Value =
+            serde_json::from_str(&json(&checks).expect("serialisable")).expect("JSON");
         assert_eq!(json["checks"][1]["verdict"], "problem");
     }
 }

@@ -180,6 +180,11 @@ fn documents() -> Vec<(&'static str, Value)> {
             "verify",
             schema_of::<super::verification::VerificationDocument<'static>>(),
         ),
+        ("util", schema_of::<super::util::UtilDocument<'static>>()),
+        (
+            "doctor",
+            schema_of::<super::doctor_text::DoctorDocument<'static>>(),
+        ),
     ]
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use iolens_core::analysis::counters::io_ticks::Regime;
 use iolens_core::analysis::device::utilisation::{Busy, Combined};
 use iolens_core::model::DevId;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use super::escape::{self, terminal};
 use super::estimator::about;
@@ -217,71 +217,195 @@ fn mebibytes(bytes: Option<f64>) -> String {
     number(bytes.map(|b| b / (1u64 << 20) as f64), 1)
 }
 
+/// `iolens util --json`, of one interval.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct UtilDocument<'a> {
+    /// Version of this layout.
+    schema_version: u32,
+    /// Where busy time comes from: `ebpf` or `counters`.
+    source: &'static str,
+    /// Why there are no events, and what was lost, in words.
+    remarks: &'a [String],
+    /// How the kernel counts busy time, where its release is known.
+    estimator: Option<Regime>,
+    /// The same in words, and what `%util` is worth there.
+    estimator_about: Option<&'static str>,
+    /// Wall clock of the interval's end, seconds since 1970 (UTC).
+    time_unix_s: f64,
+    /// Length of the interval.
+    interval_s: f64,
+    /// As asked for, in this order.
+    paths: Vec<UtilPath<'a>>,
+    /// Disks below more than one of the paths.
+    shared_disks: Vec<SharedDisk<'a>>,
+}
+
+/// A path and the disks below it. What is not known is `null`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct UtilPath<'a> {
+    path: &'a str,
+    /// Where its file system is mounted; `null`: the path is a device.
+    mount_point: Option<&'a str>,
+    /// Kind of the file system.
+    fs_type: Option<&'a str>,
+    /// What was mounted.
+    fs_source: Option<&'a str>,
+    /// Why there is no disk below it.
+    no_disk_reason: Option<&'a str>,
+    /// Mean over the disks.
+    mean_percent: Option<f64>,
+    /// The busiest disk.
+    max_percent: Option<f64>,
+    /// Time in which any of the disks was busy.
+    any_percent: Option<f64>,
+    /// The least that it can be, where it is not known when each was busy.
+    any_low_percent: Option<f64>,
+    /// The most.
+    any_high_percent: Option<f64>,
+    /// The devices right under the file system, and what lies under each.
+    stack: Vec<UtilLayer<'a>>,
+    /// The disks at the bottom.
+    disks: Vec<UtilDisk<'a>>,
+}
+
+/// A device of the stack below a path.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct UtilLayer<'a> {
+    name: &'a str,
+    /// `disk`, `part`, `lvm`, `raid1` and so on.
+    #[serde(rename = "type")]
+    kind: &'a str,
+    /// The device mapper's name for it, or the file behind it.
+    label: Option<&'a str>,
+    /// What lies under it.
+    below: Vec<UtilLayer<'a>>,
+}
+
+/// A disk over the interval.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct UtilDisk<'a> {
+    name: &'a str,
+    major: u32,
+    minor: u32,
+    busy_percent: Option<f64>,
+    /// How that was found; `events` is exact.
+    method: Option<&'static str>,
+    /// Busy time as the kernel counts it.
+    io_ticks_percent: Option<f64>,
+    /// Standard deviation of what is estimated.
+    sigma_percent: Option<f64>,
+    ios: Option<u64>,
+    /// Reads that completed.
+    r_per_s: Option<f64>,
+    /// Writes that completed.
+    w_per_s: Option<f64>,
+    /// Bytes read.
+    read_bytes_per_s: Option<f64>,
+    /// Bytes written.
+    write_bytes_per_s: Option<f64>,
+    /// Mean time of reads and writes, in milliseconds.
+    await_ms: Option<f64>,
+    /// In flight at the end of the interval.
+    in_flight: Option<u64>,
+}
+
+/// A disk below several of the paths.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SharedDisk<'a> {
+    name: &'a str,
+    /// Those paths.
+    paths: Vec<&'a str>,
+}
+
 /// One JSON document (on one line, so that a stream of them is NDJSON).
-pub fn json(view: &UtilInterval) -> String {
-    let document = json!({
-        "schema_version": super::SCHEMA_VERSION,
-        "source": view.source,
-        "remarks": view.remarks,
-        "estimator": view.estimator,
-        "estimator_about": view.estimator.map(about),
-        "time_unix_s": view.unix_s,
-        "interval_s": view.interval_s,
-        "paths": view.paths.iter().map(path_json).collect::<Vec<_>>(),
-        "shared_disks": view.shared().into_iter().map(|(name, paths)| json!({"name": name, "paths": paths})).collect::<Vec<_>>(),
-    });
-    escape::json(&format!("{document}\n")).into_owned()
+///
+/// # Errors
+/// It cannot be serialised.
+pub fn json(view: &UtilInterval) -> serde_json::Result<String> {
+    let shared = view.shared().into_iter();
+    let document = UtilDocument {
+        schema_version: super::SCHEMA_VERSION,
+        source: view.source,
+        remarks: &view.remarks,
+        estimator: view.estimator,
+        estimator_about: view.estimator.map(about),
+        time_unix_s: view.unix_s,
+        interval_s: view.interval_s,
+        paths: view.paths.iter().map(UtilPath::of).collect(),
+        shared_disks: shared
+            .map(|(name, paths)| SharedDisk { name, paths })
+            .collect(),
+    };
+    let text = serde_json::to_string(&document)?;
+    Ok(escape::json(&(text + "\n")).into_owned())
 }
 
-fn path_json(p: &PathView) -> Value {
-    let c = p.combined;
-    let mount = p.mount.as_ref();
-    json!({
-        "path": p.path,
-        "mount_point": mount.map(|m| &m[0]),
-        "fs_type": mount.map(|m| &m[1]),
-        "fs_source": mount.map(|m| &m[2]),
-        "no_disk_reason": p.no_disk,
-        "mean_percent": c.map(|c| c.mean_percent),
-        "max_percent": c.map(|c| c.max_percent),
-        "any_percent": c.map(|c| c.any_percent),
-        "any_low_percent": c.map(|c| c.any_range_percent.0),
-        "any_high_percent": c.map(|c| c.any_range_percent.1),
-        "stack": p.layers.iter().map(layer_json).collect::<Vec<_>>(),
-        "disks": p.disks.iter().map(disk_json).collect::<Vec<_>>(),
-    })
+impl UtilPath<'_> {
+    fn of(path: &PathView) -> UtilPath<'_> {
+        let combined = path.combined;
+        let [mount_point, fs_type, fs_source] = match &path.mount {
+            Some(mount) => mount.each_ref().map(|part| Some(part.as_str())),
+            None => [None; 3],
+        };
+        UtilPath {
+            path: &path.path,
+            mount_point,
+            fs_type,
+            fs_source,
+            no_disk_reason: path.no_disk.as_deref(),
+            mean_percent: combined.map(|c| c.mean_percent),
+            max_percent: combined.map(|c| c.max_percent),
+            any_percent: combined.map(|c| c.any_percent),
+            any_low_percent: combined.map(|c| c.any_range_percent.0),
+            any_high_percent: combined.map(|c| c.any_range_percent.1),
+            stack: path.layers.iter().map(UtilLayer::of).collect(),
+            disks: path.disks.iter().map(UtilDisk::of).collect(),
+        }
+    }
 }
 
-fn layer_json(l: &LayerView) -> Value {
-    let mut map = Map::new();
-    map.insert("name".into(), json!(l.name));
-    map.insert("type".into(), json!(l.kind));
-    map.insert("label".into(), json!(l.label));
-    map.insert(
-        "below".into(),
-        Value::Array(l.below.iter().map(layer_json).collect()),
-    );
-    Value::Object(map)
+impl UtilLayer<'_> {
+    fn of(layer: &LayerView) -> UtilLayer<'_> {
+        UtilLayer {
+            name: &layer.name,
+            kind: &layer.kind,
+            label: layer.label.as_deref(),
+            below: layer.below.iter().map(UtilLayer::of).collect(),
+        }
+    }
 }
 
-fn disk_json(d: &DiskView) -> Value {
-    let [r, w, rb, wb, wait] = d.rates;
-    json!({
-        "name": d.name,
-        "major": d.id.major(),
-        "minor": d.id.minor(),
-        "busy_percent": d.busy.busy_percent,
-        "method": d.busy.busy_percent.map(|_| d.busy.method.name()),
-        "io_ticks_percent": d.busy.io_ticks_percent,
-        "sigma_percent": d.busy.sigma_pp,
-        "ios": d.busy.ios,
-        "r_per_s": r,
-        "w_per_s": w,
-        "read_bytes_per_s": rb,
-        "write_bytes_per_s": wb,
-        "await_ms": wait,
-        "in_flight": d.in_flight,
-    })
+impl UtilDisk<'_> {
+    fn of(disk: &DiskView) -> UtilDisk<'_> {
+        let [
+            r_per_s,
+            w_per_s,
+            read_bytes_per_s,
+            write_bytes_per_s,
+            await_ms,
+        ] = disk.rates;
+        UtilDisk {
+            name: &disk.name,
+            major: disk.id.major(),
+            minor: disk.id.minor(),
+            busy_percent: disk.busy.busy_percent,
+            method: disk.busy.busy_percent.map(|_| disk.busy.method.name()),
+            io_ticks_percent: disk.busy.io_ticks_percent,
+            sigma_percent: disk.busy.sigma_pp,
+            ios: disk.busy.ios,
+            r_per_s,
+            w_per_s,
+            read_bytes_per_s,
+            write_bytes_per_s,
+            await_ms,
+            in_flight: disk.in_flight,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -389,9 +513,9 @@ mod tests {
         let mut v = view();
         v.paths[1].disks[0] = disk("sda", 0, None);
         v.paths[1].combined = None;
-        let text = json(&v);
+        let text = json(&v).expect("serialisable");
         assert_eq!(text.lines().count(), 1);
-        let doc: Value = serde_json::from_str(&text).expect("JSON");
+        let doc: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let unknown = &doc["paths"][1];
         assert!(
             unknown["max_percent"].is_null()
@@ -401,14 +525,14 @@ mod tests {
         assert!(doc["paths"][2]["any_percent"].is_null());
         assert_eq!(
             doc["shared_disks"],
-            json!([{"name": "sda", "paths": ["/data", "/logs"]}])
+            serde_json::json!([{"name": "sda", "paths": ["/data", "/logs"]}])
         );
         assert_eq!(
             (
                 &doc["paths"][0]["any_low_percent"],
                 &doc["paths"][0]["any_high_percent"]
             ),
-            (&json!(50.0), &json!(70.0))
+            (&serde_json::json!(50.0), &serde_json::json!(70.0))
         );
     }
 }

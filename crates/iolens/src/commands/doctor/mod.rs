@@ -28,7 +28,7 @@ pub fn run(plan: &DoctorPlan) -> Result<u8> {
         room(),
     ]);
     let text = if plan.json {
-        doctor_text::json(&checks)
+        doctor_text::json(&checks)?
     } else {
         crate::streams::layout().sentences(&doctor_text::text(&checks))
     };
