@@ -54,7 +54,9 @@ fn it_records_its_own_disk_alone_and_says_what_its_reader_lost() {
     let text = words.join(" ");
     assert!(text.contains("Reads stopped for "), "{}", scene(&out));
     assert!(text.contains(" instead of 0."), "{}", scene(&out));
-    assert!(text.contains("6 fsyncs"), "{}", scene(&out));
+    // One in 2.4 s for 15 s; a machine that stops for a second comes to one less.
+    let has_fsyncs = [5, 6].iter().any(|n| text.contains(&format!("{n} fsyncs")));
+    assert!(has_fsyncs, "{}", scene(&out));
     // A loop device over memory may take the flushes so fast that no read loses much: then it is said that none did.
     assert!(text.contains("What happened "), "{}", scene(&out));
     let nothings = [
