@@ -173,7 +173,7 @@ export interface HostRow {
    */
   bytes: number;
   /**
-   * How many disks it has.
+   * Disks: how many a host has, or those below a path.
    */
   disks: number;
   /**

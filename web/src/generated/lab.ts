@@ -28,7 +28,7 @@ export interface LabPage {
    */
   format: number;
   /**
-   * How it was measured, in sentences.
+   * How it was measured.
    */
   method: string[];
   /**

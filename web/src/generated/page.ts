@@ -3193,7 +3193,7 @@ export interface Recording {
    */
   lost_ios: number | null;
   /**
-   * The recording, as the user named it or below the directory that the user named.
+   * The recording, or the path on this machine, as the user named it or below the directory that the user named.
    */
   path: string;
   /**
@@ -3320,7 +3320,7 @@ export interface ScopeBlock {
   device_names: string[];
   distributions: DistributionsBlock;
   /**
-   * What a set of devices is called.
+   * What a set of devices is called, or a device of a stack beside its kernel's name.
    */
   label: string;
   /**

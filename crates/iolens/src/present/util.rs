@@ -235,7 +235,6 @@ pub(super) struct UtilDocument<'a> {
     time_unix_s: f64,
     /// Length of the interval.
     interval_s: f64,
-    /// As asked for, in this order.
     paths: Vec<UtilPath<'a>>,
     /// Disks below more than one of the paths.
     shared_disks: Vec<SharedDisk<'a>>,
@@ -266,7 +265,6 @@ struct UtilPath<'a> {
     any_high_percent: Option<f64>,
     /// The devices right under the file system, and what lies under each.
     stack: Vec<UtilLayer<'a>>,
-    /// The disks at the bottom.
     disks: Vec<UtilDisk<'a>>,
 }
 
@@ -278,7 +276,6 @@ struct UtilLayer<'a> {
     /// `disk`, `part`, `lvm`, `raid1` and so on.
     #[serde(rename = "type")]
     kind: &'a str,
-    /// The device mapper's name for it, or the file behind it.
     label: Option<&'a str>,
     /// What lies under it.
     below: Vec<UtilLayer<'a>>,
@@ -292,16 +289,15 @@ struct UtilDisk<'a> {
     major: u32,
     minor: u32,
     busy_percent: Option<f64>,
-    /// How that was found; `events` is exact.
     method: Option<&'static str>,
     /// Busy time as the kernel counts it.
     io_ticks_percent: Option<f64>,
     /// Standard deviation of what is estimated.
     sigma_percent: Option<f64>,
     ios: Option<u64>,
-    /// Reads that completed.
+    /// Reads completed per second.
     r_per_s: Option<f64>,
-    /// Writes that completed.
+    /// Writes completed per second.
     w_per_s: Option<f64>,
     /// Bytes read.
     read_bytes_per_s: Option<f64>,
@@ -318,7 +314,6 @@ struct UtilDisk<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SharedDisk<'a> {
     name: &'a str,
-    /// Those paths.
     paths: Vec<&'a str>,
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{definitions, documents, each_object, fields, key_texts};
 
 /// Keys whose values differ in shape, and why.
-const SHAPES: [(&str, &str); 6] = [
+const SHAPES: [(&str, &str); 10] = [
     ("all", "what its object is about, of I/Os of all classes"),
     ("read", "what its object is about, of reads"),
     ("write", "what its object is about, of writes"),
@@ -22,6 +22,22 @@ const SHAPES: [(&str, &str); 6] = [
     (
         "intervals",
         "of losses how many, of waits by time each of them",
+    ),
+    (
+        "advice",
+        "of stories several with reasons, of a check of `doctor` one",
+    ),
+    (
+        "disks",
+        "of a fleet's host how many, of a path of `util` each of them",
+    ),
+    (
+        "method",
+        "of experiments several sentences, of a disk of `util` a name",
+    ),
+    (
+        "paths",
+        "of `util` each with its disks, of a disk their names",
     ),
 ];
 
