@@ -511,14 +511,14 @@ impl CellStream {
         let before = self.cells.len();
         let bytes = io.bytes.max(0) as u64;
         self.bytes += bytes;
-        let begun = grid.number(io.start_ns());
-        let mut place = self.place(begun);
+        let started = grid.number(io.start_ns());
+        let mut place = self.place(started);
         let cell = &mut self.cells[place];
         cell.ios += 1;
         cell.vote(actor, (bytes / 512).clamp(1, u64::from(u32::MAX)) as u32);
         if let Some(flow) = Flow::of(io).within(grid.window) {
             let first = grid.number(flow.from_ns);
-            if first != begun {
+            if first != started {
                 place = self.place(first);
             }
             self.cells[place].edge.add(flow.begin(grid.end_ns(first)));
