@@ -13,11 +13,13 @@ use super::estimator::about;
 use super::layout::{self, number};
 
 /// A device of a stack.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LayerView {
     /// Kernel name.
     pub name: String,
-    /// `disk`, `part`, `lvm`, ...
+    /// `disk`, `part`, `lvm`, `raid1` and so on.
+    #[serde(rename = "type")]
     pub kind: String,
     /// dm name, backing file.
     pub label: Option<String>,
@@ -264,21 +266,8 @@ struct UtilPath<'a> {
     /// The most.
     any_high_percent: Option<f64>,
     /// The devices right under the file system, and what lies under each.
-    stack: Vec<UtilLayer<'a>>,
+    stack: &'a [LayerView],
     disks: Vec<UtilDisk<'a>>,
-}
-
-/// A device of the stack below a path.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct UtilLayer<'a> {
-    name: &'a str,
-    /// `disk`, `part`, `lvm`, `raid1` and so on.
-    #[serde(rename = "type")]
-    kind: &'a str,
-    label: Option<&'a str>,
-    /// What lies under it.
-    below: Vec<UtilLayer<'a>>,
 }
 
 /// A disk over the interval.
@@ -358,19 +347,8 @@ impl UtilPath<'_> {
             any_percent: combined.map(|c| c.any_percent),
             any_low_percent: combined.map(|c| c.any_range_percent.0),
             any_high_percent: combined.map(|c| c.any_range_percent.1),
-            stack: path.layers.iter().map(UtilLayer::of).collect(),
+            stack: &path.layers,
             disks: path.disks.iter().map(UtilDisk::of).collect(),
-        }
-    }
-}
-
-impl UtilLayer<'_> {
-    fn of(layer: &LayerView) -> UtilLayer<'_> {
-        UtilLayer {
-            name: &layer.name,
-            kind: &layer.kind,
-            label: layer.label.as_deref(),
-            below: layer.below.iter().map(UtilLayer::of).collect(),
         }
     }
 }
