@@ -30,11 +30,8 @@ impl DeviceIndex {
     }
 
     fn look_up(&mut self, dev: DevId) -> u32 {
-        let few = self.devices.len().min(Self::FEW);
-        for (i, known) in self.devices[..few].iter().enumerate() {
-            if *known == dev {
-                return i as u32;
-            }
+        if let Some(i) = self.among_few(dev) {
+            return i as u32;
         }
         let next = self.devices.len() as u32;
         let i = if self.devices.len() < Self::FEW {
@@ -48,9 +45,15 @@ impl DeviceIndex {
         i
     }
 
+    /// The number of `dev`, if it is one of the first.
+    fn among_few(&self, dev: DevId) -> Option<usize> {
+        let few = self.devices.len().min(Self::FEW);
+        self.devices[..few].iter().position(|known| *known == dev)
+    }
+
     /// The number of `dev`, if it has one.
     pub fn get(&self, dev: DevId) -> Option<usize> {
-        let few = self.devices.iter().take(Self::FEW).position(|d| *d == dev);
+        let few = self.among_few(dev);
         few.or_else(|| self.numbers.get(&dev).map(|i| *i as usize))
     }
 

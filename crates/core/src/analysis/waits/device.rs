@@ -485,7 +485,8 @@ impl DeviceWaits {
     fn complete_single(&mut self, io: &mut Pending, credit_ns: i64, sink: &mut impl WaitSink) {
         let levels = &mut self.observer.levels;
         let kind = usize::from(io.kind);
-        levels.observe_single_credit(kind, credit_ns as f64, io.alone.as_ref());
+        levels.observe_credit(kind, credit_ns as f64, io.alone.as_ref());
+        levels.observe_late_credit(kind, credit_ns as f64);
         let limit_ns = levels.of(kind).most_work_ns;
         io.turn_work = (limit_ns + self.writing_out_ns(io)).min(credit_ns as f64);
         self.work_in_turn(io, io.done_ns);
@@ -521,10 +522,9 @@ impl DeviceWaits {
             let ns = time_ns * weight(io) / all;
             let levels = &mut self.observer.levels;
             let kind = usize::from(io.kind);
+            levels.observe_credit(kind, ns, io.alone.as_ref());
             if is_single {
-                levels.observe_single_credit(kind, ns, io.alone.as_ref());
-            } else {
-                levels.observe_credit(kind, ns, io.alone.as_ref());
+                levels.observe_late_credit(kind, ns);
             }
             shares.push(Share { ns, limit_ns: 0.0 });
         }

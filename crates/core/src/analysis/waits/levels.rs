@@ -304,9 +304,9 @@ impl Levels {
         self.kind(kind).push_credit(credit_ns, alone);
     }
 
-    /// The same of an I/O that was reported alone. What shares a batch may have waited out a pause together.
-    pub fn observe_single_credit(&mut self, kind: usize, credit_ns: f64, alone: Option<&Alone>) {
-        self.observe_credit(kind, credit_ns, alone);
+    /// Takes the credit of an I/O that was reported by itself, for what the last ones were. What shares a batch may have waited out a
+    /// pause together.
+    pub fn observe_late_credit(&mut self, kind: usize, credit_ns: f64) {
         self.kind(kind).push_late_credit(credit_ns);
     }
 
