@@ -101,11 +101,11 @@ fn overhead(cost: &RecorderCost, seconds: f64) -> String {
     let Some(cpu_s) = cost.cpu_s.filter(|_| seconds > 0.0) else {
         return String::new();
     };
-    let recorder = of_core(cpu_s, seconds);
+    let recorder = of_cpu(cpu_s, seconds);
     let mut out = format!("recorder overhead: {recorder} in user space");
     match cost.probe_cpu_s {
         Some(s) => {
-            let probes = of_core(s, seconds);
+            let probes = of_cpu(s, seconds);
             let _ = write!(out, ", {probes} in BPF probes");
         }
         None => out.push_str(", BPF probes not measured"),
@@ -119,8 +119,8 @@ fn overhead(cost: &RecorderCost, seconds: f64) -> String {
     out + "\n"
 }
 
-/// CPU time, and which part of a core it was for `seconds`.
-fn of_core(cpu_s: f64, seconds: f64) -> String {
+/// CPU time, and which part of a CPU it was for `seconds`.
+fn of_cpu(cpu_s: f64, seconds: f64) -> String {
     let percent = 100.0 * cpu_s / seconds;
     format!("{cpu_s:.2} s CPU ({percent:.2} % of one CPU)")
 }
