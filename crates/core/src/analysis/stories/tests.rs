@@ -387,6 +387,16 @@ fn a_fixed_rate_below_what_the_device_can_do_is_a_rate_limit() {
     let ios_per_s = cap.ios_per_s.expect("of I/Os");
     assert!((ios_per_s - 300.0).abs() < 10.0, "{cap:?}");
     assert!(cap.before_per_s.expect("a credit") > 1000.0, "{cap:?}");
+    // Large ones are held by their bytes.
+    let mut large = ios;
+    for io in &mut large {
+        io.bytes = 512 << 10;
+    }
+    let found = stories_of(&large);
+    let cap = found[0].cap.expect("a rate");
+    let bytes_per_s = cap.bytes_per_s.expect("of bytes");
+    let right = f64::from(300 * (512 << 10));
+    assert!((bytes_per_s / right - 1.0).abs() < 0.04, "{cap:?}");
 }
 
 /// A program that starts 14 reads a second more than the `per_s` that the device completes.

@@ -4,7 +4,7 @@
 use super::device::Wait;
 use super::kept_sample::KeptSample;
 use super::levels::{KINDS, SIZES};
-use crate::analysis::math::stats::{Shuffler, median};
+use crate::analysis::math::stats::median;
 
 const BIN_NS: i64 = 250_000_000;
 
@@ -21,9 +21,6 @@ const MAX_IDLE: f64 = 0.1;
 /// Loaded bins from which a rate is known.
 const MIN_BINS: u64 = 12;
 
-/// Loaded bins that are kept of many.
-const KEPT: usize = 256;
-
 /// Four fifths of the bins must be this close to the median.
 const FLAT: f64 = 0.04;
 const FLAT_SHARE: f64 = 0.8;
@@ -33,12 +30,9 @@ const MAX_WORK: f64 = 1.0 / 3.0;
 const MIN_FASTER: f64 = 1.5;
 
 /// A queue that never empties hides what an I/O takes by itself. Then those show it that came after a rest of at least one
-/// interval of the rate: a limit lets them pass at once, a device that is busy with each I/O for so long does not. They are kept
-/// of many.
-const MAX_RESTED: usize = 256;
-
-/// Such I/Os may be few, and a cache may have served them: the gaps between completions must be even, too. In the median bin this
-/// share of them is this close to the median gap.
+/// interval of the rate: a limit lets them pass at once, a device that is busy with each I/O for so long does not. Such I/Os
+/// may be few, and a cache may have served them: the gaps between completions must be even, too. In the median bin this share
+/// of them is this close to the median gap.
 const EVEN_SHARE: f64 = 0.8;
 const EVEN: f64 = 0.2;
 
@@ -58,7 +52,7 @@ const MIN_UNEVEN: f64 = 0.1;
 /// The longest time from one slice to the next.
 const MAX_SLICE_NS: i64 = BIN_NS / 2;
 
-/// Up to this size volumes count an I/O as one, whatever it moves.
+/// Below this size volumes count an I/O as one, whatever it moves.
 const LARGE_BYTES: f64 = 262_144.0;
 
 /// A rate at which a device is held.
@@ -97,6 +91,14 @@ struct CapBin {
 }
 
 impl CapBin {
+    fn start_ns(&self) -> i64 {
+        self.number * BIN_NS
+    }
+
+    fn end_ns(&self) -> i64 {
+        self.start_ns() + BIN_NS
+    }
+
     fn is_busy(&self) -> bool {
         self.is_busy_at_start && self.idle_ns as f64 <= MAX_IDLE * BIN_NS as f64
     }
@@ -110,6 +112,40 @@ impl CapBin {
     fn is_sliced(&self) -> bool {
         let is_waiting = self.delayed_ns as f64 >= LOADED_SHARE * self.latency_ns as f64;
         self.is_busy() && self.ios >= MIN_IOS && is_waiting && self.longest_gap_ns <= MAX_SLICE_NS
+    }
+}
+
+/// Bins in which the device was held.
+#[derive(Debug, Clone, Copy, Default)]
+struct HeldBins {
+    bins: u64,
+    from_ns: i64,
+    to_ns: i64,
+    /// I/Os that completed before the first.
+    ios_before: u64,
+}
+
+impl HeldBins {
+    /// One more, over this time, before which so many I/Os had completed.
+    fn push(&mut self, from_ns: i64, to_ns: i64, ios_before: u64) {
+        if self.bins == 0 {
+            self.from_ns = from_ns;
+            self.ios_before = ios_before;
+        }
+        self.to_ns = to_ns;
+        self.bins += 1;
+    }
+
+    /// At this rate, of I/Os or else of bytes.
+    fn cap(&self, is_ios: bool, per_s: f64, before_per_s: Option<f64>) -> Cap {
+        Cap {
+            ios_per_s: is_ios.then_some(per_s),
+            bytes_per_s: (!is_ios).then_some(per_s),
+            before_per_s,
+            from_ns: self.from_ns,
+            to_ns: self.to_ns,
+            ios_before: self.ios_before,
+        }
     }
 }
 
@@ -146,20 +182,15 @@ pub(super) struct CapWatch {
     /// I/Os of loaded bins by kind.
     loaded_kinds: Vec<u64>,
     last_done_ns: Option<i64>,
-    rested: Vec<Rested>,
-    n_rested: u64,
-    loaded: Vec<CapBin>,
-    n: u64,
+    rested: KeptSample<Rested>,
+    loaded: KeptSample<CapBin>,
+    held: HeldBins,
     /// By the kind that most I/Os of a bin have, the most I/Os and bytes of one that was not loaded.
     most: Vec<Most>,
     /// By kind.
     paced: Vec<Paced>,
     sliced: SlicedPairs,
     ios: u64,
-    ios_before: u64,
-    from_ns: i64,
-    to_ns: i64,
-    random: Shuffler,
 }
 
 /// Pairs of bins that follow each other, of a device that seems to let I/Os through in slices.
@@ -167,10 +198,7 @@ pub(super) struct CapWatch {
 struct SlicedPairs {
     before: Option<CapBin>,
     kept: KeptSample<[CapBin; 2]>,
-    n: u64,
-    ios_before: u64,
-    from_ns: i64,
-    to_ns: i64,
+    held: HeldBins,
 }
 
 impl SlicedPairs {
@@ -178,10 +206,7 @@ impl SlicedPairs {
         SlicedPairs {
             before: None,
             kept: KeptSample::new(),
-            n: 0,
-            ios_before: 0,
-            from_ns: 0,
-            to_ns: 0,
+            held: HeldBins::default(),
         }
     }
 
@@ -195,18 +220,14 @@ impl SlicedPairs {
         let Some(before) = before.filter(|b| b.number + 1 == bin.number) else {
             return;
         };
-        if self.n == 0 {
-            self.from_ns = before.number * BIN_NS;
-            self.ios_before = ios - u64::from(before.ios) - u64::from(bin.ios);
-        }
-        self.to_ns = (bin.number + 1) * BIN_NS;
-        self.n += 1;
+        let ios_before = ios - u64::from(before.ios) - u64::from(bin.ios);
+        self.held.push(before.start_ns(), bin.end_ns(), ios_before);
         self.kept.push([before, *bin]);
     }
 
     /// The rate, if pairs are flat, their bins are not, and the device could do more.
     fn cap(&self) -> Option<Cap> {
-        if self.n < MIN_BINS {
+        if self.held.bins < MIN_BINS {
             return None;
         }
         let mut work: Vec<f64> = Vec::new();
@@ -219,21 +240,10 @@ impl SlicedPairs {
         }
         let ios = self.level(|bin| f64::from(bin.ios), 1.0);
         let bytes = self.level(|bin| bin.bytes as f64, 0.0);
-        // Where all have one size both are flat: small ones are held by their number, large ones by their bytes.
-        let is_ios = match (ios, bytes) {
-            (Some(ios), Some(bytes)) => bytes / ios < LARGE_BYTES,
-            (ios, _) => ios.is_some(),
-        };
+        let is_ios = is_number_held(ios, bytes);
         let level = if is_ios { ios } else { bytes };
         let per_s = level? * 1e9 / (2 * BIN_NS) as f64;
-        Some(Cap {
-            ios_per_s: is_ios.then_some(per_s),
-            bytes_per_s: (!is_ios).then_some(per_s),
-            before_per_s: None,
-            from_ns: self.from_ns,
-            to_ns: self.to_ns,
-            ios_before: self.ios_before,
-        })
+        Some(self.held.cap(is_ios, per_s, None))
     }
 
     /// What two bins hold together, if it is always the same and one alone is not half of it.
@@ -259,18 +269,13 @@ impl Default for CapWatch {
             kinds: vec![0; KINDS],
             loaded_kinds: vec![0; KINDS],
             last_done_ns: None,
-            rested: Vec::new(),
-            n_rested: 0,
-            loaded: Vec::new(),
-            n: 0,
+            rested: KeptSample::new(),
+            loaded: KeptSample::new(),
+            held: HeldBins::default(),
             most: vec![Most::default(); KINDS],
             paced: vec![Paced::default(); KINDS],
             sliced: SlicedPairs::new(),
             ios: 0,
-            ios_before: 0,
-            from_ns: 0,
-            to_ns: 0,
-            random: Shuffler::new(1),
         }
     }
 }
@@ -293,7 +298,7 @@ impl CapWatch {
         if io.found == 0 && rest_ns > 0 {
             let in_bin_ns = io.start_ns - number * BIN_NS;
             self.now.idle_ns += rest_ns.min(in_bin_ns).max(0);
-            self.rest(Rested {
+            self.rested.push(Rested {
                 kind: io.kind,
                 rest_ns,
                 latency_ns: io.latency_ns(),
@@ -320,19 +325,6 @@ impl CapWatch {
         self.now.is_busy_at_start |= io.start_ns <= number * BIN_NS;
     }
 
-    /// Keeps an I/O that came after a rest; of many a random sample.
-    fn rest(&mut self, rested: Rested) {
-        self.n_rested += 1;
-        if self.rested.len() < MAX_RESTED {
-            self.rested.push(rested);
-            return;
-        }
-        let place = self.random.below(self.n_rested) as usize;
-        if let Some(slot) = self.rested.get_mut(place) {
-            *slot = rested;
-        }
-    }
-
     fn close(&mut self) {
         let mut bin = self.now;
         bin.even_share = even_share(&mut self.gaps_ns);
@@ -352,20 +344,9 @@ impl CapWatch {
         if !bin.is_loaded() {
             return;
         }
-        if self.n == 0 {
-            self.from_ns = bin.number * BIN_NS;
-            self.ios_before = self.ios - u64::from(bin.ios);
-        }
-        self.to_ns = (bin.number + 1) * BIN_NS;
-        self.n += 1;
-        if self.loaded.len() < KEPT {
-            self.loaded.push(bin);
-            return;
-        }
-        let place = self.random.below(self.n) as usize;
-        if let Some(slot) = self.loaded.get_mut(place) {
-            *slot = bin;
-        }
+        let ios_before = self.ios - u64::from(bin.ios);
+        self.held.push(bin.start_ns(), bin.end_ns(), ios_before);
+        self.loaded.push(bin);
     }
 
     /// Counts a bin whose I/Os are nearly all of one kind and complete at even gaps.
@@ -401,42 +382,39 @@ impl CapWatch {
     }
 
     fn of_loaded_bins(&self) -> Option<Cap> {
-        if self.n < MIN_BINS {
+        if self.held.bins < MIN_BINS {
             return None;
         }
-        let of_ios: Vec<f64> = self.loaded.iter().map(|b| f64::from(b.ios)).collect();
-        let of_bytes: Vec<f64> = self.loaded.iter().map(|b| b.bytes as f64).collect();
+        let loaded = self.loaded.values();
+        let of_ios: Vec<f64> = loaded.iter().map(|b| f64::from(b.ios)).collect();
+        let of_bytes: Vec<f64> = loaded.iter().map(|b| b.bytes as f64).collect();
         let ios = flat(&of_ios, 1.0);
         let bytes = flat(&of_bytes, 0.0);
+        let is_ios = is_number_held(ios, bytes);
+        let level = if is_ios { ios? } else { bytes? };
         // A device that once did more of another kind of I/O need not do as much of this one.
         let main = main_kind(&self.loaded_kinds)?;
         let most = self.most[main];
-        // Where all have one size both are flat, and small ones are held by their number.
-        let (level, most, is_ios) = match (ios, bytes) {
-            (Some(ios), _) => (ios, most.ios, true),
-            (None, Some(bytes)) => (bytes, most.bytes, false),
-            (None, None) => return None,
-        };
+        let most = if is_ios { most.ios } else { most.bytes };
         let mut work: Vec<f64> = Vec::new();
-        for bin in &self.loaded {
+        for bin in loaded {
             work.push(bin.undisturbed_ns as f64 / BIN_NS as f64);
         }
         let is_work_little = median(&mut work)? <= MAX_WORK;
-        let could_do_more = is_work_little
-            || is_ios && (self.passes_at_once(main, level) || self.holds_other_sizes(main, level));
+        let is_pace_held = match ios {
+            Some(per_bin) => {
+                self.passes_at_once(main, per_bin) || self.holds_other_sizes(main, per_bin)
+            }
+            None => false,
+        };
+        let could_do_more = is_work_little || is_pace_held;
         let was_faster = most >= MIN_FASTER * level;
         if !could_do_more && !was_faster {
             return None;
         }
         let per_s = 1e9 / BIN_NS as f64;
-        Some(Cap {
-            ios_per_s: is_ios.then_some(level * per_s),
-            bytes_per_s: (!is_ios).then_some(level * per_s),
-            before_per_s: was_faster.then_some(most * per_s),
-            from_ns: self.from_ns,
-            to_ns: self.to_ns,
-            ios_before: self.ios_before,
-        })
+        let before_per_s = was_faster.then_some(most * per_s);
+        Some(self.held.cap(is_ios, level * per_s, before_per_s))
     }
 
     /// Whether I/Os of `main`, the kind that is most of the load, took far less than an interval of the rate if the device had rested for
@@ -444,14 +422,28 @@ impl CapWatch {
     fn passes_at_once(&self, main: usize, ios_per_bin: f64) -> bool {
         let interval_ns = BIN_NS as f64 / ios_per_bin;
         let mut latencies: Vec<f64> = Vec::new();
-        for rested in &self.rested {
+        for rested in self.rested.values() {
             if usize::from(rested.kind) == main && rested.rest_ns as f64 >= interval_ns {
                 latencies.push(rested.latency_ns as f64);
             }
         }
         let is_quick = median(&mut latencies).is_some_and(|ns| ns <= MAX_WORK * interval_ns);
-        let mut even: Vec<f64> = self.loaded.iter().map(|bin| bin.even_share).collect();
+        let mut even: Vec<f64> = self
+            .loaded
+            .values()
+            .iter()
+            .map(|bin| bin.even_share)
+            .collect();
         is_quick && median(&mut even).is_some_and(|share| share >= EVEN_SHARE)
+    }
+}
+
+/// Whether it is the number of I/Os that is held, of two levels that are flat or not. Where all have one size both are: small ones are
+/// held by their number, large ones by their bytes.
+fn is_number_held(ios: Option<f64>, bytes: Option<f64>) -> bool {
+    match (ios, bytes) {
+        (Some(ios), Some(bytes)) => bytes / ios < LARGE_BYTES,
+        (ios, _) => ios.is_some(),
     }
 }
 
