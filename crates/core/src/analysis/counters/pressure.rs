@@ -54,7 +54,7 @@ pub struct HostState {
 pub enum CpuShortage {
     /// The recorder itself, which waits for no device, ran late by half of the interval or more.
     LateTimer,
-    /// The hypervisor took half of the interval or more.
+    /// The hypervisor took half of the interval or more, or around it as much time as it lasted.
     Steal,
     /// Tasks waited for a CPU for half of the time or more, so many that each waits as long as the interval.
     Pressure,
@@ -150,9 +150,11 @@ impl HostState {
     /// Which shortage of CPU time explains that nothing happened for `len_ns`, the length of the interval.
     pub fn cpu_shortage(&self, len_ns: i64) -> Option<CpuShortage> {
         let longest_wait_ns = WAIT_FOR_EACH_NS * self.runnable_per_cpu.unwrap_or(0.0);
+        // What was measured reaches beyond the interval. All that was taken can lie in it.
+        let stolen_ns = self.steal_percent.unwrap_or(0.0) / 100.0 * self.measured_s * 1e9;
         if self.timer_late_percent >= 100.0 * MOST {
             Some(CpuShortage::LateTimer)
-        } else if is_most(self.steal_percent) {
+        } else if is_most(self.steal_percent) || stolen_ns >= len_ns as f64 {
             Some(CpuShortage::Steal)
         } else if is_most(self.cpu_pressure_percent) && len_ns as f64 <= longest_wait_ns {
             Some(CpuShortage::Pressure)
@@ -239,6 +241,20 @@ mod tests {
         };
         let shortage = of(&[stolen]).cpu_shortage(0, 40 * MS);
         assert_eq!(shortage, Some(CpuShortage::Steal));
+    }
+
+    #[test]
+    fn less_stolen_time_explains_a_gap_that_it_fills() {
+        let stolen = PressureSample {
+            steal_ns: Some(37 * MS),
+            ..sample(0, 0)
+        };
+        let pressure = of(&[stolen, sample(100, 0)]);
+        let of_short = pressure.cpu_shortage(20 * MS, 51 * MS);
+        assert_eq!(of_short, Some(CpuShortage::Steal));
+        assert_eq!(pressure.cpu_shortage(20 * MS, 60 * MS), None);
+        assert_eq!(pressure.cpu_shortage(90 * MS, 130 * MS), None);
+        assert_eq!(pressure.cpu_shortage(110 * MS, 141 * MS), None);
     }
 
     #[test]
