@@ -348,11 +348,13 @@ def test_histograms_of_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert known is not None
         assert back.histograms is not None
 
-        def rows(e: Entries, of: slow_tails.Buckets, names: list[str]) -> set[tuple[object, ...]]:
-            at = zip(np.array(names)[e.device[of.entry]], e.time_s[of.entry], of.bucket, of.ios, strict=True)
-            return {(str(device), int(ts), int(bucket), int(ios)) for device, ts, bucket, ios in at}
+        def rows(e: Entries, of: slow_tails.Buckets, names: list[str]) -> np.ndarray:
+            """Disk, time, bucket and I/Os of each count, in order."""
+            disk = np.array([int(name.removeprefix("wwn-")) for name in names])
+            columns = (of.ios, of.bucket, e.time_s[of.entry], disk[e.device[of.entry]])
+            return np.array(columns)[:, np.lexsort(columns)]
 
-        assert rows(back, back.histograms, back.names) == rows(entries, known, [f"wwn-{i}" for i in range(6)])
+        assert np.array_equal(rows(back, back.histograms, back.names), rows(entries, known, [f"wwn-{i}" for i in range(6)]))
     assert main(["slow", str(tmp_path), "--format", "json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
     assert (row["host"], row["device"], row["class"], row["found_by"]) == ("h", "sdc", "write", "tail")
