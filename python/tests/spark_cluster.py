@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of one master and two workers on this machine, of a core each."""
+"""A standalone Spark cluster of one master and two workers on this machine, of one CPU each."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ fn cpu_ns() -> i64 {
     t.tv_sec * 1_000_000_000 + t.tv_nsec
 }
 
-/// Percent of a core that `work` costs a thousand times a second, for `seconds`, and how late each turn began (ns).
+/// Percent of one CPU that `work` costs a thousand times a second, for `seconds`, and how late each turn began (ns).
 fn share(seconds: i64, mut work: impl FnMut()) -> (f64, Vec<i64>) {
     let mut pace = Pace::new(Duration::from_millis(1));
     let start = monotonic_ns();
@@ -174,7 +174,7 @@ fn kilohertz(root: &Root, disk: &str) {
     let ours = (cpu_ns() - cpu) as f64 / (monotonic_ns() - start) as f64 * 100.0;
     ours_late.sort_unstable();
     println!(
-        "1 kHz of {disk}: {ours:.2} % of a core; a bare loop of sleep and pread {read:.2} %, of sleeps alone {floor:.2} %; \
+        "1 kHz of {disk}: {ours:.2} % of one CPU; a bare loop of sleep and pread {read:.2} %, of sleeps alone {floor:.2} %; \
          {} samples, {} missed, lateness p50 {:.0} us, p99 {:.0} us (bare loop {:.0} us), max {:.0} us",
         ours_late.len(),
         sampler.pace().missed(),

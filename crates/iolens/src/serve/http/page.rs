@@ -76,7 +76,7 @@ const FILTER: Parameter = Parameter {
     description: "The page shows I/Os of this process, cgroup or file: process:NAME, cgroup:PATH or file:PATH",
 };
 
-/// A live page takes at most this part of a core.
+/// A live page takes at most this part of one CPU.
 const SHARE: f64 = 0.01;
 /// Seconds between two looks of a live page.
 const REFRESH_S: std::ops::RangeInclusive<f64> = 5.0..=300.0;
