@@ -105,10 +105,6 @@ pub struct Feed {
     open_requests: u64,
 }
 
-/// The first line of a recording that was meant to hold every I/O and cannot; what to do follows.
-const FALLBACK: &str =
-    "this recording has no single I/Os, only the kernel's counters. To record every I/O";
-
 /// What counters cannot show, for every screen of a recording made from them.
 pub const COUNTERS_LIMIT: &str = "counters only: rates and mean latencies per step, no single I/O, no percentiles, no process, no exact busy time";
 
@@ -122,7 +118,6 @@ impl Feed {
         devices: Option<&[DevId]>,
         topology: &Topology,
     ) -> Result<Feed> {
-        let mut fallback = None;
         let why_not = match options.choice {
             SourceChoice::Counters => "as requested".to_owned(),
             choice => match start_tracer(options, devices, topology) {
@@ -144,19 +139,18 @@ impl Feed {
                 Err(e) if choice == SourceChoice::Ebpf || options.files.is_some() => {
                     return Err(e.into());
                 }
-                Err(e) => {
-                    fallback = Some(format!("{FALLBACK}: {}", e.advice()));
-                    e.to_string()
-                }
+                Err(e) => e.to_string(),
             },
         };
-        // There are only counters. The first of the limits says so, and what to do about it.
+        // The first of the limits says why, and what to do about it.
         let period =
             Duration::from_nanos(u64::try_from(options.counters_step_ns).unwrap_or(10_000_000));
         let sampler = sampler(devices, topology, period)
             .context("/proc/diskstats cannot be read; is proc mounted?")?;
-        let mut limits: Vec<String> = fallback.into_iter().collect();
-        limits.extend([COUNTERS_LIMIT.to_owned(), format!("no eBPF: {why_not}")]);
+        let mut limits = vec![
+            format!("no eBPF, only the kernel's counters: {why_not}"),
+            COUNTERS_LIMIT.to_owned(),
+        ];
         limits.extend(not_accounted(devices, topology));
         let start_ns = monotonic_ns();
         let pace = Pace::starting_at(start_ns, period);

@@ -84,29 +84,6 @@ impl TraceError {
             E::NoBtf(_) | E::NoTracepoint(_) | E::TooOld { .. } | E::Refused { .. }
         )
     }
-
-    /// What to do so that I/Os can be traced.
-    pub fn advice(&self) -> &'static str {
-        match self {
-            TraceError::NoBtf(_) => {
-                "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y, and mount /sys"
-            }
-            TraceError::NoPrivilege { .. } => {
-                "run as root, or with the capabilities CAP_BPF and CAP_PERFMON"
-            }
-            TraceError::NoTracepoint(_) => {
-                "boot Linux 5.8 or newer with CONFIG_BLOCK and CONFIG_TRACEPOINTS"
-            }
-            TraceError::RingSize(_) => "give --ring a power of two from 4K to 1G",
-            TraceError::TooManyDevices(_) | TraceError::NotFiltered => {
-                "give fewer devices, or none for all"
-            }
-            TraceError::NoProcess { .. } => "give a process that runs",
-            TraceError::NoCgroup { .. } => "give a directory below the mount point of cgroup v2",
-            TraceError::TooOld { .. } => "boot a newer kernel",
-            TraceError::Refused { .. } => "run `iolens doctor`, and report what it prints",
-        }
-    }
 }
 
 /// How the lines begin that follow the complaint in a verifier log.
@@ -204,11 +181,6 @@ mod tests {
         assert!(
             !TraceError::NotFiltered.is_of_kernel() && TraceError::NoTracepoint("x").is_of_kernel()
         );
-        let e = refused(
-            "load the program io_start",
-            &Outer(io::Error::from_raw_os_error(libc::EPERM)),
-        );
-        assert!(e.advice().contains("CAP_BPF"));
     }
 
     #[test]
