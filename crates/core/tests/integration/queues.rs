@@ -495,10 +495,10 @@ fn the_interval_of_how_many_are_served_at_once_holds_the_truth() {
     // Ladders of load on 1, 4 and 32 servers; of intervals of 95 % few miss.
     let mut given = 0;
     let mut missed = Vec::new();
-    for c in [1usize, 4, 32] {
+    // Many servers are slower ones, or their recordings would have most of the I/Os of this test.
+    for (c, mean) in [(1usize, 2e6), (4, 2e6), (32, 8e6)] {
         for seed in 0..10 {
             let mut rng = Rng::new(1000 * c as u64 + seed);
-            let mean = 2e6;
             let step_s = 4.0;
             let mut jobs: Vec<Job> = Vec::new();
             for (i, rho) in [0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.3, 0.1]

@@ -244,30 +244,55 @@ fn md1_utilisation(l: f64) -> f64 {
     2.0 * l / (1.0 + l + (1.0 + l * l).sqrt())
 }
 
-/// Mean number of busy servers of M/M/c with `l` in the system, by bisection of `L(ρ)`, which grows.
+/// Mean number of busy servers of M/M/c with `l` in the system, by false position (Illinois).
 fn mmc_busy_servers(c: u32, l: f64) -> f64 {
+    const TOLERANCE: f64 = 1e-14;
+    const MOST_STEPS: usize = 100;
     let servers = f64::from(c);
-    let mut low = 0.0;
-    let mut high = 1.0;
-    for _ in 0..48 {
-        let rho = f64::midpoint(low, high);
-        let in_system = mmc_response(c, rho).map_or(f64::INFINITY, |r| servers * rho * r);
-        if in_system < l { low = rho } else { high = rho }
+    let (mut opposite, mut beyond_opposite) = (0.0, -l);
+    // As many as are busy are in the system at least.
+    let mut rho = (l / servers).min(1.0);
+    let mut beyond_rho = beyond(c, l, rho);
+    for _ in 0..MOST_STEPS {
+        if beyond_rho == 0.0 {
+            break;
+        }
+        let next = rho - beyond_rho * (rho - opposite) / (beyond_rho - beyond_opposite);
+        let step = next - rho;
+        let beyond_next = beyond(c, l, next);
+        if (beyond_next < 0.0) == (beyond_rho < 0.0) {
+            // The other end stays; it counts half, so it does not stay for long.
+            beyond_opposite /= 2.0;
+        } else {
+            (opposite, beyond_opposite) = (rho, beyond_rho);
+        }
+        (rho, beyond_rho) = (next, beyond_next);
+        if step.abs() < TOLERANCE {
+            break;
+        }
     }
-    servers * f64::midpoint(low, high)
+    servers * rho
 }
 
-/// Mean response time of M/M/c in units of the service time, at utilisation `rho` of each of `c` servers (Erlang C);
-/// `None` at or beyond saturation.
+/// By how much more than `l` are in the system of M/M/c at utilisation `rho`, times `1 - ρ`, so that it has no pole.
+fn beyond(c: u32, l: f64, rho: f64) -> f64 {
+    (1.0 - rho) * (f64::from(c) * rho - l) + erlang_c(c, rho) * rho
+}
+
+/// Mean response time of M/M/c in units of the service time, at utilisation `rho` of each of `c` servers; `None` at or
+/// beyond saturation.
 pub fn mmc_response(c: u32, rho: f64) -> Option<f64> {
     if !(0.0..1.0).contains(&rho) || c == 0 {
         return None;
     }
+    Some(1.0 + erlang_c(c, rho) / (f64::from(c) * (1.0 - rho)))
+}
+
+/// The probability that all `c` servers are busy at utilisation `rho` of each (Erlang C), by the recursion of Erlang B.
+fn erlang_c(c: u32, rho: f64) -> f64 {
     let offered = f64::from(c) * rho;
-    // Erlang B by its recursion, then C from B.
     let b = (1..=c).fold(1.0, |b, k| offered * b / (f64::from(k) + offered * b));
-    let wait = b / (1.0 - rho * (1.0 - b));
-    Some(1.0 + wait / (f64::from(c) * (1.0 - rho)))
+    b / (1.0 - rho * (1.0 - b))
 }
 
 /// Gunther's universal scalability law: `X(N) = γ N / (1 + σ (N - 1) + κ N (N - 1))`.
