@@ -243,6 +243,26 @@ impl Consumer for Nameless<'_> {
     }
 }
 
+/// Leaves out what completed before a window, of which only some analyses learn.
+pub struct Since<'a> {
+    from_ns: i64,
+    consumer: &'a mut dyn Consumer,
+}
+
+impl<'a> Since<'a> {
+    /// For `consumer`, from `from_ns` on.
+    pub fn new(from_ns: i64, consumer: &'a mut dyn Consumer) -> Since<'a> {
+        Since { from_ns, consumer }
+    }
+}
+
+impl Consumer for Since<'_> {
+    fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
+        let before = ios.partition_point(|io| io.done_ns < self.from_ns);
+        self.consumer.consume(&ios[before..], later_start_ns);
+    }
+}
+
 /// Some I/Os in the order of completion.
 struct Batch {
     ios: Vec<Io>,

@@ -10,12 +10,12 @@ use iolens_core::model::{DevId, IntervalRates, Names};
 use iolens_core::store::{IoColumns, Recording, read_rates, read_stages};
 
 use super::caller::Caller;
-use super::decode::{Met, Nameless, each_row};
+use super::decode::{Met, Nameless, Since, each_row};
 use super::error::Result;
 use super::layers::Layers;
 use super::part::Part;
 use super::part::Source;
-use super::{decode, names, report_tables, window};
+use super::{decode, names, report_tables, waits, window};
 
 /// What the user knows of devices.
 #[derive(Debug, Clone, Default)]
@@ -128,7 +128,8 @@ fn analyse(
     Ok(report)
 }
 
-/// The I/Os of `range`, and those that were in flight in it, for the analyses and for `others`.
+/// The I/Os of `range`, and those that were in flight in it, for the analyses and for `others`; who waits for whom is learned from
+/// what came before, too: inside a stretch of trouble no I/O is undisturbed.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -139,34 +140,29 @@ fn feed_ios(
     others: &mut [&mut dyn Consumer],
     caller: &Caller,
 ) -> Result<Met> {
-    // The part of the report that takes longest is the last one: it has this thread.
-    let in_flight = window::with_in_flight(range);
-    // What starts later was not in flight in the window, and analyses learn nothing from it.
-    let learned_until_ns = Window::from(range).learned_until_ns();
-    if recording.hides_names() {
-        // I/Os of a program are taken together by its name; what is found loses the names at the end.
-        let (mut consumers, rest) = builder.consumers_by_names();
-        let mut nameless = Vec::new();
-        for other in others {
-            nameless.push(Nameless::new(&mut **other));
-        }
-        nameless.extend(rest.map(Nameless::new));
-        for consumer in &mut nameless {
-            consumers.push(consumer);
-        }
-        let ios = decode::Ios::identified(recording, in_flight, IoColumns::ALL)
-            .started_before(learned_until_ns);
-        decode::feed_all(ios, caller, &mut consumers)
-    } else {
-        let mut consumers: Vec<&mut dyn Consumer> = Vec::new();
-        for other in others {
-            consumers.push(&mut **other);
-        }
-        consumers.extend(builder.consumers());
-        let ios =
-            decode::Ios::new(recording, in_flight, IoColumns::ALL).started_before(learned_until_ns);
-        decode::feed_all(ios, caller, &mut consumers)
+    let read = waits::around(recording, range);
+    let (by_names, rest) = builder.consumers_by_names();
+    let mut inside = Vec::new();
+    for other in others {
+        inside.push(Since::new(range.start, &mut **other));
     }
+    inside.extend(rest.map(|consumer| Since::new(range.start, consumer)));
+    let mut nameless = Vec::new();
+    let mut consumers: Vec<&mut dyn Consumer> = Vec::new();
+    let ios = if recording.hides_names() {
+        // I/Os of a program are taken together by its name; what is found loses the names at the end.
+        nameless.extend(inside.iter_mut().map(|consumer| Nameless::new(consumer)));
+        consumers.extend(nameless.iter_mut().map(|c| c as &mut dyn Consumer));
+        decode::Ios::identified(recording, read, IoColumns::ALL)
+    } else {
+        consumers.extend(inside.iter_mut().map(|c| c as &mut dyn Consumer));
+        decode::Ios::new(recording, read, IoColumns::ALL)
+    };
+    // The part of the report that takes longest is the last one: it has this thread.
+    consumers.extend(by_names);
+    // What starts later was not in flight in the window, and analyses learn nothing from it.
+    let ios = ios.started_before(Window::from(range).learned_until_ns());
+    decode::feed_all(ios, caller, &mut consumers)
 }
 
 /// What the analyses look at beside I/Os: requests of programs, stages, the pressure of the host and counters.
@@ -195,4 +191,81 @@ fn feed_samples(
         }
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use iolens_core::model::{
+        Comm, Io, MS_NS, Op, Origin, RecorderCost, RecordingMeta, SECOND_NS, Source,
+    };
+    use iolens_core::store::{RecordingWriter, WriterOptions};
+
+    use super::*;
+
+    /// A disk that serves one after the other. `shop` reads 4 KiB each 30 ms in 0.5 ms; from 5 to 10 s `backup` keeps three reads of
+    /// 1 MiB, of 10 ms each, in flight.
+    fn shop_and_backup() -> Vec<Io> {
+        let disk = DevId::new(8, 0);
+        let mut ios = Vec::new();
+        let mut next_shop_ns = 0;
+        let mut next_backup_ns = [5 * SECOND_NS; 3];
+        let mut free_ns = 0;
+        while next_shop_ns < 10 * SECOND_NS {
+            let backup_ns = next_backup_ns.iter_mut().min().expect("three");
+            let is_shop = next_shop_ns <= *backup_ns;
+            let (start_ns, bytes, work_ns) = if is_shop {
+                (next_shop_ns, 4096, MS_NS / 2)
+            } else {
+                (*backup_ns, 1 << 20, 10 * MS_NS)
+            };
+            let done_ns = free_ns.max(start_ns) + work_ns;
+            free_ns = done_ns;
+            let (tgid, comm) = if is_shop {
+                next_shop_ns += 30 * MS_NS;
+                (7, Comm::new(b"shop"))
+            } else {
+                *backup_ns = done_ns;
+                (9, Comm::new(b"backup"))
+            };
+            ios.push(Io {
+                tgid: Some(tgid),
+                comm: Some(comm),
+                origin: Origin::Direct,
+                ..Io::new(done_ns, disk, Op::READ, bytes, Some(0), done_ns - start_ns)
+            });
+        }
+        ios
+    }
+
+    #[test]
+    fn a_part_inside_the_trouble_knows_the_peace_before_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r");
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let mut writer =
+            RecordingWriter::create(&path, meta, WriterOptions::default()).expect("a recording");
+        let ios = shop_and_backup();
+        writer.push_ios(&ios).expect("written");
+        writer
+            .finish(10 * SECOND_NS, RecorderCost::default())
+            .expect("finished");
+        let recording = Recording::open(&path).expect("readable");
+        let range = 7 * SECOND_NS..9 * SECOND_NS;
+        let report = plain(&recording, &range, &Caller::without_notes()).expect("analysed");
+        let inside = ios.iter().filter(|io| range.contains(&io.done_ns)).count();
+        assert_eq!(report.devices.ios, inside as u64, "no others count");
+        let victims = &report.waits[0].victims;
+        let shop = victims
+            .iter()
+            .max_by_key(|v| v.time.others_ns)
+            .expect("one");
+        assert_eq!(shop.time.undisturbed_ns / shop.ios as i64, MS_NS / 2);
+        let [story] = &report.stories[..] else {
+            panic!("{:?}", report.stories);
+        };
+        assert!(
+            story.culprits.iter().all(|c| c.tgid == Some(9)),
+            "{story:?}"
+        );
+    }
 }

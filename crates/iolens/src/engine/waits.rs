@@ -8,7 +8,7 @@ use iolens_core::analysis::waits::{
     WaitBin, WaitBinsBuilder, WaitsBuilder, victims_of_rows,
 };
 use iolens_core::analysis::{Consumer, Window};
-use iolens_core::model::{Io, Lost, TimeOwner, WaitSums, floor_to};
+use iolens_core::model::{Io, Lost, SECOND_NS, TimeOwner, WaitSums, floor_to};
 use iolens_core::store::{IoColumns, Recording, read_waits, wait_steps, waits_until};
 
 use super::caller::Caller;
@@ -21,7 +21,7 @@ use super::{decode, window};
 
 /// What completed so long before a short window is looked at, too: it shows what I/Os take undisturbed, and what the devices
 /// were busy with when the window began.
-const LEARN_NS: i64 = 10_000_000_000;
+const LEARN_NS: i64 = 30 * SECOND_NS;
 
 /// As many I/Os show as much, however short the time is in which they complete.
 const LEARN_IOS: f64 = 50_000.0;
@@ -221,7 +221,7 @@ pub fn of_rows(part: &Part, plan: &TimelinePlan, caller: &Caller) -> Result<Subj
     Ok(builder.finish())
 }
 
-/// What is read for the waits of a window.
+/// What is read for the waits of a window: also what came before it, and what was in flight at its end and worked on inside it.
 pub fn around(recording: &Recording, range: &Range<i64>) -> Range<i64> {
     let in_flight = window::with_in_flight(range);
     let learn_ns = (LEARN_IOS / window::ios_per_ns(recording)).min(LEARN_NS as f64);
@@ -232,12 +232,11 @@ fn of_part(part: &Part, grouping: Grouping, caller: &Caller) -> Result<Vec<Devic
     let range = &part.range;
     let window = part.window();
     let mut builder = WaitsBuilder::by(grouping, window);
-    // An I/O that completes later was worked on inside the window, as the report has it.
-    let in_flight = window::with_in_flight(range);
+    let read = around(&part.recording, range);
     let mut chosen = ChosenWaits::of(part, &mut builder);
     feed(
         part,
-        in_flight,
+        read,
         window,
         &mut chosen,
         |c, l| c.builder.lost(l),
