@@ -86,7 +86,7 @@ describe("the application", { skip: missing !== null }, () => {
   });
 
   test("a live view asks no more for what is refused, until it is about something else", async () => {
-    const server = await serve({ recording: true, refuse: "nosuch: no such device here" });
+    const server = await serve({ recording: true, refuse: "nosuch: no such device" });
     const page = await browser.page();
     await page.clock.install();
     await page.goto(`${server.url}?from=-60s&to=now&device=nosuch`);

@@ -486,7 +486,7 @@ test("an axis of a month has days that do not touch, and a problem names times a
   assert.equal(sentence(detail), "No recording holds anything of this time; the nearest one is 2026-11-27 11:24:15 to 2026-11-28 12:03:45 UTC.");
   assert.equal(sentence("this takes too long"), "This takes too long.");
   assert.equal(sentence("busy"), "Busy.");
-  for (const named of ["nosuch: no such device here.", "by: this recording knows no files.", "/tmp/rec: not a recording."]) assert.equal(sentence(named), named);
+  for (const named of ["nosuch: no such device.", "by: this recording knows no files.", "/tmp/rec: not a recording."]) assert.equal(sentence(named), named);
 });
 
 test("a time is typed as the page writes it, with less of it, or as the API takes it", () => {

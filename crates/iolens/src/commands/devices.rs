@@ -1,8 +1,10 @@
 //! The disks that the command line names.
 
 use anyhow::{Result, bail};
-use iolens_core::model::{DevId, Device};
+use iolens_core::model::DevId;
 use iolens_observe::topology::{Lookup, Topology};
+
+use crate::present::query_text::no_such_device;
 
 /// The disks that `words` name; `None` if there are none, which means every disk.
 ///
@@ -20,25 +22,15 @@ pub fn choose_devices(topology: &Topology, words: &[String]) -> Result<Option<Ve
                 "{word} is a partition; whole disks are recorded: use -d {}",
                 d.name
             ),
-            Lookup::Unknown => bail!(
-                "{word}: no such disk; there are {}",
-                disk_names(topology.devices())
-            ),
+            Lookup::Unknown => bail!("{}", no_such_device(word, &disk_names(topology))),
         }
     }
     Ok(Some(chosen))
 }
 
-fn disk_names(devices: &[Device]) -> String {
-    let names: Vec<&str> = devices
-        .iter()
-        .filter(|d| d.size_bytes.unwrap_or(0) > 0)
-        .map(|d| d.name.as_str())
-        .take(12)
-        .collect();
-    if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
-    }
+/// Those that can have I/Os.
+fn disk_names(topology: &Topology) -> Vec<String> {
+    let disks = topology.devices().iter();
+    let disks = disks.filter(|d| d.size_bytes.unwrap_or(0) > 0);
+    disks.map(|d| d.name.clone()).collect()
 }

@@ -11,6 +11,7 @@ use iolens_core::model::{DevId, Device};
 use crate::cli::CarryLimit;
 use crate::engine::layers::Layers;
 use crate::engine::report::Limits;
+use crate::present::query_text::no_such_device;
 
 /// What the user knows of devices and links.
 ///
@@ -81,26 +82,9 @@ pub fn named(devices: &[Device], name: &str, option: &str) -> Result<Device> {
         .find(|d| d.name == bare || d.id.to_string() == bare)
         .cloned()
         .with_context(|| {
-            let names: Vec<&str> = devices.iter().map(|d| &*d.name).collect();
-            match &names[..] {
-                [] => format!("{option}: the recording has no device {name:?}, nor any other"),
-                _ => format!(
-                    "{option}: the recording has no device {name:?}; it has {}",
-                    some_of(&names)
-                ),
-            }
+            let known: Vec<String> = devices.iter().map(|d| d.name.clone()).collect();
+            format!("{option} {}", no_such_device(name, &known))
         })
-}
-
-/// As many names as a line holds.
-fn some_of(names: &[&str]) -> String {
-    const MAX_NAMES: usize = 10;
-    let more = if names.len() > MAX_NAMES {
-        format!(" and {} more", names.len() - MAX_NAMES)
-    } else {
-        String::new()
-    };
-    names[..names.len().min(MAX_NAMES)].join(", ") + &more
 }
 
 #[cfg(test)]
@@ -141,7 +125,7 @@ mod tests {
         let said = |all| given(all).expect_err("refused").to_string();
         assert_eq!(
             said(&[("sdz", 1)]),
-            "--limit: the recording has no device \"sdz\"; it has sda, sdb, dm-0"
+            "--limit sdz: no such device; there are sda, sdb, dm-0"
         );
         assert_eq!(
             said(&[("sda", 1), ("sda", 2)]),

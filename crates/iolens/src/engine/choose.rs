@@ -265,15 +265,20 @@ fn bound_within(ns: i64, end_ns: i64) -> Option<Instant> {
     (0 < ns && ns < end_ns).then_some(Instant::SinceStart(ns))
 }
 
-/// A stretch of the wall clock that begins before a recording and ends in it, as a page shows it with a margin, means the part that
-/// was recorded: as of a root.
+/// A stretch of the wall clock that begins before a recording and ends in it or after it means the part that was recorded: as of a
+/// root. A page shows it with a margin, and the last five minutes are asked for after two.
 fn met_by(recorded: &Range<i64>, asked: TimeWindow) -> TimeWindow {
-    let (Some(Instant::Wall(from)), Some(Instant::Wall(to))) = (asked.from, asked.to) else {
+    let Some(Instant::Wall(from)) = asked.from else {
         return asked;
     };
-    let begins_before = unix_ns(from) < recorded.start && recorded.start < unix_ns(to);
+    let ends_after = match asked.to {
+        None => true,
+        Some(Instant::Wall(to)) => recorded.start < unix_ns(to),
+        Some(_) => false,
+    };
+    let begins_before = unix_ns(from) < recorded.start;
     TimeWindow {
-        from: asked.from.filter(|_| !begins_before),
+        from: asked.from.filter(|_| !(begins_before && ends_after)),
         ..asked
     }
 }
@@ -694,6 +699,8 @@ mod tests {
         let part = |from, to| one(&path, &window(wall(from), wall(to))).map(|c| ranges(vec![c]));
         assert_eq!(part(50, 250).expect("found"), [(0, 100)]);
         assert_eq!(part(50, 150).expect("found"), [(0, 50)]);
+        let to_its_end = one(&path, &window(wall(50), None)).map(|c| ranges(vec![c]));
+        assert_eq!(to_its_end.expect("found"), [(0, 100)]);
         assert_eq!(part(120, 250).expect("found"), [(20, 100)]);
         let apart = one(&path, &window(wall(50), wall(90))).expect("settled");
         assert!(super::super::window::resolve(&apart.recording, &apart.window).is_err());

@@ -33,7 +33,7 @@ pub fn run(plan: &LivePlan, dir: &Path) -> Result<u8> {
         .iter()
         .map(|d| read(d))
         .collect::<Result<_>>()?;
-    let devices = chosen(&samples, plan, dir)?;
+    let devices = chosen(&samples, plan)?;
     for line in [
         COUNTERS_LIMIT,
         "no eBPF: counters are replayed",
@@ -112,7 +112,7 @@ fn read(dir: &Path) -> Result<Replayed> {
 }
 
 /// The disks to show. In sums dm and md devices are left out: samples do not list the disks below.
-fn chosen(samples: &[Replayed], plan: &LivePlan, dir: &Path) -> Result<Vec<Device>> {
+fn chosen(samples: &[Replayed], plan: &LivePlan) -> Result<Vec<Device>> {
     let mut all: Vec<Device> = Vec::new();
     for (device, _) in samples.iter().flat_map(|s| &s.disks) {
         if !all.iter().any(|d| d.id == device.id) {
@@ -139,12 +139,8 @@ fn chosen(samples: &[Replayed], plan: &LivePlan, dir: &Path) -> Result<Vec<Devic
             .iter()
             .find(|d| d.name == name || name.parse() == Ok(d.id));
         let Some(device) = found else {
-            let names: Vec<&str> = all.iter().map(|d| d.name.as_str()).collect();
-            bail!(
-                "{word}: no such disk in {}; there are {}",
-                dir.display(),
-                names.join(", ")
-            );
+            let names: Vec<String> = all.iter().map(|d| d.name.clone()).collect();
+            bail!("{}", query_text::no_such_device(word, &names));
         };
         chosen.push(device.clone());
     }

@@ -2,6 +2,7 @@
 //! asked for in their own way.
 
 use iolens_core::analysis::timeline::{MAX_ROWS, PlanError};
+use iolens_core::model::MS_NS;
 
 use super::escape;
 use super::layout::duration;
@@ -72,6 +73,17 @@ impl Spelling {
     }
 }
 
+/// The millisecond in which an instant lies: as much as a sentence says of a time.
+fn whole_ms(unix_ns: i64) -> i64 {
+    unix_ns - unix_ns.rem_euclid(MS_NS)
+}
+
+/// Where a stretch begins and ends, in whole milliseconds around it: what is proposed to be typed has all digits.
+fn ends(stretch: Stretch) -> [String; 2] {
+    let to_ns = whole_ms(stretch.to_unix_ns.saturating_add(MS_NS - 1));
+    [whole_ms(stretch.from_unix_ns), to_ns].map(rfc3339)
+}
+
 /// A machine may have hundreds of devices; a sentence names so many.
 const MAX_NAMED: usize = 8;
 
@@ -81,6 +93,14 @@ pub fn some_of(names: &[String]) -> String {
     match names.len().saturating_sub(MAX_NAMED) {
         0 => shown,
         more => format!("{shown} and {more} more"),
+    }
+}
+
+/// Why `name`, as somebody wrote it, means no device: there are those called `known`.
+pub fn no_such_device(name: &str, known: &[String]) -> String {
+    match known {
+        [] => format!("{name}: no such device; there is none"),
+        _ => format!("{name}: no such device; there are {}", some_of(known)),
     }
 }
 
@@ -155,13 +175,14 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
             bound,
             unix_ns,
             recorded,
-        } => format!(
-            "{} {}: nothing was recorded then; there is {} to {}",
-            spelling.bound(*bound),
-            rfc3339(*unix_ns),
-            rfc3339(recorded.from_unix_ns),
-            rfc3339(recorded.to_unix_ns)
-        ),
+        } => {
+            let [from, to] = ends(*recorded);
+            format!(
+                "{} {}: nothing was recorded then; there is {from} to {to}",
+                spelling.bound(*bound),
+                rfc3339(whole_ms(*unix_ns)),
+            )
+        }
         QueryError::NeedsWallClock { bound, place } => format!(
             "{}: {} is a recording root; seconds count from the start of a single recording: give a wall-clock time (2026-11-21T05:48:00Z, -5m)",
             spelling.bound(*bound),
@@ -200,12 +221,13 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
                 place = place.display()
             )
         }
-        QueryError::NoSuchTimeOfDay { time, recorded } => format!(
-            "{} {time}: nothing was recorded at this time of day; there is {} to {}",
-            spelling.name("at"),
-            rfc3339(recorded.from_unix_ns),
-            rfc3339(recorded.to_unix_ns)
-        ),
+        QueryError::NoSuchTimeOfDay { time, recorded } => {
+            let [from, to] = ends(*recorded);
+            format!(
+                "{} {time}: nothing was recorded at this time of day; there is {from} to {to}",
+                spelling.name("at"),
+            )
+        }
         QueryError::NoSuchTime => "the time is out of range".to_owned(),
         QueryError::TooManyDays(days) => format!(
             "{days} days are too many at once: are the recording's times right? Choose a part with {} and {}",
@@ -217,12 +239,7 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
             spelling.size_limit(),
             seconds(*before_ns)
         ),
-        QueryError::NoSuchDevice { name, known } => {
-            format!(
-                "{name}: no such device here; there are {}",
-                known.join(", ")
-            )
-        }
+        QueryError::NoSuchDevice { name, known } => no_such_device(name, known),
         QueryError::OnlyDevices { wanted, because } => only_devices(*wanted, *because, spelling),
         QueryError::SumsWithoutActors => format!(
             "{}: {REMOVED}; the sums that are left do not say who caused them",
@@ -418,8 +435,11 @@ mod tests {
         assert_eq!(parameters, flags[2..]);
         let [flags, parameters] = both(&QueryError::NotRecordedAt {
             bound: WindowBound::At,
-            unix_ns: longest.from_unix_ns - 60 * S,
-            recorded: longest,
+            unix_ns: longest.from_unix_ns - 60 * S + 1,
+            recorded: Stretch {
+                from_unix_ns: longest.from_unix_ns + 1,
+                to_unix_ns: longest.to_unix_ns - 1,
+            },
         });
         assert_eq!(
             flags,
@@ -470,7 +490,7 @@ mod tests {
         };
         let [flags, parameters] = both(&named);
         assert_eq!(flags, parameters);
-        assert!(flags.starts_with("a--b: no such device"), "{flags}");
+        assert_eq!(flags, "a--b: no such device; there are sda");
     }
 
     #[test]

@@ -30,7 +30,7 @@ fn record_refuses_what_it_cannot_do_and_leaves_nothing() {
     refused(
         dir.path(),
         "record -o DIR/new -d nosuchdisk --for 1s",
-        &["nosuchdisk", "no such disk"],
+        &["nosuchdisk", "no such device"],
     );
     refused(
         dir.path(),
@@ -51,7 +51,7 @@ fn record_refuses_what_it_cannot_do_and_leaves_nothing() {
     refused(
         dir.path(),
         "record -o DIR/new -d  --for 1s",
-        &["no such disk"],
+        &["no such device"],
     );
     assert!(!dir.path().join("new").exists());
 }

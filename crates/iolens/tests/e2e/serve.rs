@@ -406,7 +406,7 @@ fn bad_settings_are_refused_in_one_line() {
     );
     refused(
         &["--rec", text(&dir.path().join("new")), "-d", "nosuchdisk"],
-        &["no such disk"],
+        &["no such device"],
     );
     assert!(!dir.path().join("new").exists());
 }
