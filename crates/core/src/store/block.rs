@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::column::{Column, Ints};
@@ -136,13 +136,7 @@ impl Block {
             Place::Group(file, group) => {
                 guarded(|| open_group(file, *group, self.rows, range, selected))?
             }
-            Place::Log(frames, path) => open_log(frames, range, selected).map_err(|_| {
-                ReadFailure::Fatal(StoreError::Damaged {
-                    path: path.clone(),
-                    what: "a frame with a right checksum holds nonsense; please report this"
-                        .to_owned(),
-                })
-            })?,
+            Place::Log(frames, path) => open_log(frames, path, range, selected)?,
         };
         cursor.shift(self.shift_ns);
         Ok(cursor)
@@ -280,16 +274,37 @@ fn longest_in_log(frames: &[Frame], table: Table) -> Result<i64, super::frame::B
 
 fn open_log<R: Row>(
     frames: &[Frame],
+    path: &Path,
     range: &Range<i64>,
     selected: impl Fn(usize) -> bool,
-) -> Result<Cursor<R>, super::frame::BadFrame> {
+) -> Result<Cursor<R>, ReadFailure> {
     let mut rows = Vec::new();
-    for f in frames
-        .iter()
-        .filter(|f| f.max >= range.start && f.min < range.end)
-    {
-        let columns =
-            FrameColumns::parse(&f.payload, f.rows as usize)?.decode(R::TABLE, &selected)?;
+    let mut next_row = 0;
+    for f in frames {
+        let first_row = next_row;
+        next_row += f.rows as usize;
+        if f.max < range.start || f.min >= range.end {
+            continue;
+        }
+        let columns = FrameColumns::parse(&f.payload, f.rows as usize)
+            .and_then(|columns| columns.decode(R::TABLE, &selected));
+        let columns = columns.map_err(|_| {
+            ReadFailure::Fatal(StoreError::Damaged {
+                path: path.to_owned(),
+                what: "a frame with a right checksum holds nonsense; please report this".to_owned(),
+            })
+        })?;
+        for (def, column) in R::TABLE.columns().iter().zip(&columns) {
+            if let Column::Ints(ints) = column
+                && let Some(problem) = def.problem(ints, first_row, false)
+            {
+                return Err(ReadFailure::Fatal(StoreError::BadColumn {
+                    path: path.to_owned(),
+                    column: def.name,
+                    problem,
+                }));
+            }
+        }
         R::assemble_all(&columns, f.rows as usize, &mut rows);
     }
     Ok(Cursor::of_rows(rows, range))

@@ -68,7 +68,8 @@ impl Sizes {
 }
 
 impl Budget {
-    /// Removes what is oldest until everything in `root` but the recording at `growing` takes at most `limit_bytes`.
+    /// Removes what is oldest until everything in `root` but the recording at `growing` takes at most `limit_bytes`. A recording
+    /// of a later version, or one that cannot be read now, is passed over as long as it has single I/Os.
     ///
     /// # Errors
     /// The root or a recording in it is not this user's own, or the file system refuses.
@@ -94,7 +95,7 @@ impl Budget {
         }
         closed.sort_by_key(|(stored, _)| stored.start_unix_ns);
         // The directories of the root and its hosts, and the lock.
-        let fixed = (found.hosts().len() as u64 + 2) * BLOCK;
+        let mut fixed = (found.hosts().len() as u64 + 2) * BLOCK;
         loop {
             let used: u64 = closed.iter().map(|(_, s)| s.total()).sum::<u64>() + fixed;
             if used <= limit_bytes {
@@ -104,14 +105,21 @@ impl Budget {
                 return Ok(freed);
             };
             let path = closed[at].0.path.clone();
-            match what {
-                Tier::Single if Recording::open(&path).is_err() => {
+            if what == Tier::Single
+                && let Err(e) = Recording::open(&path)
+            {
+                let (_, its_sizes) = closed.remove(at);
+                if e.is_damage() {
                     // What cannot be opened cannot say what it misses; it is of no use.
                     drop_whole(&path, self.access)?;
                     freed.whole += 1;
-                    closed.remove(at);
-                    continue;
+                } else {
+                    // Of a later version, or not readable now: it stays, and the others make room.
+                    fixed += its_sizes.total();
                 }
+                continue;
+            }
+            match what {
                 Tier::Single => {
                     drop_single(&path, self.access)?;
                     freed.of_ios += 1;
@@ -375,6 +383,44 @@ mod tests {
         assert!(
             !paths[0].exists() && Recording::open(&paths[1]).is_ok_and(|r| r.ios_stored() == 5_000)
         );
+    }
+
+    #[test]
+    fn what_is_of_a_later_version_or_cannot_be_read_now_stays() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let root = tmp.path();
+        let paths: Vec<PathBuf> = (0..4)
+            .map(|i| record(root, DAY + i * 2000 * S, 20_000, true))
+            .collect();
+        let newer = r#"{"schema_version": 7, "source": {"what": "is this"}}"#;
+        let unreadable = |path: PathBuf| {
+            fs::remove_file(&path).expect("removes");
+            fs::create_dir(&path).expect("makes");
+        };
+        for name in [meta_file::META, meta_file::META_COPY] {
+            fs::write(paths[0].join(name), newer).expect("writes");
+            unreadable(paths[1].join(name));
+        }
+        // One copy is damaged, and of the other it is not known.
+        fs::write(paths[2].join(meta_file::META), "{").expect("writes");
+        unreadable(paths[2].join(meta_file::META_COPY));
+        let freed = budget()
+            .make_room(root, None, du(root) - 1, 3 * DAY)
+            .expect("makes room");
+        assert_eq!(
+            freed,
+            Freed {
+                of_ios: 1,
+                ..Freed::default()
+            }
+        );
+        assert!(Recording::open(&paths[3]).is_ok_and(|r| r.ios_stored() == 0));
+        let freed = budget()
+            .make_room(root, None, 0, 3 * DAY)
+            .expect("all that can");
+        assert_eq!((freed.of_ios, freed.whole), (0, 1));
+        let left: Vec<bool> = paths.iter().map(|p| p.exists()).collect();
+        assert_eq!(left, [true, true, true, false]);
     }
 
     #[test]

@@ -29,6 +29,23 @@ impl Ints {
         self.valid.as_ref().is_none_or(|valid| valid[row])
     }
 
+    /// The first row with a value that is not in `least..=most`, and that value.
+    pub fn first_outside(&self, least: i64, most: i64) -> Option<(usize, i64)> {
+        if (least, most) == (i64::MIN, i64::MAX) {
+            return None;
+        }
+        // Mostly there is none, which a loop without branches finds out fastest.
+        let any = self
+            .values
+            .iter()
+            .fold(false, |any, v| any | (*v < least) | (*v > most));
+        if !any {
+            return None;
+        }
+        let mut rows = self.values.iter().copied().enumerate();
+        rows.find(|(row, v)| !(least..=most).contains(v) && self.is_known(*row))
+    }
+
     pub fn len(&self) -> usize {
         self.values.len()
     }

@@ -129,6 +129,17 @@ impl StoreError {
         }
     }
 
+    /// Whether it says that there is no recording, or a damaged one: not that it is of a later version or could not be read.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            StoreError::NotARecording { .. }
+                | StoreError::Damaged { .. }
+                | StoreError::MissingColumn { .. }
+                | StoreError::BadColumn { .. }
+        )
+    }
+
     /// Whether it says that the disk (or the quota) is full.
     pub fn is_no_space(&self) -> bool {
         matches!(self, StoreError::NoSpace { .. })

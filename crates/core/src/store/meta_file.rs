@@ -65,6 +65,8 @@ pub(crate) fn read(dir: &Path) -> Result<(RecordingMeta, Option<String>), StoreE
             );
             Err(StoreError::Damaged { path, what })
         }
+        // The copy may be whole: it is of a later version, or could not be read.
+        (Err(e), Err(of_copy)) if e.is_damage() && !of_copy.is_damage() => Err(of_copy),
         (Err(e), _) => Err(e),
     }
 }

@@ -170,16 +170,8 @@ impl ColumnChunk {
         if self.def.required && ints.valid.is_some() {
             return Err(bad(path, self, "holds a null, and it is required"));
         }
-        // Our own writer stores nothing that is impossible.
-        if self.foreign && self.def.min > i64::MIN {
-            let min = self.def.min;
-            for (i, v) in ints.values.iter().enumerate() {
-                if *v < min && ints.is_known(i) {
-                    let row = self.row + i;
-                    let problem = format!("holds {v} in row {row}; it must not be below {min}");
-                    return Err(bad(path, self, &problem));
-                }
-            }
+        if let Some(problem) = self.def.problem(ints, self.row, self.foreign) {
+            return Err(bad(path, self, &problem));
         }
         if self.def.kind == Kind::I32 && ints.values.iter().any(|v| i32::try_from(*v).is_err()) {
             return Err(bad(path, self, "holds a number beyond 32 bits"));

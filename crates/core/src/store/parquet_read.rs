@@ -140,17 +140,25 @@ impl ParquetFile {
         };
         // A block of such times would be left out of every range without a word.
         let time = &table.columns()[table.time_column()];
-        for group in (0..file.row_groups()).filter(|_| file.crcs.is_none()) {
-            if let Some((min, _)) = file.time_bounds(group).filter(|(min, _)| *min < time.min) {
-                let problem = format!(
+        let (least, most) = time.bounds(file.crcs.is_none());
+        for group in 0..file.row_groups() {
+            let Some((min, max)) = file.time_bounds(group) else {
+                continue;
+            };
+            let problem = if min < least {
+                format!(
                     "holds {min} in row group {group}: a time before the start of the recording"
-                );
-                return Err(ReadFailure::Fatal(StoreError::BadColumn {
-                    path: path.to_owned(),
-                    column: time.name,
-                    problem,
-                }));
-            }
+                )
+            } else if max > most {
+                format!("holds {max} in row group {group}; it must not be above {most}")
+            } else {
+                continue;
+            };
+            return Err(ReadFailure::Fatal(StoreError::BadColumn {
+                path: path.to_owned(),
+                column: time.name,
+                problem,
+            }));
         }
         Ok(file)
     }

@@ -137,17 +137,17 @@ impl Retention {
         tables
     }
 
-    /// Removes what is oldest until `extra` more bytes fit; gives what that cost.
+    /// Removes what is oldest until `extra` more bytes fit; what that cost is added to `lost`, also where it does not suffice.
     pub fn make_room(
         &mut self,
         recording: &PrivateDir,
         active: u64,
         extra: u64,
         active_io_from: i64,
-    ) -> Result<Vec<Lost>, StoreError> {
-        let mut lost = Vec::new();
+        lost: &mut Vec<Lost>,
+    ) -> Result<(), StoreError> {
         let Some(keep) = self.keep else {
-            return Ok(lost);
+            return Ok(());
         };
         // The frame or file may begin a block, and its log may be a new file.
         while self.used(active) + allocated(extra) + 2 * BLOCK > keep {
@@ -157,15 +157,15 @@ impl Retention {
                 self.ios_removed += oldest.totals.ios as u64;
                 lost.push(oldest.totals.removed(oldest.min, oldest.max));
                 self.remove(recording, oldest)?;
-                self.remove_older_than(recording, from, &mut lost)?;
-            } else if !self.remove_any(recording, &mut lost)? {
+                self.remove_older_than(recording, from, lost)?;
+            } else if !self.remove_any(recording, lost)? {
                 // Nothing left to remove: as good as a full disk.
                 return Err(StoreError::NoSpace {
                     path: recording.path().to_owned(),
                 });
             }
         }
-        Ok(lost)
+        Ok(())
     }
 
     /// Removes the segments of the other tables that end before `from_ns`.

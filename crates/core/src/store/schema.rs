@@ -5,6 +5,12 @@ use std::sync::{Arc, LazyLock};
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::schema::types::{Type, TypePtr};
 
+use super::column::Ints;
+
+/// No I/O is that long, or ends that long after its recording began, in nanoseconds: 73 years. Three such times can be added
+/// without overflow.
+pub(crate) const MAX_TIME_NS: i64 = (1 << 61) - 1;
+
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -37,12 +43,36 @@ pub(crate) struct ColumnDef {
     pub layout: ColumnLayout,
     /// Smaller values are nonsense in a file that another program wrote.
     pub min: i64,
+    /// Larger values are nonsense in any file, and so are negative ones that are as far from 0.
+    pub max: i64,
     /// As the documentation of the format has it.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "the documentation is made by a test")
     )]
     pub meaning: &'static str,
+}
+
+impl ColumnDef {
+    /// The smallest and the largest value that it may hold in a file of ours, or in one of another program.
+    pub fn bounds(&self, foreign: bool) -> (i64, i64) {
+        // Our own writer stores nothing that is impossible, but anyone can write a file that looks like ours.
+        let least = if foreign { self.min } else { i64::MIN };
+        // The complement of `i64::MAX` is `i64::MIN`: no bound.
+        (least.max(!self.max), self.max)
+    }
+
+    /// What is wrong with values of which the first is in row `row` of its file.
+    pub fn problem(&self, values: &Ints, row: usize, foreign: bool) -> Option<String> {
+        let (least, most) = self.bounds(foreign);
+        let (at, value) = values.first_outside(least, most)?;
+        let row = row + at;
+        Some(if value < least {
+            format!("holds {value} in row {row}; it must not be below {least}")
+        } else {
+            format!("holds {value} in row {row}; it must not be above {most}")
+        })
+    }
 }
 
 /// Definition of a table.

@@ -475,11 +475,9 @@ impl RecordingWriter {
     fn make_room(&mut self, extra: u64) -> Result<(), StoreError> {
         let active = self.active_bytes();
         let active_io_from = self.segments[Table::Io as usize - 1].min;
-        let removed = self
-            .retention
-            .make_room(&self.dir, active, extra, active_io_from)?;
-        self.lost.extend(removed);
-        Ok(())
+        let lost = &mut self.lost;
+        self.retention
+            .make_room(&self.dir, active, extra, active_io_from, lost)
     }
 
     fn active_bytes(&self) -> u64 {

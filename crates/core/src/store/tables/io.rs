@@ -13,7 +13,7 @@ table! {
     logged "io" of Io, by done_ns, lasting queue_ns device_ns;
 
     /// completion; the table's time
-    done_ns: i64 as Time from 0 = |r| r.done_ns;
+    done_ns: i64 as Time from 0 to MAX_TIME_NS = |r| r.done_ns;
 
     /// device number of the whole disk, never of a partition
     dev: i32 as Few = |r| r.dev.0;
@@ -25,10 +25,10 @@ table! {
     bytes: i64 as Few from 0 = |r| r.bytes;
 
     /// start (accounted by the block layer) to issue (handed to the driver)
-    queue_ns: Option<i64> as Many from 0 = |r| r.queue_ns;
+    queue_ns: Option<i64> as Many from 0 to MAX_TIME_NS = |r| r.queue_ns;
 
     /// issue to completion
-    device_ns: i64 as Many from 0 = |r| r.device_ns;
+    device_ns: i64 as Many from 0 to MAX_TIME_NS = |r| r.device_ns;
 
     /// first sector, on the whole disk
     sector: Option<i64> as Many = |r| r.sector;

@@ -1,9 +1,10 @@
 //! The tables of a recording, a file each: what is written, what is read, what it means, and how it becomes bytes.
 //!
 //! A column is a line of a declaration: its name, the type of its cells (`Option`: null where it is not known), what the
-//! writer expects of its values, and where a row of the model has it. The line above it, a comment, is its meaning in
-//! `docs/recording-format.md`; that page and the columns of the Python package are made from here by `make schema`, and a
-//! test compares them. To add a column: a line at the end of the declaration, and one where rows are read back below it.
+//! writer expects of its values, `from` and `to` which bounds they make sense, and where a row of the model has it. The line
+//! above it, a comment, is its meaning in `docs/recording-format.md`; that page and the columns of the Python package are made
+//! from here by `make schema`, and a test compares them. To add a column: a line at the end of the declaration, and one where
+//! rows are read back below it.
 //!
 //! New columns come last and are optional: logs and files of earlier versions lack them.
 
@@ -18,7 +19,7 @@ macro_rules! table {
     (
         $mode:ident $name:literal of $row:ty $(, by $time:ident)? $(, lasting $($length:ident)+)? ;
         $( $(#[doc = $meaning:literal])+
-           $column:ident : $cell:ty $(as $layout:ident $(from $min:literal)?)? = $get:expr ; )+
+           $column:ident : $cell:ty $(as $layout:ident $(from $min:literal $(to $max:ident)?)?)? = $get:expr ; )+
     ) => {
         /// Positions of the columns.
         #[allow(non_upper_case_globals, dead_code)]
@@ -38,6 +39,7 @@ macro_rules! table {
                 required: <$cell as $crate::store::cell::Cell>::REQUIRED,
                 layout: table!(@layout $($layout)?),
                 min: table!(@min $($($min)?)?),
+                max: table!(@max $($($($max)?)?)?),
                 meaning: concat!($($meaning),+),
             } ),+],
         };
@@ -76,6 +78,8 @@ macro_rules! table {
     (@layout) => { $crate::store::schema::ColumnLayout::Many };
     (@min $min:literal) => { $min };
     (@min) => { i64::MIN };
+    (@max $max:ident) => { $crate::store::schema::$max };
+    (@max) => { i64::MAX };
 }
 
 pub(super) mod actors;

@@ -6,7 +6,8 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::support::{disowned, files, numbers, read, record, record_all_tables, small_segments};
-use crate::model::{LossReason, Lost, Observation};
+use crate::model::{Io, LossReason, Lost, Observation};
+use crate::store::schema::MAX_TIME_NS;
 use crate::store::{IoColumns, Recording, StoreError, WriterOptions};
 
 /// What is left of a recording: numbers of its I/Os, rows of the other tables, and whether anything was said.
@@ -269,34 +270,97 @@ fn segments_that_the_size_limit_removed_are_not_missing() {
     assert!(r.warnings().is_empty(), "{:?}", r.warnings());
 }
 
+/// A recording in which `change` makes row 17 another one: as a file, or as a log.
+fn record_changed(dir: &Path, change: fn(&mut Io), finished: bool) {
+    let _ = fs::remove_dir_all(dir);
+    let mut rows = super::support::ios(0..300);
+    change(&mut rows[17]);
+    let options = WriterOptions::default();
+    let mut w = crate::store::RecordingWriter::create(dir, super::support::meta(), options)
+        .expect("creates");
+    w.push_ios(&rows).expect("pushes");
+    if finished {
+        w.finish(3_000_000, Default::default()).expect("finishes");
+    } else {
+        w.tick(3_000_000).expect("ticks");
+    }
+}
+
+/// Why the I/Os of a recording cannot be read.
+fn refusal(dir: &Path) -> String {
+    let read = Recording::open(dir).and_then(|r| {
+        r.ios(i64::MIN..i64::MAX, IoColumns::ALL)
+            .collect::<Result<Vec<_>, _>>()
+    });
+    read.expect_err("refused").to_string()
+}
+
+#[test]
+fn times_whose_sums_would_overflow_are_refused_in_every_file() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    let changes: [(fn(&mut Io), &str); 6] = [
+        (
+            |io| io.device_ns = 5_000_000_000_000_000_000,
+            "column device_ns holds 5000000000000000000 in row 17",
+        ),
+        (
+            |io| io.device_ns = -5_000_000_000_000_000_000,
+            "column device_ns holds -5000000000000000000 in row 17",
+        ),
+        (
+            |io| io.queue_ns = Some(1 << 61),
+            "column queue_ns holds 2305843009213693952 in row 17",
+        ),
+        (
+            |io| io.queue_ns = Some(i64::MIN),
+            "column queue_ns holds -9223372036854775808 in row 17",
+        ),
+        (
+            |io| io.done_ns = i64::MAX - 1,
+            "column done_ns holds 9223372036854775806 in row",
+        ),
+        (
+            |io| io.done_ns = i64::MIN,
+            "column done_ns holds -9223372036854775808 in row",
+        ),
+    ];
+    for (change, column) in changes {
+        for (finished, file) in [(true, "io/000001.parquet"), (false, "wal/io-000001.wal")] {
+            record_changed(&dir, change, finished);
+            let e = refusal(&dir);
+            assert!(e.contains(column) && e.contains(file), "{e}");
+        }
+    }
+    let lengthen = |io: &mut Io| {
+        io.done_ns = 0;
+        io.device_ns = MAX_TIME_NS;
+        io.queue_ns = Some(MAX_TIME_NS);
+    };
+    for finished in [true, false] {
+        record_changed(&dir, lengthen, finished);
+        let (rows, damage) = read(&Recording::open(&dir).expect("opens"));
+        assert!(damage.is_empty(), "{damage:?}");
+        let longest = rows.iter().map(Io::total_ns).max();
+        assert_eq!(longest, Some(2 * MAX_TIME_NS));
+        let first = rows.iter().map(Io::start_ns).min();
+        assert_eq!(first, Some(-2 * MAX_TIME_NS));
+    }
+}
+
 #[test]
 fn impossible_values_of_others_are_errors_that_name_column_and_row() {
     let tmp = tempfile::tempdir().expect("a directory");
-    let refused = |change: fn(&mut crate::model::Io)| {
-        let dir = tmp.path().join("r.iolens");
-        let _ = fs::remove_dir_all(&dir);
-        let mut rows = super::support::ios(0..300);
-        change(&mut rows[17]);
-        let mut w = crate::store::RecordingWriter::create(
-            &dir,
-            super::support::meta(),
-            WriterOptions::default(),
-        )
-        .expect("creates");
-        w.push_ios(&rows).expect("pushes");
-        w.finish(3_000_000, Default::default()).expect("finishes");
+    let dir = tmp.path().join("r.iolens");
+    let refused = |change: fn(&mut Io)| {
+        record_changed(&dir, change, true);
         let path = dir.join("io/000001.parquet");
         fs::write(&path, disowned(fs::read(&path).expect("reads"))).expect("writes");
-        let opened = Recording::open(&dir);
-        let read = opened.and_then(|r| {
-            r.ios(i64::MIN..i64::MAX, IoColumns::ALL)
-                .collect::<Result<Vec<_>, _>>()
-        });
-        read.expect_err("refused").to_string()
+        refusal(&dir)
     };
     for (change, column) in [
         (
-            (|io| io.bytes = -4096) as fn(&mut crate::model::Io),
+            (|io| io.bytes = -4096) as fn(&mut Io),
             "column bytes holds -4096 in row 17",
         ),
         (
@@ -306,6 +370,10 @@ fn impossible_values_of_others_are_errors_that_name_column_and_row() {
         (
             |io| io.queue_ns = Some(-5),
             "column queue_ns holds -5 in row 17",
+        ),
+        (
+            |io| io.queue_ns = Some(i64::MAX),
+            "column queue_ns holds 9223372036854775807 in row 17",
         ),
         (
             |io| io.done_ns = -9,

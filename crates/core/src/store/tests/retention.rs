@@ -48,8 +48,8 @@ fn noise(range: std::ops::Range<i64>) -> Vec<Io> {
             DevId::new(8, 0),
             Op::WRITE,
             mix(i, 53),
-            Some(mix(i, 61)),
-            mix(i, 71),
+            Some(mix(i, 61) >> 3),
+            mix(i, 71) >> 3,
         )
     };
     range.map(io).collect()
@@ -200,6 +200,46 @@ fn a_description_larger_than_the_limit_is_refused() {
     let e = RecordingWriter::create(&dir, meta, options).expect_err("no room for data");
     assert!(matches!(e, StoreError::KeepTooSmall { .. }), "{e}");
     assert!(!dir.exists());
+}
+
+#[test]
+fn removals_that_do_not_suffice_are_reported_as_well() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    let options = WriterOptions {
+        keep_bytes: Some(WriterOptions::MIN_KEEP),
+        devices_table: true,
+        ..super::support::small_segments(40)
+    };
+    let mut w = RecordingWriter::create(&dir, meta(), options).expect("creates");
+    w.push_ios(&super::support::ios(0..120)).expect("pushes");
+    w.tick(1).expect("ticks");
+    // The findings take all that the recording may.
+    let findings = dir.join("findings");
+    fs::create_dir(&findings).expect("makes");
+    let findings = findings.join("000001.parquet");
+    fs::write(&findings, vec![0; WriterOptions::MIN_KEEP as usize]).expect("writes");
+    w.push_ios(&super::support::ios(120..130)).expect("pushes");
+    w.tick(2_000_000_000).expect("ticks");
+    assert!(w.status().full && w.status().ios_removed == 120);
+    fs::remove_file(&findings).expect("removes");
+    for second in [4, 6] {
+        w.tick(second * 1_000_000_000).expect("ticks");
+    }
+    let summary = w
+        .finish(7_000_000_000, RecorderCost::default())
+        .expect("finishes");
+    assert_eq!((summary.ios, summary.ios_unwritten), (0, 10));
+    let r = Recording::open(&dir).expect("opens");
+    let lost = r.lost(i64::MIN..i64::MAX);
+    let of = |reason: LossReason| {
+        let of_reason = lost.iter().filter(|l| l.reason == reason);
+        of_reason.filter_map(|l| l.ios).sum::<i64>()
+    };
+    assert_eq!(
+        (of(LossReason::Retention), of(LossReason::DiskFull)),
+        (120, 10)
+    );
 }
 
 #[test]
