@@ -66,8 +66,9 @@ calibrate: ## how often findings are wrong and right, over simulated recordings;
 	IOLENS_ORIGIN="Commit $$(git describe --always --dirty --exclude='*'), $$(date -u +%Y-%m-%d)." \
 	  $(CARGO) test --release --locked -p iolens-core --test integration calibrate:: -- --nocapture --test-threads=1
 
-lint: clippy ## formatting and clippy, warnings are errors
+lint: clippy ## formatting and clippy, warnings are errors; the fuzz targets compile
 	$(CARGO) fmt --all --check
+	$(CARGO) check --manifest-path fuzz/Cargo.toml --locked --target-dir target/fuzz
 
 clippy:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

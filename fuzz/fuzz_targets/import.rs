@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use iolens_core::model::Observation;
-use iolens_import::{ImportOptions, Kind, parse_bytes, parse_fio, recognise};
+use iolens_import::{ImportOptions, LogFormat, parse_bytes, parse_fio, recognise};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -13,13 +13,13 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let _ = recognise(log);
-    let kind = Kind::ALL[usize::from(*first) % Kind::ALL.len()];
-    if kind == Kind::FioJson {
+    let format = LogFormat::ALL[usize::from(*first) % LogFormat::ALL.len()];
+    if format == LogFormat::FioJson {
         let _ = parse_fio(log);
     }
     // fio's logs say by their name what they hold.
     let name = ["x_lat.1.log", "x_bw.1.log"][usize::from(*first >= 128)];
-    let Ok(got) = parse_bytes(kind, Path::new(name), log, ImportOptions::default()) else {
+    let Ok(got) = parse_bytes(format, Path::new(name), log, ImportOptions::default()) else {
         return;
     };
     assert!(got.observations.is_sorted_by_key(Observation::at_ns));

@@ -7,12 +7,16 @@ use std::fs;
 
 use libfuzzer_sys::fuzz_target;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 9] = [
     "io/000001.parquet",
     "counters/000001.parquet",
     "lost/000001.parquet",
     "marks/000001.parquet",
     "meta.json",
+    "requests/000001.parquet",
+    "names/000001.parquet",
+    "pressure/000001.parquet",
+    "cgroups/000001.parquet",
 ];
 
 fuzz_target!(init: shared::forgive_the_library(), |data: &[u8]| {

@@ -5,6 +5,11 @@ use std::path::{Path, PathBuf};
 
 use iolens_core::store::{IoColumns, Recording};
 
+/// The tables, in the order of their numbers in write-ahead logs (from 1).
+pub const TABLES: [&str; 8] = [
+    "io", "counters", "lost", "marks", "requests", "names", "pressure", "cgroups",
+];
+
 const META: &str = r#"{"schema_version": 1, "source": "ebpf", "start_unix_ns": 0}"#;
 
 /// Panics inside of the Parquet library are caught by the reader and become damage; all others are findings.
@@ -29,7 +34,7 @@ pub fn recording() -> PathBuf {
     };
     let dir = root.join(format!("iolens-fuzz-{}", std::process::id()));
     if !dir.exists() {
-        for table in ["io", "counters", "lost", "marks", "wal"] {
+        for table in TABLES.into_iter().chain(["wal"]) {
             fs::create_dir_all(dir.join(table)).expect("a place for the recording");
         }
     }

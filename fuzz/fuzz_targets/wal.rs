@@ -38,9 +38,9 @@ fn log(table: u8, mut data: &[u8]) -> Vec<u8> {
 
 fuzz_target!(init: shared::forgive_the_library(), |data: &[u8]| {
     let Some((first, bytes)) = data.split_first() else { return };
-    let table = first & 3;
-    let name = ["io", "counters", "lost", "marks"][usize::from(table)];
-    let bytes = if first & 4 == 0 { log(table + 1, bytes) } else { bytes.to_vec() };
+    let table = first & 7;
+    let name = shared::TABLES[usize::from(table)];
+    let bytes = if first & 8 == 0 { log(table + 1, bytes) } else { bytes.to_vec() };
     let dir = shared::recording();
     let path = dir.join(format!("wal/{name}-000001.wal"));
     fs::write(&path, bytes).expect("writes");

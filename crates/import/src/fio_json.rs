@@ -1,11 +1,17 @@
 //! fio's JSON and JSON+, versions 2 and 3.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use iolens_core::model::{Class, DevId, IntervalRates};
 
 use super::json::{Json, parse_documents};
 use super::log::{Epoch, Log};
+
+/// No host has a longer name. Each job and disk of a client holds it, so the rest of a longer one is left out.
+const MAX_HOST_CHARS: usize = 255;
+/// The mark of each job repeats the global options: at most so many bytes of them.
+const MAX_REPEATED: usize = 4 << 10;
 
 /// One direction of a job.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -39,7 +45,9 @@ pub struct FioJob {
     pub host: Option<String>,
     /// First error, as errno.
     pub error: f64,
-    /// Options of the job: (name, value), global ones first.
+    /// Global options: (name, value). All jobs of a run share them.
+    pub globals: Arc<[(String, String)]>,
+    /// Options of its own.
     pub options: Vec<(String, String)>,
     /// Reads, writes and trims.
     pub sides: [FioSide; 3],
@@ -52,9 +60,8 @@ pub struct FioJob {
 impl FioJob {
     /// The value of an option, the job's own before the global one.
     pub fn option(&self, name: &str) -> Option<&str> {
-        self.options
-            .iter()
-            .rev()
+        let own = self.options.iter().rev();
+        own.chain(self.globals.iter().rev())
             .find(|(n, _)| n == name)
             .map(|(_, v)| v.as_str())
     }
@@ -123,7 +130,7 @@ fn run(doc: &Json<'_>) -> FioRun {
         .iter()
         .flat_map(|k| doc.get_all(k))
         .flat_map(Json::items);
-    let globals = options(doc.get("global options"));
+    let globals = options(doc.get("global options")).into();
     let mut disks = disks_of(doc);
     let mut jobs = Vec::new();
     for j in lists {
@@ -153,7 +160,8 @@ fn disks_of(o: &Json<'_>) -> Vec<FioDisk> {
 
 /// The client that ran a job of `client_stats`.
 fn host(o: &Json<'_>) -> Option<String> {
-    o.text_of("hostname").map(str::to_owned)
+    let name = o.text_of("hostname")?;
+    Some(name.chars().take(MAX_HOST_CHARS).collect())
 }
 
 fn options(o: Option<&Json<'_>>) -> Vec<(String, String)> {
@@ -173,14 +181,13 @@ fn option_text(value: &Json<'_>) -> String {
     }
 }
 
-fn job(j: &Json<'_>, globals: &[(String, String)]) -> FioJob {
-    let mut all = globals.to_vec();
-    all.extend(options(j.get("job options")));
+fn job(j: &Json<'_>, globals: &Arc<[(String, String)]>) -> FioJob {
     FioJob {
         name: j.text_of("jobname").unwrap_or("unnamed").to_owned(),
         host: host(j),
         error: j.number_of("error").unwrap_or(0.0),
-        options: all,
+        globals: globals.clone(),
+        options: options(j.get("job options")),
         sides: ["read", "write", "trim"].map(|key| j.get(key).map(side).unwrap_or_default()),
         usr_cpu: j.number_of("usr_cpu"),
         sys_cpu: j.number_of("sys_cpu"),
@@ -268,8 +275,12 @@ pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
         .for_each(|line| log.other_line(*line));
     let mut runs = runs(&documents.values);
     let all = runs.len();
-    let mut later = runs.clone().into_iter().skip(1);
-    runs.retain(|run| !later.next().is_some_and(|next| is_interim(run, &next)));
+    let interim: Vec<bool> = runs
+        .windows(2)
+        .map(|pair| is_interim(&pair[0], &pair[1]))
+        .collect();
+    let mut interim = interim.into_iter();
+    runs.retain(|_| interim.next() != Some(true));
     if let left_out @ 1.. = all - runs.len() {
         log.limit(&format!(
             "{left_out} documents that fio printed while it ran (--status-interval) were left out: the last one includes them"
@@ -339,9 +350,13 @@ fn place(log: &mut Log, run: &FioRun, from_ns: i64, to_ns: i64) {
             continue;
         }
         rows.insert(dev, (r, 1));
-        let words: Vec<String> = job
-            .options
+        let globals = repeated(&job.globals);
+        if globals.len() < job.globals.len() {
+            log.limit("global options beyond 4 KiB were left out of the marks that name the jobs");
+        }
+        let words: Vec<String> = globals
             .iter()
+            .chain(&job.options)
             .map(|(k, v)| format!("{k}={v}"))
             .collect();
         log.mark(
@@ -375,6 +390,18 @@ fn place(log: &mut Log, run: &FioRun, from_ns: i64, to_ns: i64) {
         log.limit("jobs of one name on one host are added up in one row");
     }
     rows.values().for_each(|(r, _)| log.rates.push(r));
+}
+
+/// The first of the global options, as many as [`MAX_REPEATED`] bytes hold.
+fn repeated(globals: &[(String, String)]) -> &[(String, String)] {
+    let mut bytes = 0;
+    for (i, (name, value)) in globals.iter().enumerate() {
+        bytes += name.len() + value.len() + "= ".len();
+        if bytes > MAX_REPEATED {
+            return &globals[..i];
+        }
+    }
+    globals
 }
 
 fn job_row(job: &FioJob, mut r: IntervalRates, seconds: f64) -> IntervalRates {
@@ -421,6 +448,7 @@ mod tests {
     use super::super::log::ImportOptions;
     use super::super::recognise::{LogFormat, recognise};
     use super::*;
+    use iolens_core::model::Observation;
     use std::path::Path;
 
     #[test]
@@ -475,6 +503,59 @@ mod tests {
             ios * 4096,
             us * 1000
         )
+    }
+
+    #[test]
+    fn many_jobs_share_long_global_options() {
+        const JOBS: usize = 100_000;
+        let long: Vec<String> = (0..16)
+            .map(|i| format!(r#""o{i}":"{}""#, "x".repeat(60_000)))
+            .collect();
+        let text = format!(
+            r#"{{"global options":{{"bs":"4k","rw":"read",{}}},"jobs":[{{"jobname":"j","job options":{{"bs":"8k","bs":"16k"}},"read":{}}}{}]}}"#,
+            long.join(","),
+            side(10, 5),
+            ",{}".repeat(JOBS)
+        );
+        let (runs, problems) = parse_fio(text.as_bytes());
+        assert!(problems.is_empty(), "{problems:?}");
+        let jobs = &runs[0].jobs;
+        assert_eq!(jobs.len(), JOBS + 1);
+        assert!(
+            jobs.iter()
+                .all(|j| Arc::ptr_eq(&j.globals, &jobs[0].globals))
+        );
+        let found = ["bs", "rw", "none"].map(|name| jobs[0].option(name));
+        assert_eq!(found, [Some("16k"), Some("read"), None]);
+        assert_eq!(jobs[JOBS].option("bs"), Some("4k"));
+
+        let got = import(&text);
+        let mut marks = Vec::new();
+        for o in &got.observations {
+            if let Observation::Mark(mark) = o {
+                marks.push(mark.text.as_str());
+            }
+        }
+        let expected = [
+            "fio j: bs=4k rw=read bs=8k bs=16k",
+            "fio unnamed: bs=4k rw=read",
+        ];
+        assert_eq!(marks, expected);
+        let limits = &got.meta.limits;
+        assert!(limits.iter().any(|l| l.contains("4 KiB")), "{limits:?}");
+    }
+
+    #[test]
+    fn many_disks_do_not_hold_a_long_name_of_their_host_each() {
+        let text = format!(
+            r#"{{"client_stats":[{{"hostname":"{}","disk_util":[{}]}}]}}"#,
+            "é".repeat(30_000),
+            vec![r#"{"name":""}"#; 100_000].join(",")
+        );
+        let (runs, _) = parse_fio(text.as_bytes());
+        let host = Some("é".repeat(MAX_HOST_CHARS));
+        assert_eq!(runs[0].disks.len(), 100_000);
+        assert!(runs[0].disks.iter().all(|d| d.host == host));
     }
 
     #[test]

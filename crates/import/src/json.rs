@@ -136,6 +136,7 @@ fn parse_at_most(bytes: &[u8], max_values: usize) -> Documents<'_> {
     out
 }
 
+const TOO_DEEP: &str = "nested deeper than any tool prints: the rest was not read";
 const LONG_STRING: &str = "a string longer than any tool prints: the rest of it was left out";
 
 struct JsonParser<'a> {
@@ -178,6 +179,15 @@ impl<'a> JsonParser<'a> {
         }
     }
 
+    /// Reads no further. Of a line with other damage this is what counts.
+    fn stop(&mut self, why: &'static str) {
+        let line = self.line();
+        self.problems.pop_if(|p| p.line == line);
+        self.problem(why);
+        self.at = self.bytes.len();
+        self.stopped = true;
+    }
+
     fn blanks(&mut self) {
         while self.peek().is_some_and(|b| b.is_ascii_whitespace()) {
             self.at += 1;
@@ -203,16 +213,13 @@ impl<'a> JsonParser<'a> {
     fn value(&mut self, depth: u32) -> Json<'a> {
         self.blanks();
         let Some(left) = self.values_left.checked_sub(1) else {
-            self.problem("more values than any log has: the rest was not read");
-            self.at = self.bytes.len();
-            self.stopped = true;
+            self.stop("more values than any log has: the rest was not read");
             return Json::Null;
         };
         self.values_left = left;
         match self.peek() {
             Some(b'{' | b'[') if depth >= MAX_DEPTH => {
-                self.problem("nested too deeply");
-                self.at = self.bytes.len();
+                self.stop(TOO_DEEP);
                 Json::Null
             }
             Some(b'{') => self.object(depth),
@@ -257,7 +264,7 @@ impl<'a> JsonParser<'a> {
                 }
                 Some(_) => {
                     self.problem("text that is no JSON");
-                    self.skip_junk();
+                    self.skip_junk(depth);
                 }
                 None => {
                     self.problem("the document ends early");
@@ -295,7 +302,8 @@ impl<'a> JsonParser<'a> {
         }
     }
 
-    fn skip_junk(&mut self) {
+    /// Passes over text inside an object at `depth`, with the list or object that begins in it.
+    fn skip_junk(&mut self, depth: u32) {
         self.at += 1;
         while self
             .peek()
@@ -304,7 +312,7 @@ impl<'a> JsonParser<'a> {
             self.at += 1;
         }
         if matches!(self.peek(), Some(b'{' | b'[')) {
-            let _ = self.value(MAX_DEPTH - 8);
+            let _ = self.value(depth + 1);
         }
     }
 
@@ -505,6 +513,33 @@ mod tests {
         let d = parse_at_most(b"{\"a\": [1, 2, 3, 4, 5, 6]}\n{\"b\": 7}\n", 5);
         assert_eq!(d.values[0].get("a").map(|a| a.items().len()), Some(4));
         assert_eq!((d.values.len(), d.problems.len()), (1, 1));
+    }
+
+    #[test]
+    fn nesting_ends_the_reading_however_it_begins() {
+        const LEVELS: usize = 1_000_000;
+        for level in ["{\"a\":", "[", "x{", "x[{", "x{\n"] {
+            let bytes = format!("{{\"jobs\": [7]\n{}\n}}\n", level.repeat(LEVELS));
+            let d = parse_documents(bytes.as_bytes());
+            let jobs = d.values[0].get("jobs").map(|j| j.items().len());
+            assert_eq!((d.values.len(), jobs), (1, Some(1)), "{level:?}");
+            let last = d.problems.last().map(|p| p.why);
+            assert_eq!(last, Some(TOO_DEEP), "{level:?}");
+            let lines = if level.ends_with('\n') {
+                MAX_DEPTH as usize
+            } else {
+                1
+            };
+            assert_eq!(d.problems.len(), lines, "{level:?}");
+        }
+    }
+
+    #[test]
+    fn text_between_the_keys_of_an_object_costs_its_line() {
+        let d = parse_documents(b"{\"a\": 1,\nx{\"b\": [2, {y[3]}]}\n\"c\": 4}");
+        assert_eq!(d.values[0].get("b"), None);
+        assert_eq!(d.values[0].get("c").and_then(Json::number), Some(4.0));
+        assert_eq!(d.problems.len(), 1, "{:?}", d.problems);
     }
 
     proptest! {
