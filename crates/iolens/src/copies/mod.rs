@@ -215,6 +215,12 @@ impl RecordingCopy {
             .collect();
         let mut new = devices_from(&recording.meta().devices, shift_ns);
         new.retain(|d| !known.contains(&(d.id.0, d.name.clone())));
+        // What was there when a later recording began is known from then on.
+        if shift_ns < 0 {
+            for device in &mut new {
+                device.added_ns.get_or_insert(shift_ns.saturating_neg());
+            }
+        }
         if new.is_empty() {
             return Ok(());
         }
@@ -232,7 +238,8 @@ impl RecordingCopy {
     }
 }
 
-/// Adds the findings of a recording that are of the time of the finished copy at `path`.
+/// Adds the findings of a recording that are of the time of the finished copy at `path`. What reaches beyond its end ends with
+/// it, and what had not ended has: nothing is added to the copy later.
 ///
 /// # Errors
 /// They cannot be read or written.
@@ -243,13 +250,15 @@ pub fn add_findings(
     recording: &Recording,
 ) -> Result<()> {
     let shift_ns = unix_ns.start.saturating_sub(recording.meta().start_unix_ns);
+    let end_ns = unix_ns.end.saturating_sub(unix_ns.start);
     for finding in read_findings(recording.path())? {
-        let from_ns = finding.from_ns - shift_ns;
-        let to_ns = finding.to_ns - shift_ns;
-        if to_ns >= 0 && from_ns < unix_ns.end - unix_ns.start {
+        let from_ns = finding.from_ns.saturating_sub(shift_ns);
+        let to_ns = finding.to_ns.saturating_sub(shift_ns);
+        if to_ns >= 0 && from_ns < end_ns {
             let moved = StoredFinding {
                 from_ns: from_ns.max(0),
-                to_ns,
+                to_ns: to_ns.min(end_ns),
+                open: false,
                 ..finding
             };
             put_finding(path, access, &moved)?;

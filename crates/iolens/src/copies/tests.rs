@@ -204,6 +204,64 @@ fn a_gap_between_recordings_is_a_loss_of_unknown_size() {
 }
 
 #[test]
+fn findings_end_with_the_copy() {
+    let tmp = tempfile::tempdir().unwrap();
+    let whole = tmp.path().join("whole");
+    record(&whole, &[S, 8 * S], &[], 10 * S);
+    for (from_s, to_s, open) in [(0, 3, false), (4, 9, true), (7, 9, true)] {
+        let finding = StoredFinding {
+            from_ns: from_s * S,
+            to_ns: to_s * S,
+            open,
+            kind: "stall".into(),
+            ..StoredFinding::default()
+        };
+        put_finding(&whole, Access::OWNER, &finding).unwrap();
+    }
+    let (copy, _) = copy(&tmp.path().join("copy"), vec![part(&whole, 2 * S..6 * S)]);
+    let found: Vec<(i64, i64, bool)> = read_findings(copy.path())
+        .unwrap()
+        .iter()
+        .map(|f| (f.from_ns, f.to_ns, f.open))
+        .collect();
+    assert_eq!(found, [(0, S, false), (2 * S, 4 * S, false)]);
+}
+
+#[test]
+fn a_disk_of_a_later_recording_was_added_when_that_began() {
+    let tmp = tempfile::tempdir().unwrap();
+    let made = |name: &str, start_s: i64, more: Option<Device>| {
+        let mut meta = meta(START_UNIX_NS + start_s * S);
+        meta.devices.extend(more);
+        let path = tmp.path().join(name);
+        let writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+        writer.finish(10 * S, RecorderCost::default()).unwrap();
+        CopiedPart::whole(Recording::open(&path).unwrap())
+    };
+    let sdb = Device::named("sdb", DevId::new(8, 16));
+    let sdc = Device {
+        added_ns: Some(3 * S),
+        ..Device::named("sdc", DevId::new(8, 32))
+    };
+    let parts = vec![
+        made("first", 0, None),
+        made("second", 10, Some(sdb)),
+        made("third", 30, Some(sdc)),
+    ];
+    let (copy, _) = copy(&tmp.path().join("copy"), parts);
+    let added: Vec<(&str, Option<i64>)> = copy
+        .meta()
+        .devices
+        .iter()
+        .map(|d| (d.name.as_str(), d.added_ns))
+        .collect();
+    assert_eq!(
+        added,
+        [("sda", None), ("sdb", Some(10 * S)), ("sdc", Some(33 * S))]
+    );
+}
+
+#[test]
 fn recordings_that_cannot_be_one_are_refused() {
     let tmp = tempfile::tempdir().unwrap();
     let made = |name: &str, start_s: i64, edit: fn(&mut RecordingMeta)| {

@@ -273,15 +273,19 @@ fn read_sums(found: &FoundRecording) -> Result<PartSums, StoreError> {
         Reported::default()
     });
     // Another recording may give the device another number: from here on it goes by what identifies it.
-    let mut of_devices = BTreeMap::new();
-    for (dev, (mut sums, mut minute)) in by_id {
-        minute.close(&mut sums.loads);
-        let Some(device) = devices.iter().rfind(|d| d.id == dev) else {
+    let mut of_devices: BTreeMap<String, DeviceSums> = BTreeMap::new();
+    for device in devices.iter().rev() {
+        let Some((mut sums, mut minute)) = by_id.remove(&device.id) else {
             continue;
         };
+        minute.close(&mut sums.loads);
         sums.device = Some(device.clone());
-        let stable_id = device.stable_id.clone();
-        of_devices.insert(stable_id.unwrap_or_else(|| device.name.clone()), sums);
+        let key = device.stable_id.as_ref().unwrap_or(&device.name);
+        // One disk may have several numbers: it was away and came back, or there are several paths to it.
+        if let Some(newer) = of_devices.remove(key) {
+            sums.add_later_number(&newer);
+        }
+        of_devices.insert(key.clone(), sums);
     }
     let end_ns = end_ns.min(range.end);
     let unix_ns = start_unix_ns + first.min(end_ns)..start_unix_ns + end_ns;
@@ -336,9 +340,7 @@ impl DeviceSums {
         self.total.merge(&other.total);
         self.errors = known_sum(self.errors, other.errors);
         self.lost_ios = known_sum(self.lost_ios, other.lost_ios);
-        self.busy_ns = self
-            .busy_ns
-            .map_or(other.busy_ns, |a| Some(a + other.busy_ns.unwrap_or(0)));
+        self.busy_ns = known_sum(self.busy_ns, other.busy_ns);
         self.worst = self
             .worst
             .into_iter()
@@ -346,6 +348,20 @@ impl DeviceSums {
             .max_by_key(|(_, ns)| *ns);
         // The newest name.
         self.device = other.device.clone().or(self.device.take());
+    }
+
+    /// Adds what the same disk did under a number that it was given later in the recording. Two paths to a disk may be busy at
+    /// the same time, so it is not known for how long any of them was.
+    fn add_later_number(&mut self, later: &DeviceSums) {
+        let removed_ns = self.device.as_ref().and_then(|d| d.removed_ns);
+        let added_ns = later.device.as_ref().and_then(|d| d.added_ns);
+        let was_gone = removed_ns
+            .zip(added_ns)
+            .is_some_and(|(removed_ns, added_ns)| removed_ns <= added_ns);
+        self.add(later);
+        if !was_gone {
+            self.busy_ns = None;
+        }
     }
 
     /// I/Os of all classes.

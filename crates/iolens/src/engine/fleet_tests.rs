@@ -291,6 +291,88 @@ fn hosts_without_time_are_counted_not_forgotten() {
     );
 }
 
+/// A recording of a minute in which each device did ten reads, and how long it was busy.
+fn record_minute(root: &Path, start: i64, devices: &[(Device, Option<i64>)]) {
+    let dir = root.join(Root::host_directory("h"));
+    std::fs::create_dir_all(&dir).unwrap();
+    let mut meta = RecordingMeta::new(Source::Ebpf, start);
+    meta.devices = devices.iter().map(|(device, _)| device.clone()).collect();
+    let path = dir.join(Root::recording_directory(start));
+    let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+    let mut rows = Vec::new();
+    for (device, busy_ns) in devices {
+        let mut of = Rollup::empty(60, 0, Some(device.id), Some(Class::Read));
+        (of.ios, of.bytes, of.device_sum_ns) = (10, 10 * 4096, 10_000_000);
+        let flight = busy_ns.map(|busy_ns| Flight {
+            busy_ns,
+            in_flight_ns: busy_ns,
+            in_flight_max: 1,
+        });
+        let all = Rollup {
+            class: None,
+            flight,
+            ..of.clone()
+        };
+        rows.extend([of, all]);
+    }
+    assert!(writer.write_rollups(60, &rows).unwrap());
+    writer.finish(MINUTE_NS, RecorderCost::default()).unwrap();
+}
+
+/// A disk under one of its numbers.
+fn disk(name: &str, minor: u32) -> Device {
+    Device {
+        stable_id: Some("disk".to_owned()),
+        ..Device::named(name, DevId::new(8, minor))
+    }
+}
+
+#[test]
+fn a_disk_with_two_numbers_in_a_recording_is_one_with_the_sums_of_both() {
+    let away = Device {
+        removed_ns: Some(20_000_000_000),
+        ..disk("sdb", 16)
+    };
+    let back = Device {
+        added_ns: Some(30_000_000_000),
+        ..disk("sdc", 0)
+    };
+    for (devices, busy_ns) in [
+        ([away, back], Some(12)),
+        ([disk("sdb", 16), disk("sdc", 32)], None),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let [first, second] = devices;
+        record_minute(root.path(), START, &[(first, Some(5)), (second, Some(7))]);
+        let found = fleet(root.path(), (None, None), &Remembered::default()).unwrap();
+        let of_host = &found.hosts[0].devices;
+        assert_eq!(of_host.len(), 1);
+        let sums = &of_host["disk"];
+        assert_eq!((sums.ios(), sums.bytes), (20, 20 * 4096));
+        assert_eq!((sums.errors, sums.busy_ns), (Some(0), busy_ns));
+        assert_eq!(sums.device.as_ref().unwrap().name, "sdc");
+    }
+}
+
+#[test]
+fn busy_time_that_one_of_the_recordings_does_not_know_is_not_known() {
+    let of_two = |busy_ns: [Option<i64>; 2]| {
+        let root = tempfile::tempdir().unwrap();
+        for (start, busy_ns) in [START, START + MINUTE_NS].into_iter().zip(busy_ns) {
+            record_minute(root.path(), start, &[(disk("sda", 0), busy_ns)]);
+        }
+        let found = fleet(root.path(), (Some(START), None), &Remembered::default()).unwrap();
+        assert_eq!(found.hosts[0].recordings, 2);
+        let sums = &found.hosts[0].devices["disk"];
+        assert_eq!(sums.ios(), 20);
+        sums.busy_ns
+    };
+    assert_eq!(of_two([Some(5), Some(7)]), Some(12));
+    for unknown in [[None, Some(7)], [Some(5), None], [None, None]] {
+        assert_eq!(of_two(unknown), None, "{unknown:?}");
+    }
+}
+
 /// What of a fleet is not known, by host.
 fn unread(found: &Fleet) -> Vec<(&str, usize)> {
     let without = found.hosts.iter().filter(|h| h.recordings == 0);
