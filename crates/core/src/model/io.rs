@@ -188,6 +188,12 @@ impl Comm {
         self.kernel_thread().is_some()
     }
 
+    /// Whether it is the name of a thread that the kernel made for io_uring: it is called after what it is, not after the program.
+    #[inline]
+    pub fn is_of_io_uring(&self) -> bool {
+        self.0.starts_with(b"iou-")
+    }
+
     /// All 16 bytes as a number: equal names have equal ones.
     pub fn to_bits(self) -> u128 {
         u128::from_le_bytes(self.0)
@@ -234,7 +240,7 @@ pub struct Io {
     /// Process (thread group) that caused it, as far as [`Io::origin`] says: the submitter, or the process that last dirtied
     /// the pages of a file that are written back.
     pub tgid: Option<i32>,
-    /// Name of that task when it submitted or dirtied.
+    /// Name of that task when it submitted or dirtied; of a thread of io_uring that of its process.
     pub comm: Option<Comm>,
     /// Control group (cgroup v2 id, that is the inode number of its directory).
     pub cgroup: Option<i64>,

@@ -16,6 +16,7 @@ mod filter;
 mod load;
 mod loss;
 mod order;
+mod process_name;
 mod program_info;
 mod ring;
 mod slots;

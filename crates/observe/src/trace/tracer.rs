@@ -23,6 +23,7 @@ use super::{
     load::{self, BIO_PROBES, Config, Features, Probe},
     loss::LossReader,
     order::ReorderBuffer,
+    process_name::ProcessNameReader,
     program_info::{ProgramInfo, program_info},
     ring::Drained,
     slots::Slots,
@@ -139,6 +140,7 @@ pub struct Tracer {
     slots: Slots,
     buffer: ReorderBuffer<IoEvent>,
     losses: LossReader,
+    process_names: ProcessNameReader,
     attached: HashSet<&'static str>,
     filter: Option<DeviceFilter>,
     disk_names: HashMap<MapData, u32, DiskName>,
@@ -216,6 +218,7 @@ impl Tracer {
             slots,
             buffer: ReorderBuffer::new(),
             losses,
+            process_names: ProcessNameReader::new(),
             attached: HashSet::new(),
             filter,
             disk_names,
@@ -370,7 +373,11 @@ impl Tracer {
             .buffer
             .release(watermark)
             .filter(|event| event.done_ns as i64 >= start);
-        out.extend(since_start.map(|event| event.to_io(start)));
+        for event in since_start {
+            let mut io = event.to_io(start);
+            self.process_names.name(&mut io);
+            out.push(io);
+        }
     }
 
     /// Detaches and hands out everything that is left.

@@ -19,9 +19,6 @@ const MAIN_SHARE: f64 = 0.9;
 /// What names have in common is a name from so many bytes on.
 const MIN_COMMON: usize = 3;
 
-/// Threads that the kernel makes for io_uring are named after what they are, not after the program.
-const IO_URING: &[u8] = b"iou-";
-
 /// A process in its control group.
 type Process = (i32, Option<i64>);
 
@@ -125,13 +122,13 @@ fn process_of(program: &Program) -> Option<(Process, Comm)> {
 /// What a process is called whose threads did so many I/Os each: the name of nearly all of them, else what all names begin with, else the
 /// name of most.
 fn name_of_process(mut ios: BTreeMap<Comm, u64>) -> Option<Comm> {
-    if ios.keys().all(is_of_io_uring) {
+    if ios.keys().all(Comm::is_of_io_uring) {
         return ios
             .keys()
             .next()
             .map(|comm| Comm::new(trimmed(comm.as_bytes())));
     }
-    ios.retain(|comm, _| !is_of_io_uring(comm));
+    ios.retain(|comm, _| !comm.is_of_io_uring());
     let all: u64 = ios.values().sum();
     let (main, most) = ios.iter().max_by_key(|(_, n)| **n)?;
     if *most as f64 >= MAIN_SHARE * all as f64 {
@@ -151,10 +148,6 @@ fn name_of_process(mut ios: BTreeMap<Comm, u64>) -> Option<Comm> {
         return Some(*main);
     }
     Some(Comm::new(common))
-}
-
-fn is_of_io_uring(comm: &Comm) -> bool {
-    comm.as_bytes().starts_with(IO_URING)
 }
 
 /// A name without the number at its end and what stands before that.

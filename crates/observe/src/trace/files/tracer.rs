@@ -21,6 +21,7 @@ use super::super::{
     error::{TraceError, refused},
     load::{Probe, program},
     order::ReorderBuffer,
+    process_name::sees_all_processes,
     program_info::program_info,
     ring::{Drained, Ring},
     tracer::{SLACK_NS, map_fd, missing_map, now_ns, take_map},
@@ -392,11 +393,8 @@ fn map_ring<T: Copy>(bpf: &Ebpf, name: &str, bytes: u32) -> Result<Ring<T>, Trac
 
 /// The programs see processes by the numbers of the machine, not of a container.
 fn running(pid: i32) -> Result<(), TraceError> {
-    const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]"; // PROC_PID_INIT_INO, include/linux/proc_ns.h
     let no = |why: String| TraceError::NoProcess { pid, why };
-    if std::fs::read_link("/proc/self/ns/pid")
-        .is_ok_and(|ns| ns.as_os_str() != INITIAL_PID_NAMESPACE)
-    {
+    if !sees_all_processes() {
         return Err(no(
             "process numbers of a container are not those that the kernel traces by".to_owned(),
         ));
