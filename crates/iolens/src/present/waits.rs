@@ -403,7 +403,7 @@ impl TableRow {
             seconds_cell(self.time.undisturbed_ns),
             seconds_cell(self.time.own_ns),
             seconds_cell(self.time.held_ns),
-            seconds_cell(self.time.device_ns + self.time.unknown_ns),
+            seconds_cell(self.time.device_ns),
             self.causes(),
         ]
     }

@@ -119,7 +119,7 @@ pub(super) fn culprit_io(pair: &Pair, felt: &DeviceFelt) -> Option<CulpritIo> {
         bytes: profile.bytes,
         sequential_share: profile.sequential_share(),
         forced_ios: profile.forced_ios,
-        stretches: stretches.n(),
+        stretches: stretches.typical_n(),
         stretch_bytes: stretches.median_amount()?,
         stretch_ns: stretches.median_len_ns()?,
         from_ns: stretches.first_ns()?,

@@ -147,7 +147,8 @@ pub struct CulpritIo {
     pub sequential_share: f64,
     /// I/Os that carry a flush, or must themselves reach the medium.
     pub forced_ios: u64,
-    /// Stretches of time in which there were any, with gaps of less than 0.1 s.
+    /// Stretches of time in which there were any, with gaps of less than 0.1 s; without those in which it was less than half of
+    /// what it usually is.
     pub stretches: u64,
     /// Median of the bytes of one.
     pub stretch_bytes: f64,
@@ -374,15 +375,17 @@ pub fn stories(waits: &[DeviceVictims], scene: &Scene, limits: GroupLimits) -> V
 }
 
 /// The most harm first, by the clock of the victim. Of what two programs on one device cost each other only the difference counts:
-/// they share it. So do reads and writes of one program that wait for each other.
+/// they share it. So do reads and writes of one program that wait for each other. Queues of one's own come last.
 fn sort(stories: &mut [Story], waits: &[DeviceVictims]) {
     stories.sort_by_cached_key(|story| {
+        // Fewer in flight are as fast: nobody lost time to a queue that is one's own.
+        let is_own_queue = story.kind == StoryKind::OwnQueue;
         let harm = &story.harm;
         let net_ns = (harm.ns - cost_back_ns(story, waits)).max(0);
         let net_share = net_ns as f64 / harm.ns.max(1) as f64;
         let net_lost_ns = (harm.lost_ns as f64 * net_share) as i64;
         let most = [net_lost_ns, harm.lost_ns, harm.ns].map(std::cmp::Reverse);
-        (most, story.dev, story.victim, story.class)
+        (is_own_queue, most, story.dev, story.victim, story.class)
     });
 }
 

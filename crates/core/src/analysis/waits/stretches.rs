@@ -177,24 +177,57 @@ impl Stretches {
         self.sample.iter().chain(&self.open)
     }
 
-    /// Median of what is in one.
-    pub fn median_amount(&self) -> Option<f64> {
+    /// Those that are kept, by time, without small ones between them: half of the median is in each at least.
+    fn typical(&self) -> Vec<Stretch> {
         let mut amounts: Vec<f64> = self.all().map(|s| s.amount as f64).collect();
+        let least = median(&mut amounts).unwrap_or(0.0) / 2.0;
+        let mut typical: Vec<Stretch> = self.all().copied().collect();
+        typical.retain(|s| s.amount as f64 >= least);
+        typical.sort_by_key(|s| s.from_ns);
+        typical
+    }
+
+    /// How many times something goes on as it usually does; of more than are kept, as many as that share of them.
+    pub fn typical_n(&self) -> u64 {
+        let share = self.typical().len() as f64 / self.all().count().max(1) as f64;
+        (self.n as f64 * share).round() as u64
+    }
+
+    /// Median of what is usually in one.
+    pub fn median_amount(&self) -> Option<f64> {
+        let typical = self.typical();
+        let mut amounts: Vec<f64> = typical.iter().map(|s| s.amount as f64).collect();
         median(&mut amounts)
     }
 
-    /// Median of how long they last.
+    /// Median of how long they usually last.
     pub fn median_len_ns(&self) -> Option<f64> {
-        let mut lengths: Vec<f64> = self.all().map(|s| (s.to_ns - s.from_ns) as f64).collect();
+        let typical = self.typical();
+        let mut lengths: Vec<f64> = typical
+            .iter()
+            .map(|s| (s.to_ns - s.from_ns) as f64)
+            .collect();
         median(&mut lengths)
+    }
+
+    /// Times between starts; small stretches between others count only where not all are kept.
+    fn steps_ns(&self) -> Vec<f64> {
+        if !self.is_whole() {
+            return self.steps.iter().map(|s| *s as f64).collect();
+        }
+        let typical = self.typical();
+        let pairs = typical.windows(2);
+        pairs
+            .map(|pair| (pair[1].from_ns - pair[0].from_ns) as f64)
+            .collect()
     }
 
     /// The period in nanoseconds, if they come back at one pace; a stretch may be missing now and then.
     pub fn period_ns(&self) -> Option<f64> {
-        if self.n < MIN_FOR_PERIOD {
+        if self.typical_n() < MIN_FOR_PERIOD {
             return None;
         }
-        let mut steps: Vec<f64> = self.steps.iter().map(|s| *s as f64).collect();
+        let mut steps = self.steps_ns();
         let period = median(&mut steps)?;
         let mut in_step = 0;
         for step in &steps {
@@ -261,6 +294,23 @@ mod tests {
         assert!((period_ns / 2.4e9 - 1.0).abs() < 0.02, "{period_ns}");
         assert_eq!(stretches.steps.len(), KEPT);
         assert_eq!(stretches.n(), 1000);
+    }
+
+    #[test]
+    fn small_stretches_between_others_do_not_count() {
+        let mut stretches = Stretches::default();
+        for i in 0..6 {
+            let from_ns = 2400 * i * MS;
+            stretches.push(from_ns, from_ns + 60 * MS, 134_000_000, 128);
+            if i % 2 == 0 {
+                stretches.push(from_ns + 700 * MS, from_ns + 701 * MS, 4096, 1);
+            }
+        }
+        assert_eq!(stretches.n(), 9);
+        assert_eq!(stretches.typical_n(), 6);
+        assert_eq!(stretches.median_amount(), Some(134e6));
+        assert_eq!(stretches.median_len_ns(), Some(60e6));
+        assert_eq!(stretches.period_ns(), Some(2.4e9));
     }
 
     #[test]
