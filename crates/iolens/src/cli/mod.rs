@@ -125,7 +125,7 @@ pub struct RecordPlan {
     /// Record this disk only (name, /dev/NAME or MAJ:MIN); may be repeated [default: every disk, new ones too]
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
-    /// Stop after this time (10ms, 2s, 5m, 1h)
+    /// Stop after this time (10ms, 2s, 5m, 1h); a COMMAND that still runs is ended then (SIGTERM)
     #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
     pub for_ns: Option<i64>,
     /// Never take more room on disk than this (64M, 10G); the oldest I/Os go first

@@ -33,7 +33,7 @@ pub fn settled(args: &TimeWindow, spans: &[Range<i64>]) -> Result<TimeWindow> {
         (Some(Instant::Civil(to)), Some(Instant::Wall(from))) if to_is_open => {
             Some(Instant::Wall(to.after(from).ok_or(QueryError::NoSuchTime)?))
         }
-        (Some(Instant::Civil(to)), _) => Some(Instant::Wall(newest(to, spans, None, now)?)),
+        (Some(Instant::Civil(to)), _) => Some(Instant::Wall(end(to, spans, now)?)),
         (other, _) => other,
     };
     Ok(TimeWindow { at, from, to })
@@ -72,6 +72,22 @@ fn at(civil: CivilInstant, spans: &[Range<i64>], now: Timestamp) -> Result<Times
         });
     };
     Ok(held)
+}
+
+/// The instant of `--to` alone. One that no recording holds is the nearer one of that before the newest recording and that after it:
+/// what ends later ends with the recording.
+fn end(civil: CivilInstant, spans: &[Range<i64>], now: Timestamp) -> Result<Timestamp> {
+    let before = newest(civil, spans, None, now)?;
+    let is_certain = civil.named(now).is_some() || newest_held(civil, spans, None).is_some();
+    let newest_span = spans.iter().max_by_key(|span| span.end);
+    let Some(span) = newest_span.filter(|_| !is_certain) else {
+        return Ok(before);
+    };
+    let end = Timestamp::from_nanosecond(span.end.into()).map_err(|_| QueryError::NoSuchTime)?;
+    let after = civil
+        .after(end)
+        .filter(|after| unix_ns(*after) - span.end < span.start - unix_ns(before));
+    Ok(after.unwrap_or(before))
 }
 
 /// The newest such instant before `limit` that is held, else the newest before the end of all.
@@ -177,6 +193,10 @@ mod tests {
             ("2026-11-22T04:00:00Z".into(), "2026-11-22T09:00:00Z".into()),
             "it may end after all recordings"
         );
+        let until = |to| range(None, civil(to)).1;
+        assert_eq!(until("06:30"), "2026-11-22T06:30:00Z", "soon after the end");
+        assert_eq!(until("21:00"), "2026-11-21T21:00:00Z", "soon before it");
+        assert_eq!(until("05:30"), "2026-11-21T05:30:00Z", "recorded");
         let to = Instant::Wall("2026-11-21T04:00:00Z".parse().expect("a time"));
         assert_eq!(range(civil("03:12"), Some(to)).0, "2026-11-21T03:12:00Z");
     }

@@ -1,6 +1,8 @@
 //! Why a question has no answer, and remarks beside answers: sentences for the command line or for HTTP, which name what can be
 //! asked for in their own way.
 
+use std::path::Path;
+
 use iolens_core::analysis::timeline::{MAX_ROWS, PlanError};
 use iolens_core::model::MS_NS;
 
@@ -61,6 +63,14 @@ impl Spelling {
             Spelling::Flags => format!("--from {from} --to {to}"),
             Spelling::Parameters => format!("from={from}&to={to}"),
             Spelling::Ends(option) => format!("{option} {from}..{to}"),
+        }
+    }
+
+    /// Where something is not, at the beginning of a sentence: who asks over HTTP need not know where recordings are kept.
+    fn place(self, place: &Path) -> String {
+        match self {
+            Spelling::Flags | Spelling::Ends(_) => format!("{}: ", place.display()),
+            Spelling::Parameters => String::new(),
         }
     }
 
@@ -156,8 +166,8 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
         QueryError::NothingThen { place, nearest } => {
             let nearest = nearest.map(|n| format!("; the nearest one is {}", spelling.stretch(n)));
             format!(
-                "{}: no recording holds anything of this time{}",
-                place.display(),
+                "{}no recording holds anything of this time{}",
+                spelling.place(place),
                 nearest.unwrap_or_default()
             )
         }
@@ -183,11 +193,18 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
                 rfc3339(whole_ms(*unix_ns)),
             )
         }
-        QueryError::NeedsWallClock { bound, place } => format!(
-            "{}: {} is a recording root; seconds count from the start of a single recording: give a wall-clock time (2026-11-21T05:48:00Z, -5m)",
-            spelling.bound(*bound),
-            place.display()
-        ),
+        QueryError::NeedsWallClock { bound, place } => {
+            let is_root = match spelling {
+                Spelling::Flags | Spelling::Ends(_) => {
+                    format!("{} is a recording root; ", place.display())
+                }
+                Spelling::Parameters => String::new(),
+            };
+            format!(
+                "{}: {is_root}seconds count from the start of a single recording: give a wall-clock time (2026-11-21T05:48:00Z, -5m)",
+                spelling.bound(*bound)
+            )
+        }
         QueryError::EndsBefore(stretch) => format!(
             "{} ({}) is not after {} ({})",
             spelling.name("to"),
@@ -202,12 +219,15 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
             spelling.name("from"),
             seconds(*from_ns)
         ),
+        QueryError::Empty(_) if spelling == Spelling::Parameters => {
+            "there is no recording yet".to_owned()
+        }
         QueryError::Empty(place) => format!(
             "{}: holds no recording yet (they are called host=NAME/start_ns=NANOSECONDS)",
             place.display()
         ),
         QueryError::Unreadable(place) => {
-            format!("{}: no recording can be read", place.display())
+            format!("{}no recording can be read", spelling.place(place))
         }
         QueryError::ManyHosts {
             place,
@@ -491,6 +511,23 @@ mod tests {
         let [flags, parameters] = both(&named);
         assert_eq!(flags, parameters);
         assert_eq!(flags, "a--b: no such device; there are sda");
+        let place = std::path::PathBuf::from("/srv/private");
+        for hidden in [
+            QueryError::NothingThen {
+                place: place.clone(),
+                nearest: Some(longest),
+            },
+            QueryError::NeedsWallClock {
+                bound: WindowBound::From,
+                place: place.clone(),
+            },
+            QueryError::Empty(place.clone()),
+            QueryError::Unreadable(place),
+        ] {
+            let [flags, parameters] = both(&hidden);
+            assert!(flags.contains("/srv/private"), "{flags}");
+            assert!(!parameters.contains("/srv"), "{parameters}");
+        }
     }
 
     #[test]
