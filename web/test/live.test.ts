@@ -180,7 +180,7 @@ test("silence is a break, slots are none", () => {
 });
 
 test("a hidden page rests, and goes on where it was", () => {
-  const { world, slots, feed } = followed(0);
+  const { world, slots, states, feed } = followed(0);
   world.slot(1);
   feed.rest();
   assert.ok(world.last.closed);
@@ -194,7 +194,9 @@ test("a hidden page rests, and goes on where it was", () => {
   assert.equal(world.connections.length, 2);
   assert.deepEqual(slots, ["sda 1", "sda 2", "sda 3"]);
   world.last.say("error");
+  assert.notEqual(states.at(-1), null);
   feed.rest();
+  assert.equal(states.at(-1), null, "nothing is said of what is not tried");
   world.pass(120_000);
   assert.equal(world.connections.length, 2, "no try while it rests");
 });

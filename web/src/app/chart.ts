@@ -188,6 +188,9 @@ export class Chart {
 
   show(view: View): void {
     if (view.colour !== this.#view.colour) this.#grouping = null;
+    // What a tip says is of the place under the pointer, where now is something else; a live view moves all the time.
+    const moves = view.from !== this.#view.from || view.to !== this.#view.to || view.fold !== this.#view.fold;
+    if (moves && !view.live) this.#hideTip();
     this.#view = view;
     this.#later();
   }

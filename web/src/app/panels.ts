@@ -113,8 +113,11 @@ export function stories(root: HTMLElement, list: Story[], notes: string[], ways:
         button("", "Show its time", "Zoom to the whole story", () => ways.look(...margin(story.start_unix_s, story.end_unix_s))),
         typeof harm?.worst_at_s === "number" && button("", "Show the worst moment, I/O by I/O", "", () => {
           const at = story.recording_start_unix_s + (harm.worst_at_s ?? 0);
-          const span = Math.min(0.049, Math.max(0.004, (2.5 * (harm.worst_us ?? 0)) / 1e6));
-          ways.look(at - span * 0.7, at + span * 0.3);
+          const worst = (harm.worst_us ?? 0) / 1e6;
+          const span = Math.min(0.049, Math.max(0.004, 2.5 * worst));
+          // From before it started, as far as a view has room in which each I/O is drawn.
+          const before = Math.min(span * 0.95, Math.max(span * 0.7, 1.1 * worst));
+          ways.look(at - before, at + span - before);
         }),
         button("", story.device, `Show only ${story.device}`, () => ways.device(story.device))));
     details.open = open.has(key);

@@ -86,6 +86,10 @@ export class Feed {
     if (this.#retry !== null) this.browser.cancel(this.#retry);
     this.#retry = null;
     this.#pauseMs = FIRST_PAUSE_MS;
+    if (this.#lostAt === null) return;
+    // Nothing is tried any more, so nothing is said of it.
+    this.#lostAt = null;
+    this.to.connected(null);
   }
 
   #connect(): void {
