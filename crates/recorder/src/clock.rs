@@ -12,16 +12,32 @@ const STEP_NS: i64 = 100_000_000;
 pub struct ClockWatch {
     wall_minus_monotonic_ns: i64,
     suspended_ns: i64,
+    /// The former when the recording that grows began.
+    of_recording_ns: i64,
 }
 
 impl ClockWatch {
     /// Begins with the clocks as they are now.
     pub fn start() -> ClockWatch {
         let monotonic = monotonic_ns();
+        let wall_minus_monotonic_ns = wall_clock_ns() - monotonic;
         ClockWatch {
-            wall_minus_monotonic_ns: wall_clock_ns() - monotonic,
+            wall_minus_monotonic_ns,
             suspended_ns: boottime_ns() - monotonic,
+            of_recording_ns: wall_minus_monotonic_ns,
         }
+    }
+
+    /// A recording begins, whose start is given by the wall clock when it differs from the monotonic one by so much. Whether it was
+    /// set, or the machine was suspended, since the recording before began.
+    pub fn recording_begins(&mut self, wall_minus_monotonic_ns: i64) -> bool {
+        let before = std::mem::replace(&mut self.of_recording_ns, wall_minus_monotonic_ns);
+        (wall_minus_monotonic_ns - before).abs() > STEP_NS
+    }
+
+    /// By how much the wall clock, at the last check, was ahead of the times of the recording that grows.
+    pub fn shift_ns(&self) -> i64 {
+        self.wall_minus_monotonic_ns - self.of_recording_ns
     }
 
     /// Marks for what has happened to the clocks since the last call; `at_ns` is the recording's time now.
@@ -82,6 +98,7 @@ mod tests {
         let mut watch = ClockWatch {
             wall_minus_monotonic_ns: 1_000_000_000_000,
             suspended_ns: 0,
+            of_recording_ns: 1_000_000_000_000,
         };
         assert!(watch.compare(1, 1_000_000_050_000, 0).is_empty(), "slew");
         assert_eq!(
@@ -97,5 +114,22 @@ mod tests {
                 .is_empty(),
             "reported once"
         );
+    }
+
+    #[test]
+    fn the_shift_is_that_since_the_recording_began_and_a_new_one_has_none() {
+        let mut watch = ClockWatch {
+            wall_minus_monotonic_ns: 1_000_000_000_000,
+            suspended_ns: 0,
+            of_recording_ns: 1_000_000_000_000,
+        };
+        watch.compare(1, 1_005_000_000_000, 5_000_000_000);
+        watch.compare(2, 1_155_000_000_000, 5_000_000_000);
+        assert_eq!(watch.shift_ns(), 155_000_000_000, "asleep, then set");
+        assert!(watch.recording_begins(1_155_000_000_020));
+        assert_eq!(watch.shift_ns(), -20);
+        assert!(!watch.recording_begins(1_155_000_000_000), "as it was");
+        watch.compare(3, 1_100_000_000_000, 5_000_000_000);
+        assert_eq!(watch.shift_ns(), -55_000_000_000);
     }
 }

@@ -81,6 +81,9 @@ pub struct Progress {
     pub disk_full: bool,
     /// The writer has failed: nothing is stored until [`Session::rotate`] begins another recording.
     pub writer_failed: bool,
+    /// By how much the wall clock is ahead of the times of the recording that grows: it was set since that began, or the machine
+    /// was suspended.
+    pub clock_shift_ns: i64,
 }
 
 impl Progress {
@@ -157,17 +160,18 @@ impl Session {
         attached: impl FnOnce() -> Result<()>,
     ) -> Result<Session> {
         let before_s = own_cost().cpu_s;
-        let clock = ClockWatch::start();
+        let mut clock = ClockWatch::start();
         // Last of what takes long: from its start on the rings fill, until the first look at them.
         let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology)?;
         attached()?;
         let start_ns = feed.start_ns();
         let known = KnownDevices::new(topology, options.devices.clone());
         let losses = LossTally::default();
-        let (pipeline, path) = begin(&options, &feed, known.all(), 0, &losses)?;
+        let begun = begin(&options, &feed, known.all(), 0, &losses)?;
+        clock.recording_begins(begun.wall_minus_monotonic_ns);
         let mut session = Session {
             feed,
-            outputs: Outputs::new(pipeline, path),
+            outputs: Outputs::new(begun.pipeline, begun.path),
             known,
             clock,
             gather_ns: idle_wait_ns(&options.feed),
@@ -236,6 +240,7 @@ impl Session {
             self.progress.disk_bytes = status.disk_bytes;
             self.progress.disk_full = status.full;
             self.progress.writer_failed = self.outputs.has_failed();
+            self.progress.clock_shift_ns = self.clock.shift_ns();
             // An always-on one goes on in another recording.
             if stop(&self.progress) || (self.progress.writer_failed && !self.options.always_on) {
                 return Ok(());

@@ -26,6 +26,8 @@ pub struct Seen {
     pub complete_to_ns: Option<i64>,
     /// The devices, where they have changed.
     pub devices: Option<Vec<Device>>,
+    /// Unix time of the session's start as the wall clock says now, where it was set.
+    pub start_unix_ns: Option<i64>,
 }
 
 /// The recorder's end.
@@ -78,6 +80,11 @@ impl Viewer {
         self.gathered.devices = Some(devices.to_vec());
     }
 
+    /// The wall clock was set: by what it says now the session began at this Unix time.
+    pub fn clock_was_set(&mut self, start_unix_ns: i64) {
+        self.gathered.start_unix_ns = Some(start_unix_ns);
+    }
+
     /// Shows a look at the source, soon; never waits.
     pub fn show(&mut self, ios: &[Io], lost: &[Lost], complete_to_ns: Option<i64>) {
         self.gathered.ios.extend_from_slice(ios);
@@ -101,6 +108,7 @@ impl Viewer {
             self.missed
                 .fetch_add(seen.ios.len() as u64, Ordering::Relaxed);
             self.gathered.devices = seen.devices;
+            self.gathered.start_unix_ns = seen.start_unix_ns;
             self.gathered.lost = seen.lost;
             note_missed(&mut self.gathered.lost, &seen.ios);
         }
@@ -155,13 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn a_view_that_does_not_keep_up_misses_ios_and_neither_device_nor_loss() {
+    fn a_view_that_does_not_keep_up_misses_ios_and_neither_device_nor_clock_nor_loss() {
         let (mut viewer, view) = view();
         let at = |n: usize| Some(n as i64 * GATHER_NS);
         for n in 0..MAX_WAITING {
             viewer.show(&[io()], &[], at(n));
         }
         viewer.devices(&[Device::named("sda", DevId(8))]);
+        viewer.clock_was_set(7);
         let lost = Lost::somewhere(0, 1, LossReason::RingFull);
         viewer.show(&[io(), io()], &[lost], at(MAX_WAITING));
         assert_eq!(view.missed_ios.load(Ordering::Relaxed), 2);
@@ -175,6 +184,7 @@ mod tests {
             later.devices.map(|d| d[0].name.clone()).as_deref(),
             Some("sda")
         );
+        assert_eq!(later.start_unix_ns, Some(7));
         let missed = Lost {
             ios: Some(2),
             ..Lost::somewhere(1, 1, LossReason::WriterBusy)

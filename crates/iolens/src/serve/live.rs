@@ -56,6 +56,9 @@ impl Live {
                 timeline.set_always(present_keys(devices));
             }
         }
+        if let Some(start_unix_ns) = seen.start_unix_ns {
+            self.start_unix_ns = start_unix_ns;
+        }
         let Some(complete_to_ns) = seen.complete_to_ns else {
             self.timeline = None;
             return Vec::new();
@@ -222,6 +225,30 @@ mod tests {
         );
         live.update(&seen(&[620 * S + 50_000_000], 625 * S));
         assert_eq!(later(0).len(), 1, "ten minutes later it is forgotten");
+    }
+
+    #[test]
+    fn rows_have_the_new_time_once_the_clock_was_set() {
+        let mut live = Live::new(1_000 * S);
+        let (_, mut rows) = live.feed().watch(Since::Now);
+        let mut newest_s = |complete_to_ns, start_unix_ns| {
+            live.update(&Seen {
+                complete_to_ns: Some(complete_to_ns),
+                devices: Some(vec![Device::named("sda", DevId::new(8, 0))]),
+                start_unix_ns,
+                ..Seen::default()
+            });
+            let mut newest_s = None;
+            while let Ok(row) = rows.try_recv() {
+                let row: serde_json::Value = serde_json::from_str(&row.data).unwrap();
+                newest_s = row["time_s"].as_f64();
+            }
+            newest_s.unwrap()
+        };
+        // The last second is not known yet.
+        assert!((1_001.0..=1_003.0).contains(&newest_s(3 * S, None)));
+        assert!((4_603.0..=4_605.0).contains(&newest_s(5 * S, Some(4_600 * S))));
+        assert!((4_605.0..=4_607.0).contains(&newest_s(7 * S, None)));
     }
 
     #[test]

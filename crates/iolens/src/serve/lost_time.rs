@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iolens_core::analysis::stories::is_likely_victim;
@@ -35,7 +36,7 @@ struct SinceLook {
 #[derive(Debug)]
 pub struct LostTime {
     /// Of the session's time.
-    start_unix_ns: i64,
+    start_unix_ns: AtomicI64,
     /// By the second's beginning in Unix time.
     seconds: Mutex<BTreeMap<i64, SecondSums>>,
     since_look: Mutex<SinceLook>,
@@ -45,22 +46,29 @@ impl LostTime {
     /// Of a session that began at this Unix time.
     pub fn new(start_unix_ns: i64) -> LostTime {
         LostTime {
-            start_unix_ns,
+            start_unix_ns: AtomicI64::new(start_unix_ns),
             seconds: Mutex::default(),
             since_look: Mutex::default(),
         }
     }
 
+    /// The wall clock was set: by what it says now the session began at this Unix time. What was before is of another time.
+    pub fn clock_was_set(&self, start_unix_ns: i64) {
+        self.start_unix_ns.store(start_unix_ns, Ordering::Relaxed);
+        self.lock().clear();
+    }
+
     /// Adds waits of intervals of a second.
     pub fn add(&self, bins: &[WaitBin]) {
         self.since_look().add(bins);
+        let start_unix_ns = self.start_unix_ns.load(Ordering::Relaxed);
         for bin in bins {
             let mut second = SecondSums::default();
             for victim in &bin.victims {
                 second.ios += victim.ios;
                 second.lost_ns += victim.time.lost_ns();
             }
-            self.add_second(self.start_unix_ns + bin.from_ns, second);
+            self.add_second(start_unix_ns + bin.from_ns, second);
         }
     }
 
@@ -276,6 +284,17 @@ mod tests {
         assert!(!lost.has_trouble());
         lost.add(&[second("db", 100, [10, 0, 110, 0])]);
         assert!(lost.has_trouble(), "in one second");
+    }
+
+    #[test]
+    fn once_the_clock_was_set_seconds_are_those_of_the_new_time() {
+        let lost = LostTime::new(1_000 * S);
+        lost.add(&[second("db", 5, [10, 0, 0, 0])]);
+        assert_eq!(lost.ios(&s(1_005..1_006)), 10);
+        lost.clock_was_set(400 * S);
+        lost.add(&[second("db", 6, [10, 0, 0, 0])]);
+        assert_eq!(lost.ios(&s(406..407)), 10);
+        assert_eq!(lost.ios(&(0..i64::MAX)), 10, "without those of then");
     }
 
     #[test]

@@ -150,6 +150,9 @@ impl Meter {
 
 impl Meter {
     fn add_waits(&self, waits: &mut WaitTable, seen: &Seen) {
+        if let Some(start_unix_ns) = seen.start_unix_ns {
+            self.lost_time.clock_was_set(start_unix_ns);
+        }
         for io in &seen.ios {
             waits.builder.push(io);
         }

@@ -1,5 +1,5 @@
-//! When the next recording begins: the one that grows is full, the day is over, or its writer has failed. Room for it is
-//! made first, on a thread of its own.
+//! When the next recording begins: the one that grows is full, the day is over, the clock was set, or its writer has failed. Room
+//! for it is made first, on a thread of its own.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ const LOOK_NS: i64 = 100_000_000;
 const SEARCH_NS: i64 = 1_000_000_000;
 /// A recording is at least this long, unless it is full: a clock that is set back and forth makes no heap of them.
 const MIN_LENGTH_NS: i64 = 60_000_000_000;
+/// The times of a recording may differ from the wall clock by so much: findings are looked for in the last two minutes by the clock.
+const MAX_SHIFT_NS: i64 = 10_000_000_000;
 /// What failed is tried again after this; while nothing is stored, sooner.
 const RETRY_NS: i64 = 60_000_000_000;
 const RETRY_UNSTORED_NS: i64 = 2_000_000_000;
@@ -131,8 +133,10 @@ impl Rotation {
             self.finished(helper, progress.at_ns);
         }
         let full = progress.disk_bytes > self.space.part() / 4 * 3;
-        let other_day = today() != self.day && progress.at_ns - self.from_ns >= MIN_LENGTH_NS;
-        if !(full || other_day || self.unstored) || progress.at_ns < self.retry_ns {
+        let other_time =
+            today() != self.day || progress.clock_shift_ns.saturating_abs() > MAX_SHIFT_NS;
+        let other_time = other_time && progress.at_ns - self.from_ns >= MIN_LENGTH_NS;
+        if !(full || other_time || self.unstored) || progress.at_ns < self.retry_ns {
             return Turn::Record;
         }
         if self.has_room {
@@ -301,4 +305,42 @@ fn complete_others(directory: &Path, own: &Path, access: Access) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    #[test]
+    fn a_clock_that_was_set_begins_another_recording_and_makes_no_heap_of_them() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let space = Space {
+            root: dir.path().to_owned(),
+            keep_bytes: 64 << 20,
+            access: Access::OWNER,
+        };
+        let directory = dir.path().join(Root::host_directory("h"));
+        let growing = directory.join(Root::recording_directory(wall_clock_ns()));
+        std::fs::create_dir_all(&growing).expect("makes");
+        let mut rotation = Rotation::new(space, growing, &directory, Arc::default());
+        let mut asks = |at_s: i64, clock_shift_ns| {
+            let progress = Progress {
+                at_ns: at_s * S,
+                clock_shift_ns,
+                ..Progress::default()
+            };
+            // What it is to do it does once there is room.
+            rotation.next_look_ns = 0;
+            rotation.has_room = true;
+            rotation.day = today();
+            rotation.look(&progress) == Turn::Rotate
+        };
+        assert!(!asks(3_600, 0));
+        assert!(!asks(3_600, 9 * S), "a look still meets nearly all of it");
+        assert!(asks(3_600, 121 * S));
+        assert!(asks(3_600, -11 * S), "set back");
+        assert!(!asks(59, 3_600 * S), "a minute at least");
+    }
 }

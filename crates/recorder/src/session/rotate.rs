@@ -14,6 +14,15 @@ use crate::losses::LossTally;
 use crate::pipeline::Pipeline;
 use crate::viewer::Viewer;
 
+/// A recording that begins.
+pub(super) struct BegunRecording {
+    pub pipeline: Pipeline,
+    /// Its directory.
+    pub path: PathBuf,
+    /// The clocks of its start.
+    pub wall_minus_monotonic_ns: i64,
+}
+
 /// Makes the directory and the writer of the recording that begins at `from_ns` of the session's time.
 pub(super) fn begin(
     options: &SessionOptions,
@@ -21,9 +30,10 @@ pub(super) fn begin(
     known: &[Device],
     from_ns: i64,
     losses: &LossTally,
-) -> Result<(Pipeline, PathBuf)> {
+) -> Result<BegunRecording> {
     let start_ns = feed.start_ns() + from_ns;
-    let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
+    let wall_minus_monotonic_ns = wall_clock_ns() - monotonic_ns();
+    let start_unix_ns = start_ns + wall_minus_monotonic_ns;
     let host = Host::read("/".as_ref());
     let meta = RecordingMeta {
         start_monotonic_ns: Some(start_ns),
@@ -50,7 +60,11 @@ pub(super) fn begin(
     };
     let writer = RecordingWriter::create(&path, meta, writer_options)?;
     let pipeline = Pipeline::start(writer, start_ns, options.always_on, losses.clone())?;
-    Ok((pipeline, path))
+    Ok(BegunRecording {
+        pipeline,
+        path,
+        wall_minus_monotonic_ns,
+    })
 }
 
 impl Session {
@@ -65,7 +79,7 @@ impl Session {
         }
         self.drain()?;
         let from_ns = monotonic_ns() - self.start_ns;
-        let (pipeline, path) = begin(
+        let begun = begin(
             &self.options,
             &self.feed,
             self.known.all(),
@@ -76,9 +90,16 @@ impl Session {
         self.outputs.send(vec![mark(
             from_ns - 1,
             "end",
-            &format!("goes on in {}", path.display()),
+            &format!("goes on in {}", begun.path.display()),
         )]);
-        self.outputs.rotate(pipeline, path, from_ns, cost);
+        self.outputs
+            .rotate(begun.pipeline, begun.path, from_ns, cost);
+        let clock_ns = begun.wall_minus_monotonic_ns;
+        if self.clock.recording_begins(clock_ns)
+            && let Some(viewer) = &mut self.viewer
+        {
+            viewer.clock_was_set(self.start_ns + clock_ns);
+        }
         self.known.forget_removed();
         self.cpu_before_s = [None, own_cost().cpu_s];
         self.outputs
