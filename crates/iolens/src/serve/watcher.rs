@@ -32,7 +32,9 @@ use crate::engine::error::QueryError;
 use crate::engine::query::{Grain, Query};
 use crate::engine::report::{self, Limits};
 use crate::engine::{Instant as Moment, TimeWindow, privacy};
+use crate::present::escape;
 use crate::present::findings as words;
+use crate::present::query_text::{self, Spelling};
 use crate::present::report_json::RecordingFacts;
 use crate::present::stories as story_entries;
 use active::{ActiveFinding, JOIN_NS, Memory, Phase};
@@ -129,7 +131,7 @@ pub struct Outlets {
     pub access: Access,
     /// Keeps the minutes around some.
     pub freeze: Option<FreezerFeed>,
-    /// What is found damaged degrades it.
+    /// What is found damaged degrades it, and so does a look that fails.
     pub health: Arc<Health>,
 }
 
@@ -206,6 +208,7 @@ fn watch(
         } else {
             look(host_dir, &range, outlets)
         };
+        say_failure(&outlets.health, &looked);
         match looked {
             Ok(all) => {
                 seen = ios;
@@ -215,13 +218,36 @@ fn watch(
                 pace.looked(now_ns);
             }
             Err(QueryError::TooSlow(_)) => pace.was_too_slow(),
-            // Between two recordings, or before the first I/O, there is nothing to look at.
+            // There was nothing to look at, or it failed: the next look is at this time, too.
             Err(_) => {}
         }
         next = NextLook::after(now, now.elapsed());
     }
     report_all(&memory.end(|_| true), found, outlets);
     report_stories(&stories.end(), outlets);
+}
+
+/// Keeps in `health` why a look failed, if it did, and says on standard error what is new of that.
+fn say_failure(health: &Health, looked: &Result<Look, QueryError>) {
+    let failure = match looked {
+        // The next look is at less.
+        Err(QueryError::TooSlow(_)) => return,
+        // Before the first I/O, and between two recordings, there is nothing to look at.
+        Ok(_) | Err(QueryError::NothingThen { .. } | QueryError::Empty(_)) => None,
+        // The text is the same each time: what is no news is said once.
+        Err(QueryError::Removed { .. }) => {
+            Some("the size limit removes I/Os before they are looked at".to_owned())
+        }
+        Err(e) => Some(query_text::error(e, Spelling::Parameters)),
+    };
+    let failure = failure.map(|why| format!("nothing is found: {why}"));
+    let text = match &failure {
+        Some(text) => escape::terminal(text).into_owned(),
+        None => "findings are looked for again".to_owned(),
+    };
+    if health.looked_for_findings(failure) {
+        eprintln!("iolens: {text}");
+    }
 }
 
 /// Waits until the next look is due; `false` if there are no more.
@@ -385,10 +411,11 @@ fn publish(phase: Phase, active: &ActiveFinding, found: &Found, outlets: &Outlet
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::engine::deadline::TooSlow;
     use crate::serve::live::Since;
     use iolens_core::model::SECOND_NS;
     use iolens_core::model::{RecorderCost, RecordingMeta, Source};
-    use iolens_core::store::{RecordingWriter, WriterOptions};
+    use iolens_core::store::{RecordingWriter, StoreError, WriterOptions};
     use serde_json::Value;
 
     fn active(kind: &'static str, from_s: i64, to_s: i64) -> ActiveFinding {
@@ -442,6 +469,58 @@ mod tests {
             };
             assert_eq!(is_said(&finding), expected, "{kind} {severity:?}");
         }
+    }
+
+    #[test]
+    fn a_look_that_fails_degrades_until_one_succeeds_and_one_at_nothing_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let host_dir = dir.path().join("host=h");
+        let outlets = Outlets {
+            log: EventLog::default(),
+            commands: None,
+            story_commands: None,
+            muted: BTreeSet::new(),
+            live: Feed::new(),
+            access: Access::OWNER,
+            freeze: None,
+            health: Arc::default(),
+        };
+        let degraded_after_look = || {
+            let looked = look(&host_dir, &seconds(100..220), &outlets);
+            say_failure(&outlets.health, &looked);
+            outlets.health.document().degraded
+        };
+        let gone = degraded_after_look();
+        assert!(gone[0].starts_with("nothing is found: "), "{gone:?}");
+        std::fs::create_dir(&host_dir).unwrap();
+        assert!(degraded_after_look().is_empty(), "no recording yet");
+        let meta = RecordingMeta::new(Source::Ebpf, SECOND_NS);
+        let path = host_dir.join(Root::recording_directory(SECOND_NS));
+        let writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+        writer.finish(SECOND_NS, RecorderCost::default()).unwrap();
+        assert!(degraded_after_look().is_empty(), "another time");
+    }
+
+    #[test]
+    fn what_a_look_cannot_read_degrades_and_one_that_is_too_slow_changes_nothing() {
+        let no_file_left = StoreError::Io {
+            path: PathBuf::from("/rec/host=h"),
+            doing: "read",
+            why: std::io::Error::from_raw_os_error(24),
+        };
+        let health = Health::default();
+        say_failure(&health, &Err(QueryError::TooSlow(TooSlow)));
+        assert!(health.document().degraded.is_empty());
+        say_failure(&health, &Err(QueryError::Store(no_file_left)));
+        say_failure(&health, &Err(QueryError::TooSlow(TooSlow)));
+        let document = health.document();
+        assert!(document.healthy && document.degraded.len() == 1);
+        let text = &document.degraded[0];
+        assert!(text.contains("/rec/host=h: cannot read"), "{text}");
+        say_failure(&health, &Err(QueryError::Removed { before_ns: 7 }));
+        assert!(health.document().degraded[0].contains("removes I/Os"));
+        say_failure(&health, &Ok(Look::default()));
+        assert!(health.document().degraded.is_empty());
     }
 
     #[test]

@@ -218,7 +218,7 @@ async fn answered(app: &App, mut request: Request, next: Next) -> Result<Respons
     };
     request.extensions_mut().insert(kind);
     let place = app.places.enter(kind, &traffic)?;
-    let response = tokio::time::timeout(app.time_limit, next.run(request)).await;
+    let response = tokio::time::timeout(app.time_limit_of(kind), next.run(request)).await;
     let response =
         response.map_err(|_| Problem::busy("this takes too long: ask for a shorter stretch"))?;
     // It is a line or two, and must come whatever others do not read.

@@ -64,6 +64,8 @@ struct HealthState {
     disk_full: bool,
     /// What the service could not do, until it could.
     trouble: Option<String>,
+    /// Why nothing is found, until a look succeeds.
+    finds_nothing: Option<String>,
     root_is_gone: bool,
     /// What the recording misses so far.
     losses: LossCounts,
@@ -166,6 +168,14 @@ impl Health {
         is_new
     }
 
+    /// The last look for findings failed (`Some`), or did not. Whether that is news.
+    pub fn looked_for_findings(&self, failure: Option<String>) -> bool {
+        let mut state = self.state();
+        let is_new = state.finds_nothing != failure;
+        state.finds_nothing = failure;
+        is_new
+    }
+
     /// Passes on whether the recording root is where it was.
     pub fn root_is_there(&self, is_there: bool) -> bool {
         self.state().root_is_gone = !is_there;
@@ -240,6 +250,7 @@ impl Health {
                 ios + lost
             ));
         }
+        degraded.extend(state.finds_nothing.clone());
         if !damaged.is_empty() {
             degraded.push(format!(
                 "{} damages in what is stored: damaged lists them",
@@ -317,6 +328,21 @@ mod tests {
             (0, Some(0)),
             "{later:?}"
         );
+    }
+
+    #[test]
+    fn a_look_for_findings_that_fails_degrades_until_one_succeeds_and_is_news_once() {
+        let health = Health::default();
+        let failure = || Some("nothing is found: no file left".to_owned());
+        assert!(!health.looked_for_findings(None));
+        assert!(health.looked_for_findings(failure()));
+        assert!(!health.looked_for_findings(failure()));
+        let document = health.document();
+        assert!(document.healthy, "it records: {document:?}");
+        assert_eq!(document.degraded, ["nothing is found: no file left"]);
+        assert!(health.looked_for_findings(Some("nothing is found: another reason".to_owned())));
+        assert!(health.looked_for_findings(None));
+        assert!(health.document().degraded.is_empty());
     }
 
     #[test]

@@ -46,12 +46,14 @@ pub use listen::Listen;
 use listen::{Bound, SocketFile};
 pub use login::{link, new_token};
 use page::FleetCheck;
-use places::Places;
+use places::{Places, RequestKind};
 use problem::Problem;
 
 /// How long a request may take.
 /// Tests wait for what a busy machine takes; those of the limit itself set their own.
 const TIME_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 600 } else { 10 });
+/// How long a copy may take: what is kept is read and written.
+const COPY_TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Requests that read the store at once; the others wait for them. Each has threads of its own for decoding.
 const MAX_READERS: usize = 2;
 /// Threads that wait for connections and write answers.
@@ -192,6 +194,14 @@ impl App {
             unread_metrics: Unread::new(MAX_UNREAD_METRICS_BYTES),
             readers: Arc::new(Semaphore::new(MAX_READERS)),
             time_limit: TIME_LIMIT,
+        }
+    }
+
+    /// How long a request of a kind may take. A copy ends by itself, and says how.
+    fn time_limit_of(&self, kind: RequestKind) -> Duration {
+        match kind {
+            RequestKind::Copy => COPY_TIME_LIMIT + self.time_limit,
+            _ => self.time_limit,
         }
     }
 }

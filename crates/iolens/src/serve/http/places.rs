@@ -25,6 +25,8 @@ pub enum RequestKind {
     Live,
     /// Needs no more than memory.
     Light,
+    /// Has a stretch copied, which takes longer than an answer.
+    Copy,
     /// Reads the store.
     Heavy,
 }
@@ -36,7 +38,7 @@ impl RequestKind {
             RequestKind::Health => (usize::MAX, usize::MAX),
             RequestKind::Metrics => (8, 4),
             RequestKind::Live => (32, 16),
-            RequestKind::Light => (32, 32),
+            RequestKind::Light | RequestKind::Copy => (32, 32),
             RequestKind::Heavy => (64, 32),
         }
     }
@@ -268,6 +270,7 @@ mod tests {
             RequestKind::Metrics,
             RequestKind::Live,
             RequestKind::Light,
+            RequestKind::Copy,
         ] {
             assert!(places.enter(kind, &one).is_ok(), "{kind:?}");
         }

@@ -1,7 +1,7 @@
 //! `snapshot`: keeps a stretch of time for ever.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant as Deadline};
+use std::time::Instant as Deadline;
 
 use anyhow::Result;
 use axum::extract::State;
@@ -14,7 +14,7 @@ use serde_json::json as value;
 use super::super::endpoint::{Endpoint, Parameter, Shape};
 use super::super::places::RequestKind;
 use super::super::problem::Problem;
-use super::super::{App, SCHEMA_VERSION};
+use super::super::{App, COPY_TIME_LIMIT, SCHEMA_VERSION};
 use super::json;
 use super::params::Params;
 use crate::engine::{Instant, unix_ns};
@@ -25,7 +25,7 @@ use crate::serve::snapshots::NoRoom;
 pub static ENDPOINT: Endpoint = Endpoint {
     path: "/api/v1/snapshot",
     method: "post",
-    kind: RequestKind::Light,
+    kind: RequestKind::Copy,
     summary: "Copies a stretch into a recording of its own that no budget removes",
     parameters: &[FROM, TO],
     keys: &["schema_version", "name", "from", "to", "ios", "disk_bytes"],
@@ -45,9 +45,6 @@ const TO: Parameter = Parameter {
     shape: Shape::Text,
     description: "Where it ends, in the same forms; now, if that is later",
 };
-
-/// Longer than questions may take: what is kept is read and written.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// `POST /api/v1/snapshot`.
 ///
@@ -71,7 +68,7 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     let turn = Arc::clone(&app.snapshot_turn).try_acquire_owned();
     let turn = turn.map_err(|_| Problem::busy("another stretch is being copied"))?;
     // The copy goes on where the client does not wait for it any more, and keeps its turn until it is done.
-    let deadline = Deadline::now() + TIME_LIMIT;
+    let deadline = Deadline::now() + COPY_TIME_LIMIT;
     let done = super::super::run_blocking(move || {
         let _turn = turn;
         snapshots.keep(from_ns, to_ns, deadline)

@@ -874,10 +874,10 @@ fn stretches_are_kept_for_those_with_the_token_and_reports_open_them() {
     let access = iolens_core::private::Access::OWNER;
     let keeper = Keeper::new(dir.path(), &host_dir, 1 << 20, access);
     let snapshots = Snapshots::start(keeper).unwrap();
-    let root = dir.path().to_owned();
+    let snapshots = Some(Arc::new(snapshots));
     let app = Arc::new(App {
-        snapshots: Some(Arc::new(snapshots)),
-        ..App::new(root, Arc::default(), rules)
+        snapshots: snapshots.clone(),
+        ..App::new(dir.path().to_owned(), Arc::default(), rules.clone())
     });
     let post = |app: &Arc<App>, from_s: i64, to_s: i64, token: &str| {
         let headers = [("host", "localhost"), ("authorization", token)];
@@ -942,6 +942,15 @@ fn stretches_are_kept_for_those_with_the_token_and_reports_open_them() {
         "those of the root"
     );
     assert_eq!(get(&app, "/api/v1/snapshot?from=1&to=2").0, 405);
+    // Questions have no time at all; a copy has some of its own.
+    let hurried = Arc::new(App {
+        snapshots,
+        time_limit: std::time::Duration::ZERO,
+        ..App::new(dir.path().to_owned(), Arc::default(), rules)
+    });
+    let (status, kept) = post(&hurried, 110, 320, right);
+    assert_eq!(status, 200, "{kept}");
+    assert_eq!(get(&hurried, "/api/v1/recordings").0, 503);
 }
 
 /// The body of an answer that is no JSON, and its type.
