@@ -13,6 +13,9 @@ const LOOK_NS: i64 = 100_000_000;
 /// One look costs at most one part in so many of the time: `/proc/stat` takes long on machines of many CPUs.
 const COST_DIVISOR: i64 = 500;
 
+/// The next look comes after this time even so: one that waited for a CPU took long and cost little.
+const MAX_PAUSE_NS: i64 = 5_000_000_000;
+
 /// Alike intervals are joined up to this length.
 const MAX_JOINED_NS: i64 = 1_000_000_000;
 
@@ -93,7 +96,8 @@ impl PressureWatch {
     ) -> Option<PressureSample> {
         let counters = self.files.read();
         let cost_ns = clock() - now_ns;
-        self.next_look_ns = now_ns + LOOK_NS.max(cost_ns.saturating_mul(COST_DIVISOR));
+        let pause_ns = cost_ns.saturating_mul(COST_DIVISOR);
+        self.next_look_ns = now_ns + pause_ns.clamp(LOOK_NS, MAX_PAUSE_NS);
         let look = Look {
             at_ns: now_ns,
             counters,
@@ -296,6 +300,18 @@ mod tests {
         assert_eq!((late.from_ns, late.to_ns), (100 * MS, 150 * MS));
         assert_eq!(late.timer_due_ns, Some(110 * MS));
         assert_eq!(late.timer_late_ns, Some(31 * MS));
+    }
+
+    #[test]
+    fn a_slow_look_delays_the_next_one_for_some_seconds_at_most() {
+        let costs_and_pauses_ms = [(0, 100), (1, 500), (4, 2000), (1000, 5000)];
+        for (cost_ms, pause_ms) in costs_and_pauses_ms {
+            let mut watch = PressureWatch::start(0);
+            watch.look(500 * MS, true, || (500 + cost_ms) * MS);
+            let due_ns = (500 + pause_ms) * MS;
+            assert!(!watch.is_due(due_ns - 1), "{cost_ms} ms");
+            assert!(watch.is_due(due_ns), "{cost_ms} ms");
+        }
     }
 
     #[test]

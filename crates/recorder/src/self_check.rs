@@ -3,7 +3,8 @@
 //!
 //! A completion passes the tracepoint first and is counted by the kernel afterwards, and the counters are read before
 //! the time of the sample is. So up to a sample's time there are never more I/Os in `/proc/diskstats` than were recorded or
-//! lost, unless some are missing. Only devices with requests are checked: what dm, md, zram or brd put into
+//! lost, unless some are missing. What completed shortly before a device's first sample may be counted by the kernel after it,
+//! and is ours, too. Only devices with requests are checked: what dm, md, zram or brd put into
 //! `/proc/diskstats` is up to each driver (docs/tracing.md).
 
 use std::collections::{HashMap, VecDeque};
@@ -19,6 +20,10 @@ use crate::feed::{Feed, Taken};
 /// A difference is reported once it has lasted for so many samples: losses may be noticed later than counted.
 const SAMPLES: usize = 3;
 
+/// So long after it passed the tracepoint an I/O may still be uncounted: a CPU of a virtual machine can stop in between. Of what
+/// completed so shortly before the first sample it is not known whether it is in that.
+const UNCOUNTED_NS: i64 = 100_000_000;
+
 /// I/Os by class.
 type Counts = [i64; Class::ALL.len()];
 
@@ -26,11 +31,53 @@ type Counts = [i64; Class::ALL.len()];
 struct Tally {
     /// The kernel's counts at the first sample; `None` before it.
     first: Option<Counts>,
-    /// Recorded, lost or censored since the start.
+    /// Recorded, lost or censored since, and shortly before it.
     ours: Counts,
+    lately: Lately,
     /// By how much the kernel's counts exceeded ours in the last samples.
     excess: VecDeque<Counts>,
     reported: Counts,
+}
+
+impl Tally {
+    /// Compares from the sample of `counts` on, which was read after `at_ns`.
+    fn begin(&mut self, at_ns: i64, counts: Counts) {
+        self.lately.pass(at_ns);
+        let lately = std::mem::take(&mut self.lately);
+        *self = Tally {
+            first: Some(counts),
+            ours: lately.all(),
+            lately,
+            ..Tally::default()
+        };
+    }
+}
+
+/// I/Os of the last [`UNCOUNTED_NS`], and of at most as long before.
+#[derive(Debug, Default)]
+struct Lately {
+    from_ns: i64,
+    since: Counts,
+    /// Of the time before `from_ns`.
+    before: Counts,
+}
+
+impl Lately {
+    /// It is `at_ns`: what is too old is forgotten.
+    fn pass(&mut self, at_ns: i64) {
+        let passed_ns = at_ns - self.from_ns;
+        if passed_ns < UNCOUNTED_NS {
+            return;
+        }
+        let since = std::mem::take(&mut self.since);
+        let is_recent = passed_ns < 2 * UNCOUNTED_NS;
+        self.before = if is_recent { since } else { Counts::default() };
+        self.from_ns = at_ns;
+    }
+
+    fn all(&self) -> Counts {
+        std::array::from_fn(|c| self.before[c] + self.since[c])
+    }
 }
 
 /// One look at the kernel's counters, to be compared once all that completed before it has been taken.
@@ -73,20 +120,21 @@ impl SelfCheck {
 
     /// Notes the kernel's counters, which were read before `at_ns` (nanoseconds since the recording's start).
     fn sampled(&mut self, at_ns: i64, samples: &[CounterSample], devices: &[Device]) {
-        let counts = samples
+        let compared = samples
             .iter()
             .filter(|s| devices.iter().any(|d| d.id == s.dev && is_comparable(d)));
-        let counts: Vec<_> = counts.map(|s| (s.dev, of_kernel(&s.counters))).collect();
-        for (dev, now) in &counts {
-            let tally = self.tallies.entry(*dev).or_default();
-            let first = tally.first.get_or_insert(*now);
-            // The number went to another device.
-            if now.iter().zip(&*first).any(|(now, first)| now < first) {
-                *tally = Tally {
-                    first: Some(*now),
-                    ..Tally::default()
-                };
+        let mut counts = Vec::new();
+        for sample in compared {
+            let now = of_kernel(&sample.counters);
+            let tally = self.tallies.entry(sample.dev).or_default();
+            // Where there are less than at first the number went to another device.
+            let goes_on = tally
+                .first
+                .is_some_and(|first| now.iter().zip(&first).all(|(now, first)| now >= first));
+            if !goes_on {
+                tally.begin(sample.at_ns, now);
             }
+            counts.push((sample.dev, now));
         }
         // Counters as the only source have no samples beside them, and never say up to when all I/Os have been taken.
         if !counts.is_empty() {
@@ -115,12 +163,12 @@ impl SelfCheck {
                 break;
             };
             while let Some(io) = ios.next_if(|io| io.done_ns <= p.at_ns) {
-                self.count(io.dev, io.op.class(), 1);
+                self.count_io(io);
             }
             self.compare(&p, SAMPLES, &mut outstanding, lost);
         }
         for io in ios {
-            self.count(io.dev, io.op.class(), 1);
+            self.count_io(io);
         }
     }
 
@@ -132,7 +180,7 @@ impl SelfCheck {
         self.pending.clear();
         self.count_lost(lost);
         for io in ios.iter().take_while(|io| io.done_ns <= last.at_ns) {
-            self.count(io.dev, io.op.class(), 1);
+            self.count_io(io);
         }
         for tally in self.tallies.values_mut() {
             tally.excess.clear();
@@ -143,13 +191,21 @@ impl SelfCheck {
     fn count_lost(&mut self, lost: &[Lost]) {
         for l in lost {
             if let (Some(dev), Some(class), Some(n)) = (l.dev, l.class, l.ios) {
-                self.count(dev, class, n);
+                self.count(dev, class, n, l.to_ns);
             }
         }
     }
 
-    fn count(&mut self, dev: DevId, class: Class, ios: i64) {
-        self.tallies.entry(dev).or_default().ours[class as usize] += ios;
+    fn count_io(&mut self, io: &Io) {
+        self.count(io.dev, io.op.class(), 1, io.done_ns);
+    }
+
+    /// Counts I/Os that completed at `at_ns` at the latest.
+    fn count(&mut self, dev: DevId, class: Class, ios: i64, at_ns: i64) {
+        let tally = self.tallies.entry(dev).or_default();
+        tally.lately.pass(at_ns);
+        tally.lately.since[class as usize] += ios;
+        tally.ours[class as usize] += ios;
     }
 
     /// Reports what has been missing in each of the last `samples`, and was not reported before.
@@ -242,10 +298,15 @@ mod tests {
     }
 
     fn reads(ios: u64) -> CounterSample {
+        reads_by(0, ios)
+    }
+
+    /// The kernel's count at a time.
+    fn reads_by(at_ns: i64, ios: u64) -> CounterSample {
         let mut counters = DiskCounters::default();
         counters.read.ios = ios;
         CounterSample {
-            at_ns: 0,
+            at_ns,
             dev: DEV,
             counters,
         }
@@ -261,7 +322,7 @@ mod tests {
         let mut reported = Vec::new();
         for (i, (kernel, ours)) in kernel.iter().zip(ours).enumerate() {
             let at_ns = i as i64 * 1_000_000_000;
-            check.sampled(at_ns, &[reads(*kernel)], &[disk()]);
+            check.sampled(at_ns, &[reads_by(at_ns, *kernel)], &[disk()]);
             let mut lost = Vec::new();
             let ios: Vec<Io> = (0..*ours).map(|_| read_at(at_ns)).collect();
             check.taken(&ios, &mut lost, at_ns + 1, |_, _| outstanding);
@@ -280,6 +341,58 @@ mod tests {
             run(&[50, 150, 250, 250, 250, 250], &[0, 0, 0, 0, 0, 0], 0),
             [0, 0, 0, 100, 100, 0]
         );
+    }
+
+    /// What is reported, of samples from 1 s on, where `before` was taken before the first and `after` after it.
+    fn reported_after(before: &[Io], after: &[Io], kernel: &[u64]) -> i64 {
+        let second_ns = 1_000_000_000;
+        let mut check = SelfCheck::default();
+        let mut lost = Vec::new();
+        check.taken(before, &mut lost, second_ns - 1, |_, _| 0);
+        let mut ios = after;
+        for (i, kernel) in kernel.iter().enumerate() {
+            let at_ns = (i as i64 + 1) * second_ns;
+            check.sampled(at_ns, &[reads_by(at_ns, *kernel)], &[disk()]);
+            check.taken(ios, &mut lost, at_ns + 1, |_, _| 0);
+            ios = &[];
+        }
+        lost.iter().filter_map(|l| l.ios).sum()
+    }
+
+    #[test]
+    fn what_completed_before_the_first_sample_hides_no_loss() {
+        let before = vec![read_at(500_000_000); 1000];
+        let kernel = [1000, 1010, 1010, 1010];
+        assert_eq!(reported_after(&before, &[], &kernel), 10);
+    }
+
+    #[test]
+    fn what_the_kernel_counts_only_after_the_first_sample_is_not_missing() {
+        let mut before = vec![read_at(500_000_000); 1000];
+        before.extend([read_at(940_000_000); 8]);
+        let after = [read_at(999_999_000)];
+        for first in 1000..=1009 {
+            let kernel = [first, 1009, 1009, 1009, 1009, 1009];
+            assert_eq!(reported_after(&before, &after, &kernel), 0, "{first}");
+        }
+    }
+
+    #[test]
+    fn the_last_tenth_of_a_second_is_known_and_at_most_two() {
+        let mut lately = Lately::default();
+        for at_ms in 0..1000_i64 {
+            lately.pass(at_ms * 1_000_000);
+            lately.since[0] += 1;
+            let known = lately.all()[0];
+            assert!(
+                (at_ms.min(100)..=200).contains(&known),
+                "{known} at {at_ms}"
+            );
+        }
+        lately.pass(1_090_000_000);
+        assert!(lately.all()[0] >= 10);
+        lately.pass(1_300_000_000);
+        assert_eq!(lately.all()[0], 0);
     }
 
     #[test]
@@ -401,6 +514,11 @@ mod tests {
         assert_eq!(
             run(&[50, 150, 3, 3, 3, 3, 3], &[0, 100, 0, 0, 0, 0, 0], 0),
             [0; 7]
+        );
+        assert_eq!(
+            run(&[50, 150, 3, 13, 13, 13], &[0, 100, 0, 0, 0, 0], 0),
+            [0, 0, 0, 0, 0, 10],
+            "its own losses are reported"
         );
     }
 }
