@@ -207,8 +207,8 @@ pub struct Controller {
     /// `du/dd` as observed, both as shares.
     gain: f64,
     last: Option<(f64, f64)>,
-    /// Utilisation that can delay other work, smoothed, in percent.
-    smooth: f64,
+    /// Utilisation that can delay other work, smoothed, in percent; `None`: not known yet.
+    smooth: Option<f64>,
     mode: Mode,
     seen_ns: Option<i64>,
 }
@@ -226,7 +226,7 @@ impl Controller {
             ceiling: 1.0,
             gain: 1.0,
             last: None,
-            smooth: 0.0,
+            smooth: Some(0.0),
             mode: Mode::Off,
             seen_ns: None,
         })
@@ -237,10 +237,11 @@ impl Controller {
     #[must_use]
     pub fn starting_at(mut self, share: f64) -> Controller {
         self.duty = share.clamp(self.limits.floor, 1.0);
-        self.mode = if self.duty < 1.0 {
-            Mode::Hold
+        // The first reading of an unknown load is all there is to choose a mode by.
+        (self.mode, self.smooth) = if self.duty < 1.0 {
+            (Mode::Hold, None)
         } else {
-            Mode::Off
+            (Mode::Off, Some(0.0))
         };
         self
     }
@@ -306,9 +307,10 @@ impl Controller {
     }
 
     fn next_mode(&mut self, busy: f64) -> Mode {
-        self.smooth += MODE_WEIGHT * (busy - self.smooth);
+        let before = self.smooth.unwrap_or(busy);
+        let smooth = before + MODE_WEIGHT * (busy - before);
+        self.smooth = Some(smooth);
         let l = &self.limits;
-        let smooth = self.smooth;
         // The mark to stay above is lower than the mark to get there, so that noise does not switch to and fro.
         let throttles = matches!(self.mode, Mode::Throttle | Mode::Emergency);
         let high_percent = if throttles {
@@ -404,6 +406,19 @@ mod tests {
         }
         assert!(n <= 6, "{n} decisions to the floor");
         assert_eq!(c.duty().mode, Mode::Emergency);
+    }
+
+    #[test]
+    fn the_first_mode_is_what_the_load_says() {
+        for (busy, mode) in [
+            (10.0, Mode::Hold),
+            (30.0, Mode::Hold),
+            (76.0, Mode::Throttle),
+            (97.0, Mode::Emergency),
+        ] {
+            let c = Controller::new(Limits::GENTLE).unwrap();
+            assert_eq!(c.starting_at(0.1).decide(&seen(0, busy)).mode, mode);
+        }
     }
 
     #[test]

@@ -20,6 +20,12 @@ use crate::present::times::Times;
 pub fn run(plan: &DiffPlan) -> Result<u8> {
     let before = read(&plan.first, plan.before, plan.clock, "--before")?;
     let after = read(&plan.second, plan.after, plan.clock, "--after")?;
+    let known = diff::device_names(&before, &after);
+    for condition in &plan.fail_if {
+        if let Some(name) = condition.unknown_device(&known) {
+            bail!("--fail-if {}", query_text::no_such_device(name, &known));
+        }
+    }
     let devices = diff::devices(&before, &after);
     let waits = diff::waits(&before, &after);
     let mut verdicts: Vec<(&Condition, ConditionResult)> = Vec::new();

@@ -9,7 +9,6 @@ use iolens_core::analysis::{Consumer, Report, Window};
 use iolens_core::model::{Class, Comm, DevId, Io};
 
 use super::error::{QueryError, Result};
-use super::filter::Filter;
 use super::part::Part;
 use super::query::{Grain, Query};
 use super::report::{self, Limits};
@@ -32,7 +31,6 @@ impl ComparedStretch {
         let part = query.one(Grain::Analysis)?;
         let mut sides = Sides {
             window: part.window(),
-            filter: part.filter.clone(),
             by_device: BTreeMap::new(),
         };
         let limits = Limits::default();
@@ -64,9 +62,13 @@ impl ComparedStretch {
         self.window().len_s()
     }
 
-    /// I/Os that completed in it, each device of a stack once.
+    /// I/Os that completed in it: those through a stack of devices once, on the bottom layer.
     pub fn ios(&self) -> u64 {
-        self.sides.values().map(Side::ios).sum()
+        let counted = self
+            .sides
+            .iter()
+            .filter(|(dev, _)| self.part.filter.counts(**dev));
+        counted.map(|(_, side)| side.ios()).sum()
     }
 
     /// The name of a device, and what identifies it on any day.
@@ -79,10 +81,9 @@ impl ComparedStretch {
     }
 }
 
-/// The I/Os of each device in a stretch of time.
+/// The I/Os of each device in a stretch of time, whatever lies above or below it.
 struct Sides {
     window: Window,
-    filter: Filter,
     by_device: BTreeMap<DevId, Side>,
 }
 
@@ -90,7 +91,7 @@ impl Consumer for Sides {
     fn consume(&mut self, ios: &[Io], _later_start_ns: i64) {
         for io in ios {
             // What was in flight at the end comes too: a device with nothing else has no I/O in the stretch.
-            if self.window.contains(io.done_ns) && self.filter.counts(io.dev) {
+            if self.window.contains(io.done_ns) {
                 let side = self.by_device.entry(io.dev);
                 side.or_insert_with(|| Side::new(self.window)).add(io);
             }
@@ -146,6 +147,23 @@ pub fn devices(before: &ComparedStretch, after: &ComparedStretch) -> Vec<DeviceC
     }
     compare::decide(all.iter_mut().flat_map(|device| &mut device.changes));
     all
+}
+
+/// The names of all devices that either stretch knows, each once.
+pub fn device_names(before: &ComparedStretch, after: &ComparedStretch) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for stretch in [before, after] {
+        let listed = &stretch.part.recording.meta().devices;
+        let listed = listed.iter().map(|device| device.name.clone());
+        // What has I/Os without being listed is called by its number.
+        let seen = stretch.sides.keys().map(|dev| stretch.identity(*dev).0);
+        for name in listed.chain(seen) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
 }
 
 /// What a program waited for.
@@ -330,6 +348,12 @@ pub enum ConditionResult {
 }
 
 impl Condition {
+    /// The device that it names, if there is none of them called so.
+    pub fn unknown_device(&self, known: &[String]) -> Option<&str> {
+        let name = self.device.as_deref()?;
+        known.iter().all(|other| other != name).then_some(name)
+    }
+
     /// Whether a device has passed the limit: its change does, and its interval leaves out no change at all.
     pub fn judge(&self, devices: &[DeviceChanges]) -> ConditionResult {
         let mut passed = Vec::new();
@@ -371,8 +395,10 @@ impl Condition {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use iolens_core::model::{
-        CounterSample, DiskCounters, LossReason, Lost, Observation, Op, RecorderCost,
+        CounterSample, Device, DiskCounters, LossReason, Lost, Observation, Op, RecorderCost,
         RecordingMeta, Source,
     };
     use iolens_core::store::{RecordingWriter, WriterOptions};
@@ -382,6 +408,7 @@ mod tests {
     use super::*;
 
     const DEV: DevId = DevId(8 << 20);
+    const LOOP: DevId = DevId(7 << 20);
     const S: i64 = 1_000_000_000;
 
     /// How many I/Os a recording of `source` with these observations has for a comparison.
@@ -427,6 +454,63 @@ mod tests {
         ] {
             let refused = refused.expect_err("nothing can be compared");
             assert!(matches!(refused, QueryError::NothingToCompare(_)));
+        }
+    }
+
+    /// A recording of a loop device over a disk, and of one I/O on each of `devices`.
+    fn loop_over_disk(path: &Path, devices: &[DevId]) -> ComparedStretch {
+        let mut meta = RecordingMeta::new(Source::Ebpf, 0);
+        meta.devices = vec![
+            Device::named("vda", DEV),
+            Device {
+                slaves: vec!["vda".to_owned()],
+                ..Device::named("loop0", LOOP)
+            },
+        ];
+        let mut writer =
+            RecordingWriter::create(path, meta, WriterOptions::default()).expect("a recording");
+        for dev in devices {
+            let io = Io::new(S, *dev, Op::READ, 512, Some(5), 10);
+            writer.push(&Observation::Io(io)).expect("written");
+        }
+        writer
+            .finish(10 * S, RecorderCost::default())
+            .expect("finished");
+        let caller = Caller::without_notes();
+        ComparedStretch::read(&Query::new(path, TimeWindow::default(), &caller)).expect("readable")
+    }
+
+    #[test]
+    fn a_layer_is_compared_whatever_lies_under_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let before = loop_over_disk(&dir.path().join("a"), &[LOOP]);
+        let after = loop_over_disk(&dir.path().join("b"), &[DEV, LOOP]);
+        assert_eq!(
+            (before.ios(), after.ios()),
+            (1, 1),
+            "sums count an I/O once"
+        );
+        let rows: Vec<(String, bool, bool)> = devices(&before, &after)
+            .into_iter()
+            .map(|d| (d.device, d.is_before, d.is_after))
+            .collect();
+        let expected = [
+            ("loop0".to_owned(), true, true),
+            ("vda".to_owned(), false, true),
+        ];
+        assert!(
+            rows.len() == 2 && expected.iter().all(|row| rows.contains(row)),
+            "{rows:?}"
+        );
+        let known = device_names(&before, &after);
+        assert_eq!(known, ["vda", "loop0"]);
+        let condition = |text: &str| text.parse::<Condition>().expect("a condition");
+        assert_eq!(
+            condition("nosuch:read.p50 > +10%").unknown_device(&known),
+            Some("nosuch")
+        );
+        for text in ["loop0:read.p50 > +10%", "read.p50 > +10%"] {
+            assert_eq!(condition(text).unknown_device(&known), None);
         }
     }
 

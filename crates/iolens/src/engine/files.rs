@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use iolens_core::analysis::Window;
 use iolens_core::analysis::files::{By, FilesReport, FilesReportBuilder};
+use iolens_core::model::Names;
 use iolens_core::store::{IoColumns, Recording};
 
 use super::caller::Caller;
 use super::decode::each_row;
 use super::error::Result;
-use super::window;
+use super::{names, window};
 
 /// The analysis of the requests of `range`, grouped by `by`; `None` if none were recorded.
 ///
@@ -26,6 +27,16 @@ pub fn if_recorded(
     }
     let window = Window::from(range);
     Ok(Some(analyse(recording, window, by, caller)?))
+}
+
+/// Gives the groups of a report by control group the paths of these, where they are known.
+fn name_cgroups(report: &mut FilesReport, names: &Names) {
+    for group in &mut report.groups {
+        let id = group.name.parse().ok();
+        if let Some(path) = id.and_then(|id: i64| names.cgroups.get(&id)) {
+            group.name.clone_from(path);
+        }
+    }
 }
 
 /// All questions about the requests that ended in `window`.
@@ -52,5 +63,36 @@ pub fn analyse(
     each_row(recording.requests(range), caller, |request| {
         builder.push(&request);
     })?;
-    Ok(builder.finish())
+    let mut report = builder.finish();
+    if by == By::Cgroup {
+        let names = names::read(recording, window.to_ns, caller)?;
+        name_cgroups(&mut report, &names);
+    }
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use iolens_core::analysis::files::FilesReportBuilder;
+    use iolens_core::model::Request;
+
+    use super::*;
+
+    #[test]
+    fn control_groups_are_called_by_their_paths() {
+        let mut builder = FilesReportBuilder::new(Window::new(0, 100), By::Cgroup);
+        for cgroup in [Some(1), Some(7), None] {
+            builder.push(&Request {
+                cgroup,
+                ..Request::new(10, 20)
+            });
+        }
+        let mut report = builder.finish();
+        let mut names = Names::default();
+        names.cgroups.insert(1, "/".to_owned());
+        name_cgroups(&mut report, &names);
+        let mut shown: Vec<&str> = report.groups.iter().map(|g| &*g.name).collect();
+        shown.sort_unstable();
+        assert_eq!(shown, ["/", "7", "?"]);
+    }
 }

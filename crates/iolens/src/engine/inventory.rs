@@ -30,6 +30,8 @@ pub struct RecordingInfo {
     pub disk_bytes: u64,
     /// What is missing, by reason.
     pub losses: BTreeMap<LossReason, LossSum>,
+    /// For so long no recorder ran, between the recordings of which it was made.
+    pub unrecorded_ns: i64,
     /// Its tables.
     pub tables: Vec<TableContent>,
     /// What opening it found damaged, a line each.
@@ -47,6 +49,15 @@ pub struct LossSum {
     pub from_ns: i64,
     /// Where the last one ends.
     pub to_ns: i64,
+}
+
+/// For how long no recorder ran, between the recordings of which `recording` was made.
+pub fn unrecorded_ns(recording: &Recording) -> i64 {
+    let losses = recording.lost(i64::MIN..i64::MAX);
+    let unrecorded = losses
+        .iter()
+        .filter(|lost| lost.reason == LossReason::NotRecorded);
+    unrecorded.map(|lost| lost.to_ns - lost.from_ns).sum()
 }
 
 impl RecordingInfo {
@@ -79,6 +90,7 @@ impl RecordingInfo {
             ios: recording.ios_stored(),
             disk_bytes: recording.disk_bytes(),
             losses,
+            unrecorded_ns: unrecorded_ns(&recording),
             tables: recording.contents()?,
             damage: recording.warnings().to_vec(),
         })

@@ -402,7 +402,9 @@ fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], times: &Times
             waterfall(s),
         ]);
     }
-    let title = format!("{title} (o open, R/W I/O from a device, r from memory, . gap)");
+    let title = format!(
+        "{title} (o open, r read from memory, R read that waited, W write or io_uring, . gap)"
+    );
     table(
         out,
         &title,

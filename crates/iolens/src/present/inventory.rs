@@ -186,7 +186,7 @@ fn stored(info: &RecordingInfo) -> StoredRecording<'_> {
         file_count: info.table_files(),
         bytes_per_io: bytes_per_io(info),
         recorder: RecorderUse {
-            cpu_percent: cpu_percent(meta),
+            cpu_percent: cpu_percent(meta, info.unrecorded_ns),
             max_rss_bytes: meta.cost.max_rss_bytes,
         },
         tables: tables.collect(),
@@ -266,7 +266,7 @@ pub fn text(info: &RecordingInfo, times: &Times, layout: Layout) -> String {
         &format!("{} in {files}", size(info.disk_bytes as f64)),
     );
     // The rest has a line only where the recording knows of it.
-    if let Some(percent) = cpu_percent(meta) {
+    if let Some(percent) = cpu_percent(meta, info.unrecorded_ns) {
         let memory = meta.cost.max_rss_bytes.map_or(String::new(), |bytes| {
             format!(", {} of memory", size(bytes as f64))
         });
@@ -473,6 +473,7 @@ mod tests {
             ios: 1000,
             disk_bytes: 9000,
             losses: BTreeMap::from([(LossReason::RingFull, sum)]),
+            unrecorded_ns: 0,
             tables: Vec::new(),
             damage: vec!["io/000001.parquet: damaged".to_owned()],
         }

@@ -22,6 +22,7 @@ use super::report_detail::{self, Detail, SetBlock};
 use super::stories::{self, ClearedEntry, StoryEntry};
 use super::times::Times;
 use super::waits::{OtherWaits, WaitEntry, WaitsBlock};
+use crate::engine::inventory::unrecorded_ns;
 use crate::engine::part::Part;
 use iolens_core::model::Names;
 
@@ -34,6 +35,8 @@ pub struct RecordingFacts {
     pub disk_bytes: Option<u64>,
     /// All I/Os in it, inside the window or not.
     pub total_ios: Option<u64>,
+    /// For so long no recorder ran, between the recordings of which it was made.
+    pub unrecorded_ns: i64,
     /// Devices above others that are recorded too, each with the names of those: sums leave them out, or an I/O would count
     /// on each layer.
     pub layers: BTreeMap<DevId, Vec<String>>,
@@ -54,6 +57,7 @@ impl RecordingFacts {
             path: part.recording.path().display().to_string(),
             disk_bytes: Some(part.recording.disk_bytes()),
             total_ios: Some(part.recording.ios_stored()),
+            unrecorded_ns: unrecorded_ns(&part.recording),
             layers: part.filter.layers.left_out().clone(),
             ..RecordingFacts::default()
         }
@@ -91,13 +95,15 @@ pub(super) fn counted_above(
     meta: &RecordingMeta,
     facts: &RecordingFacts,
 ) -> (u64, u64) {
-    let tables = matches!(meta.source, Source::Import(_)) && facts.total_ios == Some(0);
-    let above = report
-        .devices
-        .devices
-        .iter()
-        .filter(|d| !tables && facts.layers.contains_key(&d.dev));
+    let devices = report.devices.devices.iter();
+    let above = devices.filter(|d| is_above(d.dev, meta, facts));
     above.fold((0, 0), |(ios, bytes), d| (ios + d.ios(), bytes + d.bytes()))
+}
+
+/// Whether sums leave `dev` out.
+pub(super) fn is_above(dev: DevId, meta: &RecordingMeta, facts: &RecordingFacts) -> bool {
+    let tables = matches!(meta.source, Source::Import(_)) && facts.total_ios == Some(0);
+    !tables && facts.layers.contains_key(&dev)
 }
 
 /// The name of `dev`, or its number if the recording does not name it.
@@ -273,9 +279,13 @@ pub(super) struct FindingBlock {
     evidence: Map<String, Value>,
 }
 
-/// What the recorder cost, in percent of one CPU over the recording's length.
-pub(super) fn cpu_percent(meta: &RecordingMeta) -> Option<f64> {
-    let seconds = meta.end_ns.filter(|ns| *ns > 0)? as f64 / 1e9;
+/// What the recorder cost, in percent of one CPU over the recording's length without the time in which no recorder ran.
+pub(super) fn cpu_percent(meta: &RecordingMeta, unrecorded_ns: i64) -> Option<f64> {
+    let recorded_ns = meta.end_ns?.saturating_sub(unrecorded_ns);
+    if recorded_ns <= 0 {
+        return None;
+    }
+    let seconds = recorded_ns as f64 / 1e9;
     Some(100.0 * (meta.cost.cpu_s? + meta.cost.probe_cpu_s.unwrap_or(0.0)) / seconds)
 }
 
@@ -343,7 +353,7 @@ pub(super) fn recording<'a>(
         busy_time_cut_ios: report.devices.clipped.ios,
         busy_time_cut_s: report.devices.clipped.ns as f64 / 1e9,
         recorder: Recorder {
-            cpu_percent: cpu_percent(meta),
+            cpu_percent: cpu_percent(meta, facts.unrecorded_ns),
             cpu_s: meta.cost.cpu_s,
             probe_cpu_s: meta.cost.probe_cpu_s,
             startup_cpu_s: meta.cost.startup_cpu_s,
@@ -676,6 +686,14 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn the_cost_of_a_merged_recording_is_of_the_time_recorded() {
+        let (_, meta, _) = sample();
+        assert_eq!(cpu_percent(&meta, 0), Some(0.5));
+        assert_eq!(cpu_percent(&meta, 7_500_000_000), Some(2.0));
+        assert_eq!(cpu_percent(&meta, 10_000_000_000), None);
+    }
+
+    #[test]
     fn sums_say_on_which_layer_an_io_counts() {
         let (report, meta, mut facts) = sample();
         facts.layers = BTreeMap::from([(DevId::new(8, 0), vec!["259:3".to_owned()])]);
@@ -702,7 +720,7 @@ pub(super) mod tests {
             super::super::layout::Layout::PLAIN,
         );
         assert!(
-            text.contains("\n1 I/O, ") && text.contains("not in them: sd"),
+            text.contains("\n1 I/O, 512 B, none lost\n") && text.contains("not in them: sd"),
             "{text}"
         );
         assert!(text.contains("(101 I/Os)\n"), "{text}");

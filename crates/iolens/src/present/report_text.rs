@@ -9,6 +9,8 @@ use iolens_core::analysis::bursts::links::LinkDetail;
 use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, Report, Severity};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 
+use indicatif::HumanCount;
+
 use super::actors;
 use super::escape::terminal;
 use super::estimator;
@@ -17,7 +19,7 @@ use super::layout::{self, Layout, Role, count_of, number, size};
 use super::report_detail_text;
 use super::report_json::{
     RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, device_names,
-    finding_place, link_name, losses,
+    finding_place, is_above, link_name, losses,
 };
 use super::rows_shown::RowsShown;
 use super::story_text;
@@ -155,9 +157,12 @@ pub(super) fn head(
     let (ios_above, bytes_above) = counted_above(report, meta, facts);
     let ios = report.devices.ios - ios_above;
     let bytes = report.devices.bytes - bytes_above;
-    let lost = match report.devices.lost_ios {
+    let lost = report
+        .devices
+        .lost_ios_without(|dev| is_above(dev, meta, facts));
+    let lost = match lost {
         Some(0) => "none lost".to_owned(),
-        Some(n) => format!("{n} lost"),
+        Some(n) => format!("{} lost", HumanCount(n)),
         None => "some lost, number unknown".to_owned(),
     };
     let ios = report.devices.known_ios().map_or_else(
@@ -591,7 +596,7 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, times:
 pub(super) fn cost(meta: &RecordingMeta, facts: &RecordingFacts) -> String {
     format!(
         "{} % of one CPU, {} of memory, {} on disk, {} bytes per I/O",
-        number(cpu_percent(meta), 2),
+        number(cpu_percent(meta, facts.unrecorded_ns), 2),
         size_or_dash(meta.cost.max_rss_bytes),
         size_or_dash(facts.disk_bytes),
         number(bytes_per_io(facts), 1),

@@ -209,6 +209,8 @@ pub(in crate::analysis) struct Counts {
     sums: Vec<ClassTotals>,
     last_done_ns: Option<i64>,
     lost: LostCount,
+    /// Of these, those of no known device.
+    lost_anywhere: LostCount,
     censored: u64,
 }
 
@@ -221,6 +223,7 @@ impl Counts {
             sums: Vec::new(),
             last_done_ns: None,
             lost: LostCount(Some(0)),
+            lost_anywhere: LostCount(Some(0)),
             censored: 0,
         }
     }
@@ -286,6 +289,8 @@ impl Counts {
         if let Some(dev) = lost.dev {
             let i = self.number(dev);
             self.sums[i as usize].lost.add(lost.ios);
+        } else {
+            self.lost_anywhere.add(lost.ios);
         }
     }
 
@@ -309,6 +314,7 @@ impl Counts {
             bytes: devices.iter().map(DeviceSummary::bytes).sum(),
             devices,
             lost_ios: self.lost.0,
+            lost_anywhere: self.lost_anywhere.0,
             censored_ios: self.censored,
             clipped,
         }
@@ -467,10 +473,22 @@ mod tests {
             (s.lost_ios, s.censored_ios, s.devices[0].lost_ios),
             (Some(7), 3, Some(5))
         );
+        assert_eq!(
+            (
+                s.lost_ios_without(|_| false),
+                s.lost_ios_without(|dev| dev == A)
+            ),
+            (Some(7), Some(2)),
+            "what is of no known device counts in any case"
+        );
         let mut d = builder(Window::OPEN);
         d.lost(&lost(Some(5), Some(A), LossReason::RingFull));
         d.lost(&lost(None, Some(A), LossReason::Corrupt));
-        assert_eq!(d.finish(10).devices.lost_ios, None);
+        let s = d.finish(10).devices;
+        assert_eq!(
+            (s.lost_ios, s.lost_ios_without(|dev| dev == A)),
+            (None, Some(0))
+        );
     }
 
     proptest! {

@@ -124,6 +124,23 @@ impl DevicesSummary {
         self.devices = devices;
     }
 
+    /// I/Os known to be missing, without those of the devices that `is_left_out` names; `None`: some, in unknown number.
+    pub fn lost_ios_without(&self, is_left_out: impl Fn(DevId) -> bool) -> Option<u64> {
+        let (left_out, counted): (Vec<_>, Vec<_>) =
+            self.devices.iter().partition(|d| is_left_out(d.dev));
+        let of_left_out = left_out
+            .iter()
+            .try_fold(0, |sum: u64, d| Some(sum + d.lost_ios?));
+        match (self.lost_ios, of_left_out) {
+            (Some(all), Some(of_left_out)) => Some(all.saturating_sub(of_left_out)),
+            // What is unknown may all be of the others.
+            (None, None) => counted
+                .iter()
+                .try_fold(self.lost_anywhere?, |sum, d| Some(sum + d.lost_ios?)),
+            (all, _) => all,
+        }
+    }
+
     /// All I/Os, as far as anything says how many there were.
     pub fn known_ios(&self) -> Option<u64> {
         let said = self.devices.is_empty() || self.classes().any(|c| c.ios.is_some());
@@ -195,6 +212,8 @@ pub struct DevicesSummary {
     pub bytes: u64,
     /// I/Os known to be missing, devices and unknown ones together; `None`: some, in unknown number.
     pub lost_ios: Option<u64>,
+    /// Of these, the I/Os of which not even the device is known; `None`: some, in unknown number.
+    pub lost_anywhere: Option<u64>,
     /// I/Os in flight when the probes were attached (censored: their start is not known, so they are not counted).
     pub censored_ios: u64,
     /// I/Os that outlived what the sweep could hold back; their busy time is short by so much.
