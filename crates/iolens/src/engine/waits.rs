@@ -21,7 +21,7 @@ use super::{decode, window};
 
 /// What completed so long before a short window is looked at, too: it shows what I/Os take undisturbed, and what the devices
 /// were busy with when the window began.
-const LEARN_NS: i64 = 30 * SECOND_NS;
+pub const LEARN_NS: i64 = 30 * SECOND_NS;
 
 /// As many I/Os show as much, however short the time is in which they complete.
 const LEARN_IOS: f64 = 50_000.0;

@@ -35,6 +35,7 @@ use signal_hook::consts::SIGTSTP;
 use crate::engine::browse::BrowsedPlace;
 use crate::engine::caller::Caller;
 use crate::engine::layers::Layers;
+use crate::engine::waits;
 use crate::present::escape::terminal;
 use crate::present::stories as story_words;
 use crate::present::times::Clock;
@@ -621,8 +622,8 @@ impl Screen {
         });
     }
 
-    /// What an analysis of `window` takes; `None` where nothing is read yet. Of a recording it begins so long before: a report of the
-    /// same time begins with it, but what an I/O usually takes is learned from those before it.
+    /// What an analysis of `window` takes; `None` where nothing is read yet. Of a recording it begins so long before: what an I/O
+    /// usually takes is learned from those before it, as in a report of the same time.
     fn material(&self, window: Window, warm_up_ns: i64) -> Option<Material> {
         let source = match &self.source {
             ScreenSource::Watched(_) => IoSource::Memory(
@@ -648,7 +649,7 @@ impl Screen {
 
     fn tables_job(&self, width: i64) -> Option<Job> {
         Some(Job::Tables {
-            material: self.material(self.window(width), 0)?,
+            material: self.material(self.window(width), waits::LEARN_NS)?,
             selection: self.view.selection(),
             by: self.view.by,
             devices: self.history.devices.clone(),
@@ -668,7 +669,7 @@ impl Screen {
             }
         };
         Some(Job::Stories {
-            material: self.material(window, 0)?,
+            material: self.material(window, waits::LEARN_NS)?,
             above: self.view.above.iter().copied().collect(),
             host,
         })

@@ -385,7 +385,7 @@ mod tests {
                 source: IoSource::Recording(Arc::clone(&loaded.stretch)),
                 lost: loaded.stretch.lost(&(14 * S..17 * S)),
                 window: Window::new(14 * S, 17 * S),
-                warm_up_ns: 0,
+                warm_up_ns: waits::LEARN_NS,
                 is_cancelled: Arc::default(),
             },
             selection: selection(""),
