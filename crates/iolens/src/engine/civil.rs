@@ -193,7 +193,13 @@ mod tests {
             ("2026-11-22T04:00:00Z".into(), "2026-11-22T09:00:00Z".into()),
             "it may end after all recordings"
         );
-        let until = |to| range(None, civil(to)).1;
+        let until = |to| {
+            let args = TimeWindow {
+                to: civil(to),
+                ..TimeWindow::default()
+            };
+            said_of(settled(&args, &spans()).expect("settled").to)
+        };
         assert_eq!(until("06:30"), "2026-11-22T06:30:00Z", "soon after the end");
         assert_eq!(until("21:00"), "2026-11-21T21:00:00Z", "soon before it");
         assert_eq!(until("05:30"), "2026-11-21T05:30:00Z", "recorded");

@@ -402,9 +402,7 @@ fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], times: &Times
             waterfall(s),
         ]);
     }
-    let title = format!(
-        "{title} (o open, r read from memory, R read that waited, W write or io_uring, . gap)"
-    );
+    let title = format!("{title} (o open, r from memory, R waited, W write or io_uring, . gap)");
     table(
         out,
         &title,

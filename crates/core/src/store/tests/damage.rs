@@ -299,7 +299,8 @@ fn refusal(dir: &Path) -> String {
 fn times_whose_sums_would_overflow_are_refused_in_every_file() {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");
-    let changes: [(fn(&mut Io), &str); 6] = [
+    type Change = fn(&mut Io);
+    let changes: [(Change, &str); 6] = [
         (
             |io| io.device_ns = 5_000_000_000_000_000_000,
             "column device_ns holds 5000000000000000000 in row 17",
