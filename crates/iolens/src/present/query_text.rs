@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use iolens_core::analysis::timeline::{MAX_ROWS, PlanError};
-use iolens_core::model::MS_NS;
+use iolens_core::model::{MS_NS, floor_to};
 
 use super::escape;
 use super::layout::duration;
@@ -83,15 +83,11 @@ impl Spelling {
     }
 }
 
-/// The millisecond in which an instant lies: as much as a sentence says of a time.
-fn whole_ms(unix_ns: i64) -> i64 {
-    unix_ns - unix_ns.rem_euclid(MS_NS)
-}
-
 /// Where a stretch begins and ends, in whole milliseconds around it: what is proposed to be typed has all digits.
 fn ends(stretch: Stretch) -> [String; 2] {
-    let to_ns = whole_ms(stretch.to_unix_ns.saturating_add(MS_NS - 1));
-    [whole_ms(stretch.from_unix_ns), to_ns].map(rfc3339)
+    let from_ns = floor_to(stretch.from_unix_ns, MS_NS);
+    let to_ns = floor_to(stretch.to_unix_ns.saturating_add(MS_NS - 1), MS_NS);
+    [from_ns, to_ns].map(rfc3339)
 }
 
 /// A machine may have hundreds of devices; a sentence names so many.
@@ -106,7 +102,7 @@ pub fn some_of(names: &[String]) -> String {
     }
 }
 
-/// Why `name`, as somebody wrote it, means no device: there are those called `known`.
+/// Why `name`, as it was typed, means no device: there are those called `known`.
 pub fn no_such_device(name: &str, known: &[String]) -> String {
     match known {
         [] => format!("{name}: no such device; there is none"),
@@ -190,7 +186,7 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
             format!(
                 "{} {}: nothing was recorded then; there is {from} to {to}",
                 spelling.bound(*bound),
-                rfc3339(whole_ms(*unix_ns)),
+                rfc3339(floor_to(*unix_ns, MS_NS)),
             )
         }
         QueryError::NeedsWallClock { bound, place } => {
