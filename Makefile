@@ -4,7 +4,6 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 PYTHON_ENV := target/venv
-PYTHON_PACKAGE_ENV := target/venv-python
 LOG := target/test.log
 
 .PHONY: help demo build test package package-test container-test metrics-test calibrate lint clippy doc schema bench bpf bpf-check kernels faults soak diagnose go go-bench python python-spark web clean
@@ -40,7 +39,7 @@ else
 	@ci/setup.sh test
 	@ci/venv.sh $(PYTHON_ENV)
 	@mkdir -p target
-	@CARGO="$(CARGO)" ci/logged.sh $(LOG) ci/all-tests.sh $(PYTHON_PACKAGE_ENV); status=$$?; ci/totals.sh $(LOG) && exit $$status
+	@CARGO="$(CARGO)" ci/logged.sh $(LOG) ci/all-tests.sh $(PYTHON_ENV); status=$$?; ci/totals.sh $(LOG) && exit $$status
 endif
 
 package: web ## a .deb, a static tar.gz, a container image's files and the wheel of the Python package: target/package/. ARCH=arm64 for that
@@ -128,12 +127,12 @@ go-bench: ## the Go module's cost beside opening, scanning and parsing each file
 	cd go && PATH=$$PATH:/usr/local/go/bin go test -run '^$$' -bench . -count 3
 
 python: ## the Python package: style, types, tests, wheel (target/wheel), which is installed and asked
-	@ci/python.sh $(PYTHON_PACKAGE_ENV) -q
+	@ci/python.sh $(PYTHON_ENV) -q
 	@packaging/wheel_test.sh target/wheel
 
 python-spark: ## the package's questions on a Spark cluster of one master and two workers (minutes)
 	@ci/setup.sh spark
-	@ci/python.sh $(PYTHON_PACKAGE_ENV) -q -m spark
+	@ci/python.sh $(PYTHON_ENV) -q -m spark
 
 clean: ## remove what was built
 	$(CARGO) clean

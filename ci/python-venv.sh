@@ -9,9 +9,10 @@ if ! command -v python3 >/dev/null; then echo "SKIP: python: python3 is missing"
 install() {
   "$venv/bin/python" -c "import $1" 2>/dev/null && return
   echo "installing into $venv: ${*:2}"
-  { [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"; } && "$venv/bin/pip" install -q --disable-pip-version-check "${@:2}" ||
+  { [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"; } && "$venv/bin/pip" install -q --no-compile --disable-pip-version-check "${@:2}" ||
     { echo "SKIP: python: ${*:2} could not be installed"; exit $([ -n "${SKIP_SETUP:-}" ] && echo 3 || echo 1); }
 }
+# An S3 server is all that is wanted of moto: moto[server] would bring all services of AWS.
 install "build, duckdb, hatchling, matplotlib, moto.server, mypy, numpy, pyarrow, pytest, ruff" \
-  build duckdb hatchling matplotlib "moto[server]" mypy numpy pyarrow pytest ruff
+  build duckdb flask flask-cors hatchling matplotlib "moto[s3]" mypy numpy pyarrow pytest ruff
 if [ "${2:-}" = spark ]; then install pyspark "pyspark>=4"; fi

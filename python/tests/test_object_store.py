@@ -23,8 +23,8 @@ from iolens.compact import compact
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """A made root, and the URL of its copy. The server takes any credentials; the client wants some."""
-    pytest.importorskip("moto.server", reason="SKIP: moto[server] is not installed")
-    pytest.importorskip("flask", reason="SKIP: moto[server] is not installed")
+    pytest.importorskip("moto.server", reason="SKIP: moto with its server is not installed")
+    pytest.importorskip("flask", reason="SKIP: moto with its server is not installed")
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
