@@ -1,6 +1,6 @@
 //! Slots of 100 ms for those who watch: the last ten minutes in memory, and what comes.
 
-mod feed;
+mod events;
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use iolens_recorder::Seen;
 
 use crate::engine::rows::{device_keys, group_name};
 use crate::present::zoom::{Format, ZoomWriter};
-pub use feed::{Feed, Happened, Since};
+pub use events::{Happened, LiveEvents, Since};
 use iolens_core::model::Names;
 
 /// Length of a slot.
@@ -25,7 +25,7 @@ const MAX_WAIT: Hold = Hold {
 /// Makes rows.
 #[derive(Debug)]
 pub struct Live {
-    feed: Arc<Feed>,
+    events: Arc<LiveEvents>,
     timeline: Option<Timeline>,
     devices: Vec<Device>,
     /// Of the session's time.
@@ -36,7 +36,7 @@ impl Live {
     /// Of a session that began at this Unix time.
     pub fn new(start_unix_ns: i64) -> Live {
         Live {
-            feed: Feed::new(),
+            events: LiveEvents::new(),
             timeline: None,
             devices: Vec::new(),
             start_unix_ns,
@@ -44,8 +44,8 @@ impl Live {
     }
 
     /// Where its rows go: JSON objects, one for each device and slot.
-    pub fn feed(&self) -> Arc<Feed> {
-        Arc::clone(&self.feed)
+    pub fn events(&self) -> Arc<LiveEvents> {
+        Arc::clone(&self.events)
     }
 
     /// Takes a look at the source. Gives the time in flight in the slots that are complete now.
@@ -99,7 +99,7 @@ impl Live {
                 .and_then(|x| x.inflight_max)
                 .unwrap_or(0);
             let is_idle = row.flows.iter().all(|f| f.ios == 0) && most == 0 && !row.lossy;
-            self.feed.publish(
+            self.events.publish(
                 row.to_ns,
                 "slot",
                 writer.row(&row, &name).trim_end(),
@@ -172,8 +172,8 @@ mod tests {
             ..Seen::default()
         };
         assert!(live.update(&seen(&[], S)).is_empty());
-        let feed = live.feed();
-        let (before, mut rows) = feed.watch(Since::Time(0));
+        let events = live.events();
+        let (before, mut rows) = events.watch(Since::Time(0));
         assert!(
             before.is_empty(),
             "a slot is complete when nothing that began in it can come"
@@ -216,7 +216,7 @@ mod tests {
                 .all(|r| r["time_s"].as_f64() > Some(1_795_000_000.0)),
             "from the session's start"
         );
-        let later = |since_ns: i64| feed.watch(Since::Time(1_795_000_000 * S + since_ns)).0;
+        let later = |since_ns: i64| events.watch(Since::Time(1_795_000_000 * S + since_ns)).0;
         assert_eq!(later(0).len(), 1, "idle slots are left out");
         assert_eq!(
             (later(S).len(), later(S + 200_000_000).len()),
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn rows_have_the_new_time_once_the_clock_was_set() {
         let mut live = Live::new(1_000 * S);
-        let (_, mut rows) = live.feed().watch(Since::Now);
+        let (_, mut rows) = live.events().watch(Since::Now);
         let mut newest_s = |complete_to_ns, start_unix_ns| {
             live.update(&Seen {
                 complete_to_ns: Some(complete_to_ns),
@@ -269,7 +269,7 @@ mod tests {
             complete_to_ns: Some(4 * S),
             ..Seen::default()
         });
-        let (rows, _) = live.feed().watch(Since::Time(0));
+        let (rows, _) = live.events().watch(Since::Time(0));
         assert_eq!(rows.len(), 1, "idle slots are left out: {rows:?}");
         let row: serde_json::Value = serde_json::from_str(&rows[0].data).unwrap();
         assert_eq!(row["lossy"], true);
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn idle_slots_are_those_of_devices_that_are_there() {
         let mut live = Live::new(0);
-        let (_, mut rows) = live.feed().watch(Since::Now);
+        let (_, mut rows) = live.events().watch(Since::Now);
         let mut names_after = |devices: Vec<Device>, complete_to_ns| {
             live.update(&Seen {
                 complete_to_ns: Some(complete_to_ns),

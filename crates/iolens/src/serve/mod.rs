@@ -227,7 +227,7 @@ impl Service {
         let (viewer, view) = view();
         let (sender, marks) = sync_channel(MAX_MARKS);
         let live = Live::new(session.start_unix_ns());
-        let rows = live.feed();
+        let rows = live.events();
         let (wait_rows, waits) = channel();
         let lost_time = Arc::new(LostTime::new(session.start_unix_ns()));
         let (meter, meter_thread) = Meter::start(view, live, wait_rows, Arc::clone(&lost_time))?;

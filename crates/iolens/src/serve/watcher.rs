@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::findings::FindingKind;
@@ -24,14 +24,14 @@ use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
 
 use super::freeze::{FreezeEvent, FreezerFeed};
 use super::http::Health;
-use super::live::Feed;
+use super::live::LiveEvents;
 use super::log::EventLog;
 use super::lost_time::LostTime;
 use crate::engine::caller::Caller;
 use crate::engine::error::QueryError;
 use crate::engine::query::{Grain, Query};
 use crate::engine::report::{self, Limits};
-use crate::engine::{Instant as Moment, TimeWindow, privacy};
+use crate::engine::{Instant, TimeWindow, privacy};
 use crate::present::escape;
 use crate::present::findings as words;
 use crate::present::query_text::{self, Spelling};
@@ -126,7 +126,7 @@ pub struct Outlets {
     /// Stories that are not reported, by id.
     pub muted: BTreeSet<String>,
     /// Those who watch.
-    pub live: Arc<Feed>,
+    pub live: Arc<LiveEvents>,
     /// Who may read what is written.
     pub access: Access,
     /// Keeps the minutes around some.
@@ -167,7 +167,7 @@ impl Watcher {
 
     /// Looks no more: what goes on ends where it was seen last. The look that it takes is not waited for: the recording's end
     /// comes first. No command runs after `commands_stop`.
-    pub fn end(self, commands_stop: Instant) -> Ending {
+    pub fn end(self, commands_stop: std::time::Instant) -> Ending {
         drop(self.end);
         for stop in &self.commands_stop {
             stop.set(commands_stop);
@@ -197,7 +197,7 @@ fn watch(
     let mut pace = LookPace::new(begin_ns);
     let mut next = NextLook::first();
     while is_time_for(&next, lost_time, ended) {
-        let now = Instant::now();
+        let now = std::time::Instant::now();
         lost_time.look_begins();
         let now_ns = wall_clock_ns();
         let ios = found.ios.load(Ordering::Relaxed);
@@ -253,7 +253,7 @@ fn say_failure(health: &Health, looked: &Result<Look, QueryError>) {
 /// Waits until the next look is due; `false` if there are no more.
 fn is_time_for(next: &NextLook, lost_time: &LostTime, ended: &Receiver<()>) -> bool {
     loop {
-        let now = Instant::now();
+        let now = std::time::Instant::now();
         if next.is_due(now, lost_time) {
             return true;
         }
@@ -328,13 +328,13 @@ fn reported_before(host_dir: &Path, since_ns: i64) -> Vec<ActiveFinding> {
 /// All findings and stories of a range of Unix time.
 fn look(host_dir: &Path, range: &Range<i64>, outlets: &Outlets) -> Result<Look, QueryError> {
     let window = TimeWindow {
-        from: Some(Moment::of_unix_ns(range.start)),
-        to: Some(Moment::of_unix_ns(range.end)),
+        from: Some(Instant::of_unix_ns(range.start)),
+        to: Some(Instant::of_unix_ns(range.end)),
         ..TimeWindow::default()
     };
     let health = Arc::clone(&outlets.health);
-    let caller =
-        Caller::new(move |note| health.record_damage(&note)).until(Instant::now() + MAX_LOOK);
+    let caller = Caller::new(move |note| health.record_damage(&note))
+        .until(std::time::Instant::now() + MAX_LOOK);
     let query = Query::new(host_dir, window, &caller);
     let mut all = Look::default();
     for part in query.parts(Grain::Analysis)?.parts {
@@ -480,7 +480,7 @@ mod tests {
             commands: None,
             story_commands: None,
             muted: BTreeSet::new(),
-            live: Feed::new(),
+            live: LiveEvents::new(),
             access: Access::OWNER,
             freeze: None,
             health: Arc::default(),
@@ -620,7 +620,7 @@ mod tests {
             written_to_unix_ns: to_s * SECOND_NS,
             ..active("stall", from_s - 50, to_s - 50)
         };
-        let live = Feed::new();
+        let live = LiveEvents::new();
         let found = Found::default();
         let outlets = Outlets {
             log: EventLog::default(),
@@ -740,7 +740,7 @@ mod tests {
         assert_eq!(event["start_s"], Value::Null);
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
-        let live = Feed::new();
+        let live = LiveEvents::new();
         let (_, mut watcher) = live.watch(Since::Now);
         let command = format!("cat >> {}", out.display());
         let outlets = Outlets {

@@ -32,7 +32,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use super::live::Feed;
+use super::live::LiveEvents;
 use super::meter::Meter;
 use super::restrict::restrict_to_reading;
 use super::snapshots::Snapshots;
@@ -154,7 +154,7 @@ pub struct App {
     /// Remarks on their way to the recorder.
     marks: Option<SyncSender<String>>,
     /// Rows of what happens now.
-    live: Option<Arc<Feed>>,
+    live: Option<Arc<LiveEvents>>,
     /// Findings so far.
     found: Option<Arc<Found>>,
     /// Sums of recordings that were read for pages of the fleet.
@@ -244,7 +244,7 @@ pub struct Recorder {
     /// Takes remarks.
     pub marks: SyncSender<String>,
     /// Gives rows of what happens now.
-    pub live: Arc<Feed>,
+    pub live: Arc<LiveEvents>,
     /// Findings so far.
     pub found: Arc<Found>,
     /// Keeps stretches.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant as Clock};
+use std::time::Duration;
 
 use anyhow::Result;
 use axum::Extension;
@@ -93,7 +93,7 @@ const MAX_LOOK: Duration = Duration::from_secs(if cfg!(test) { 600 } else { 2 })
 #[derive(Debug, Default)]
 pub struct FleetCheck {
     /// When it was found out last, and what.
-    last: Mutex<Option<(Clock, bool)>>,
+    last: Mutex<Option<(std::time::Instant, bool)>>,
     /// Held while a thread finds out.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -127,10 +127,10 @@ impl FleetCheck {
 
     fn store(&self, is_fleet: bool) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some((Clock::now(), is_fleet));
+        *last = Some((std::time::Instant::now(), is_fleet));
     }
 
-    fn last(&self) -> Option<(Clock, bool)> {
+    fn last(&self) -> Option<(std::time::Instant, bool)> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -321,7 +321,7 @@ fn render_page(
     view: View,
     health_problems: Vec<String>,
 ) -> Result<Vec<u8>> {
-    let begin = Clock::now();
+    let begin = std::time::Instant::now();
     let (part, further) = chosen(query)?;
     let report = report::of_part(&part, &Limits::default(), query.caller)?;
     if let Some(note) = further {

@@ -434,9 +434,9 @@ fn clients_that_do_not_read_are_closed_and_others_are_answered() {
 
 #[test]
 fn who_says_nothing_makes_room_and_who_watches_stays() {
-    let feed = crate::serve::live::Feed::new();
+    let events = crate::serve::live::LiveEvents::new();
     let app = Arc::new(App {
-        live: Some(Arc::clone(&feed)),
+        live: Some(Arc::clone(&events)),
         ..App::new("/nonexistent".into(), Arc::default(), Rules::default())
     });
     let (_runtime, address) = served(&app);
@@ -450,7 +450,7 @@ fn who_says_nothing_makes_room_and_who_watches_stays() {
     // All of them have been accepted when one that comes after them is answered.
     assert!(read(asked(address, "/healthz")).starts_with("HTTP/1.1 200"));
     assert_eq!(app.places.count(RequestKind::Live), 1);
-    feed.publish(1, "finding", "{\"a\":1}", false);
+    events.publish(1, "finding", "{\"a\":1}", false);
     while next() != "data: {\"a\":1}" {}
     drop(silent);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant as Deadline};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use axum::extract::State;
@@ -110,7 +110,7 @@ fn document(
     caller: &Caller,
 ) -> Result<FleetDocument> {
     let query = Query::new(path, asked, caller);
-    let deadline = Deadline::now() + READING;
+    let deadline = Instant::now() + READING;
     let fleet = fleet::read(&query, DEFAULT_NS, remembered, deadline)?;
     Ok(ranked(&fleet, caller))
 }

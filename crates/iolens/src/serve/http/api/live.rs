@@ -64,7 +64,7 @@ pub async fn live(
     if let Some(id) = headers.get(LAST_EVENT_ID) {
         since = Since::Event(id.to_str().ok().and_then(|id| id.parse().ok()));
     }
-    let Some(feed) = &app.live else {
+    let Some(live) = &app.live else {
         return Err(Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "this server records nothing; there is nothing live",
@@ -72,7 +72,7 @@ pub async fn live(
     };
     let hides_names = left_out().is_some();
     let events = unfold(
-        feed.watch(since),
+        live.watch(since),
         move |(mut recent, mut rows)| async move {
             let next = match recent.pop_front() {
                 Some(happened) => Ok(happened),
@@ -117,7 +117,7 @@ mod tests {
     use super::super::super::router;
     use super::super::super::tests::block_on;
     use super::*;
-    use crate::serve::live::Feed;
+    use crate::serve::live::LiveEvents;
 
     /// The first `n` events of a client that has heard `id` last.
     fn events(app: &Arc<App>, id: Option<&str>, n: usize) -> Vec<String> {
@@ -145,18 +145,18 @@ mod tests {
 
     #[test]
     fn a_client_goes_on_after_the_last_event_that_it_has_heard() {
-        let feed = Feed::new();
+        let live = LiveEvents::new();
         let app = App::new(
             PathBuf::from("/nonexistent"),
             Arc::default(),
             Rules::default(),
         );
         let app = Arc::new(App {
-            live: Some(Arc::clone(&feed)),
+            live: Some(Arc::clone(&live)),
             ..app
         });
-        feed.publish(1_800_000_000_000_000_000, "slot", "{\"a\":1}", false);
-        feed.publish(1_800_000_001_000_000_000, "finding", "{\"a\":2}", false);
+        live.publish(1_800_000_000_000_000_000, "slot", "{\"a\":1}", false);
+        live.publish(1_800_000_001_000_000_000, "finding", "{\"a\":2}", false);
         let all = events(&app, None, 2);
         assert!(
             all[0].contains("event: slot\ndata: {\"a\":1}") && all[1].contains("event: finding"),

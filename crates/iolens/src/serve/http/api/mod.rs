@@ -14,7 +14,7 @@ pub mod waits;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant as Deadline;
+use std::time::Instant;
 
 use anyhow::Result;
 use axum::body::Body;
@@ -80,7 +80,7 @@ pub struct Asker {
 
 impl Asker {
     /// One who waits until `deadline` and sees no names if there is a text that says how to see them. `health` keeps what is damaged.
-    pub fn new(deadline: Deadline, names_left_out: Option<Arc<str>>, health: Arc<Health>) -> Asker {
+    pub fn new(deadline: Instant, names_left_out: Option<Arc<str>>, health: Arc<Health>) -> Asker {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&notes);
         let caller = Caller::new(move |note: Note| {
@@ -214,7 +214,7 @@ impl App {
 
     /// Who asks by the request of this task.
     pub fn asker(&self) -> Asker {
-        let deadline = Deadline::now() + self.time_limit;
+        let deadline = Instant::now() + self.time_limit;
         Asker::new(deadline, left_out(), Arc::clone(&self.health))
     }
 

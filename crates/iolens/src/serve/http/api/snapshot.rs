@@ -1,7 +1,6 @@
 //! `snapshot`: keeps a stretch of time for ever.
 
 use std::sync::Arc;
-use std::time::Instant as Deadline;
 
 use anyhow::Result;
 use axum::extract::State;
@@ -68,7 +67,7 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     let turn = Arc::clone(&app.snapshot_turn).try_acquire_owned();
     let turn = turn.map_err(|_| Problem::busy("another stretch is being copied"))?;
     // The copy goes on where the client does not wait for it any more, and keeps its turn until it is done.
-    let deadline = Deadline::now() + COPY_TIME_LIMIT;
+    let deadline = std::time::Instant::now() + COPY_TIME_LIMIT;
     let done = super::super::run_blocking(move || {
         let _turn = turn;
         snapshots.keep(from_ns, to_ns, deadline)

@@ -34,14 +34,14 @@ pub struct Happened {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventId {
     /// When its recorder began, which no other one did.
-    feed_unix_ns: i64,
+    recorder_unix_ns: i64,
     /// Its number there, from 1 on.
     n: u64,
 }
 
 impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.feed_unix_ns, self.n)
+        write!(f, "{}-{}", self.recorder_unix_ns, self.n)
     }
 }
 
@@ -49,9 +49,9 @@ impl FromStr for EventId {
     type Err = ();
 
     fn from_str(s: &str) -> Result<EventId, ()> {
-        let (feed, n) = s.split_once('-').ok_or(())?;
+        let (recorder, n) = s.split_once('-').ok_or(())?;
         Ok(EventId {
-            feed_unix_ns: feed.parse().map_err(drop)?,
+            recorder_unix_ns: recorder.parse().map_err(drop)?,
             n: n.parse().map_err(drop)?,
         })
     }
@@ -70,8 +70,9 @@ pub enum Since {
 
 /// Takes what happens to those who watch, and remembers it for those who come later.
 #[derive(Debug)]
-pub struct Feed {
-    begun_unix_ns: i64,
+pub struct LiveEvents {
+    /// When its recorder began.
+    start_unix_ns: i64,
     rows: Sender<Happened>,
     recent: Mutex<Recent>,
 }
@@ -150,13 +151,13 @@ fn missed(events: Option<u64>) -> Happened {
     }
 }
 
-impl Feed {
+impl LiveEvents {
     /// Without subscribers.
-    pub fn new() -> Arc<Feed> {
-        let begun_unix_ns = wall_clock_ns();
+    pub fn new() -> Arc<LiveEvents> {
+        let start_unix_ns = wall_clock_ns();
         let rows = Sender::new(MAX_WAITING);
-        Arc::new(Feed {
-            begun_unix_ns,
+        Arc::new(LiveEvents {
+            start_unix_ns,
             rows,
             recent: Mutex::default(),
         })
@@ -196,7 +197,7 @@ impl Feed {
         if !is_idle {
             recent.last += 1;
             happened.id = Some(EventId {
-                feed_unix_ns: self.begun_unix_ns,
+                recorder_unix_ns: self.start_unix_ns,
                 n: recent.last,
             });
             recent.remember(at_unix_ns, &happened);
@@ -220,7 +221,7 @@ impl Feed {
                 since.map(|(_, happened)| happened.clone()).collect()
             }
             Since::Event(Some(id))
-                if id.feed_unix_ns == self.begun_unix_ns && id.n <= recent.last =>
+                if id.recorder_unix_ns == self.start_unix_ns && id.n <= recent.last =>
             {
                 recent.after(id.n)
             }
@@ -243,8 +244,9 @@ mod tests {
 
     const S: i64 = 1_000_000_000;
 
-    fn said(feed: &Feed, since: Since) -> Vec<String> {
-        feed.watch(since)
+    fn said(events: &LiveEvents, since: Since) -> Vec<String> {
+        events
+            .watch(since)
             .0
             .iter()
             .map(|h| format!("{} {}", h.event, h.data))
@@ -253,27 +255,30 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let feed = Feed::new();
+        let events = LiveEvents::new();
         let text = "x".repeat(1 << 20);
         for i in 0..40 {
-            feed.publish(i, "slot", &text, false);
+            events.publish(i, "slot", &text, false);
         }
-        let (recent, _rows) = feed.watch(Since::Time(i64::MIN));
+        let (recent, _rows) = events.watch(Since::Time(i64::MIN));
         assert_eq!(recent.len(), MAX_RECENT_BYTES >> 20);
         for i in 0..MAX_FINDINGS as i64 + 9 {
-            feed.publish(i * 700 * S, "finding", "{}", false);
+            events.publish(i * 700 * S, "finding", "{}", false);
         }
-        assert_eq!(feed.watch(Since::Time(i64::MIN)).0.len(), MAX_FINDINGS + 1);
+        assert_eq!(
+            events.watch(Since::Time(i64::MIN)).0.len(),
+            MAX_FINDINGS + 1
+        );
     }
 
     #[test]
     fn who_comes_again_hears_what_came_after_the_last_event_and_what_is_missing() {
-        let feed = Feed::new();
-        let (_, mut rows) = feed.watch(Since::Now);
-        feed.publish(S, "slot", "1", false);
-        feed.publish(2 * S, "finding", "2", false);
-        feed.publish(3 * S, "slot", "idle", true);
-        feed.publish(4 * S, "slot", "3", false);
+        let events = LiveEvents::new();
+        let (_, mut rows) = events.watch(Since::Now);
+        events.publish(S, "slot", "1", false);
+        events.publish(2 * S, "finding", "2", false);
+        events.publish(3 * S, "slot", "idle", true);
+        events.publish(4 * S, "slot", "3", false);
         let ids: Vec<Option<EventId>> = std::iter::from_fn(|| rows.try_recv().ok())
             .map(|h| h.id)
             .collect();
@@ -287,12 +292,12 @@ mod tests {
         );
         let first = Since::Event(ids[0]);
         let third = Since::Event(ids[3]);
-        assert_eq!(said(&feed, first), ["finding 2", "slot 3"]);
-        assert!(said(&feed, third).is_empty() && said(&feed, Since::Now).is_empty());
+        assert_eq!(said(&events, first), ["finding 2", "slot 3"]);
+        assert!(said(&events, third).is_empty() && said(&events, Since::Now).is_empty());
         // Ten minutes later rows are forgotten, findings are not.
-        feed.publish(700 * S, "slot", "4", false);
-        assert_eq!(said(&feed, first), ["missed 1", "finding 2", "slot 4"]);
-        assert_eq!(said(&feed, third), ["slot 4"]);
+        events.publish(700 * S, "slot", "4", false);
+        assert_eq!(said(&events, first), ["missed 1", "finding 2", "slot 4"]);
+        assert_eq!(said(&events, third), ["slot 4"]);
         for (name, what) in [
             ("x", "no name"),
             ("1-2", "another recorder's"),
@@ -300,7 +305,7 @@ mod tests {
         ] {
             let id = Since::Event(name.parse().ok());
             assert_eq!(
-                said(&feed, id),
+                said(&events, id),
                 ["missed null", "finding 2", "slot 4"],
                 "{what}"
             );
@@ -309,6 +314,6 @@ mod tests {
             n: 99,
             ..ids[0].unwrap()
         };
-        assert_eq!(said(&feed, Since::Event(Some(ahead)))[0], "missed null");
+        assert_eq!(said(&events, Since::Event(Some(ahead)))[0], "missed null");
     }
 }
