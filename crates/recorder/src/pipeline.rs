@@ -28,6 +28,9 @@ const MAX_WAITING_IOS: usize = 256 * 1024;
 const MAX_WAITING_BATCHES: usize = 4096;
 /// Messages without I/Os that may be held back beside them while the writer takes none.
 const MAX_HELD_BACK: usize = 1024;
+/// The reason under which the totals count I/Os that a writer which has ended does not store. It ended with an error, so
+/// no recording has a `lost` row of them.
+const WRITER_ENDED: LossReason = LossReason::WriterBusy;
 /// Every message is in the log when the next one is waited for; without any, the writer's clock is fed this often, so
 /// that its syncs are not later than that. Rarely, since each time costs an idle machine a wake-up.
 const TICK: Duration = Duration::from_millis(500);
@@ -122,7 +125,7 @@ impl Pipeline {
         }
         let n = ios.len();
         if self.has_ended {
-            self.losses.add(LossReason::WriterBusy, n as i64);
+            self.losses.add(WRITER_ENDED, n as i64);
             return Err(WriterEnded);
         }
         if self.waiting_ios.load(Ordering::Relaxed) + n > self.max_waiting_ios {
@@ -306,7 +309,7 @@ impl Pipeline {
 /// Counts what waits for a writer that has ended: it is not stored.
 fn count_waiting(waiting_ios: &AtomicUsize, losses: &LossTally) {
     let waiting = waiting_ios.load(Ordering::Relaxed);
-    losses.add(LossReason::WriterBusy, waiting as i64);
+    losses.add(WRITER_ENDED, waiting as i64);
 }
 
 /// The writer thread is gone; its error comes out of [`Pipeline::finish`].

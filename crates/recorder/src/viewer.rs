@@ -12,6 +12,8 @@ const GATHER_NS: i64 = 100_000_000;
 const MAX_GATHERED_IOS: usize = 4096;
 /// So much of it may wait for the viewer.
 const MAX_WAITING: usize = 32;
+/// The reason of I/Os that the view did not take in time. The recording has them, so no `lost` row is stored.
+const VIEW_BUSY: LossReason = LossReason::WriterBusy;
 /// Memory that is used again, which needs no page faults.
 const MAX_SPARE: usize = 4;
 
@@ -20,7 +22,7 @@ const MAX_SPARE: usize = 4;
 pub struct Seen {
     /// I/Os, ordered by completion.
     pub ios: Vec<Io>,
-    /// What is missing, also what was recorded and did not come this way (`writer-busy`).
+    /// What is missing, also what was recorded and did not come this way (`VIEW_BUSY`, by name `writer-busy`).
     pub lost: Vec<Lost>,
     /// Every I/O completed before this has been seen; `None` if the source has no single I/Os.
     pub complete_to_ns: Option<i64>,
@@ -123,10 +125,10 @@ fn note_missed(lost: &mut Vec<Lost>, ios: &[Io]) {
     let last = ios.last().unwrap_or(first);
     let missed = Lost {
         ios: Some(ios.len() as i64),
-        ..Lost::somewhere(first.done_ns, last.done_ns, LossReason::WriterBusy)
+        ..Lost::somewhere(first.done_ns, last.done_ns, VIEW_BUSY)
     };
     // What the recording's own writer does not take is counted after this: only the view has losses for this reason here.
-    match lost.iter().position(|l| l.reason == LossReason::WriterBusy) {
+    match lost.iter().position(|l| l.reason == VIEW_BUSY) {
         Some(at) => lost[at].add(&missed),
         None => lost.push(missed),
     }
@@ -187,7 +189,7 @@ mod tests {
         assert_eq!(later.start_unix_ns, Some(7));
         let missed = Lost {
             ios: Some(2),
-            ..Lost::somewhere(1, 1, LossReason::WriterBusy)
+            ..Lost::somewhere(1, 1, VIEW_BUSY)
         };
         assert_eq!(later.lost, [lost, missed]);
     }
@@ -209,7 +211,7 @@ mod tests {
         let later = view.seen.recv().expect("there is room again");
         let missed = Lost {
             ios: Some(5),
-            ..Lost::somewhere(10, 40, LossReason::WriterBusy)
+            ..Lost::somewhere(10, 40, VIEW_BUSY)
         };
         assert_eq!(later.lost, [missed, ring_full]);
         assert_eq!(later.ios.len(), 1);

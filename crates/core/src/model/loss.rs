@@ -14,6 +14,12 @@ pub enum LossReason {
     /// Two requests in flight hashed to the same entry of the tracer's table.
     SlotClash,
     /// The writer's queue was full: the disk that holds the recording was too slow.
+    //
+    // That is what it means in a recording. While a recorder runs, two more losses are counted under this reason, without
+    // a row in any recording: I/Os seen after the writer ended with an error (in the session's totals), and I/Os that the
+    // view of a running recording did not take in time (in what that view receives; the recording has them). The name is
+    // part of the format and of the metrics, so these two have no reason of their own: see `WRITER_ENDED` and `VIEW_BUSY`
+    // in the recorder.
     WriterBusy,
     /// No room on the disk that holds the recording.
     DiskFull,
