@@ -10,8 +10,7 @@ use iolens_core::rollup::{
     minutes,
 };
 use iolens_core::store::{
-    IoColumns, Recording, actors_until, read_rollups, rollup_steps, rollups_until,
-    write_missing_actors, write_missing_rollups,
+    IoColumns, Recording, SumTable, read_rollups, write_missing_actors, write_missing_rollups,
 };
 
 use crate::actors::KnownNames;
@@ -53,13 +52,13 @@ pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
 
 /// Where the newest minute ends of which there are rollups of `step_s`: files hold whole minutes.
 fn whole_until(path: &Path, step_s: i32) -> Result<i64> {
-    Ok(ceil_to(rollups_until(path, step_s)?, MINUTE_NS))
+    Ok(ceil_to(SumTable::Rollups.until(path, step_s)?, MINUTE_NS))
 }
 
 /// Of all minutes, those that are about to be written too; none if there are any hours: they are written last.
 fn hours_of(path: &Path, more: &[Rollup]) -> Result<Vec<Rollup>> {
     let [_, minute_s, hour_s] = ROLLUP_STEPS_S;
-    if rollup_steps(path)?.contains(&hour_s) {
+    if SumTable::Rollups.steps(path)?.contains(&hour_s) {
         return Ok(Vec::new());
     }
     let mut hours = CoarserRollups::new(hour_s);
@@ -72,10 +71,9 @@ fn hours_of(path: &Path, more: &[Rollup]) -> Result<Vec<Rollup>> {
 fn complete_actors(recording: &Recording, access: Access) -> Result<()> {
     // Slots are written when they are complete, the coarser before the finer ones: the next one begins where the last of them
     // ends.
-    let [finer_from_ns, coarser_from_ns] =
-        [0, 1].map(|i| actors_until(recording.path(), ACTOR_STEPS_S[i]));
-    let finer_from_ns = finer_from_ns?;
-    let coarser_from_ns = coarser_from_ns?;
+    let [finer_s, coarser_s] = ACTOR_STEPS_S;
+    let finer_from_ns = SumTable::Actors.until(recording.path(), finer_s)?;
+    let coarser_from_ns = SumTable::Actors.until(recording.path(), coarser_s)?;
     let from_ns = finer_from_ns.min(coarser_from_ns);
     let whose =
         IoColumns::QUEUE | IoColumns::TGID | IoColumns::COMM | IoColumns::CGROUP | IoColumns::FILE;

@@ -75,16 +75,16 @@ pub use reader::{BatchReader, Recording};
 pub use root::{Root, Stored};
 pub use salvage::copy_whole_tables;
 pub use stream::Observations;
-pub use tables::actors::{actor_steps, actors_until, read_actors, write_missing_actors};
+pub use tables::SumTable;
+pub use tables::actors::{read_actors, write_missing_actors};
 pub use tables::cpu::read_cpu;
 pub use tables::findings::{findings_written, put_finding, read_findings};
 pub use tables::io::IoColumns;
 pub use tables::rates::{read_rates, write_rates};
 pub use tables::rollup::{
-    RollupHistograms, read_rollups, read_rollups_with, rollup_steps, rollups_until,
-    write_missing_rollups,
+    RollupHistograms, read_rollups, read_rollups_with, write_missing_rollups,
 };
 pub use tables::stages::{read_stages, write_stages};
-pub use tables::waits::{read_waits, wait_steps, waits_until};
+pub use tables::waits::read_waits;
 pub use verify::{Verification, verify};
 pub use writer::RecordingWriter;

@@ -9,9 +9,57 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::RowGroupReader;
 use parquet::file::statistics::Statistics;
 
+use super::column::Column;
 use super::error::StoreError;
-use super::whole_file::{damaged, with_file};
+use super::schema::TableDef;
+use super::whole_file::{damaged, encode, read_group, rows_of, with_file};
 use crate::private::{Access, PrivateDir};
+
+/// Rows of one row group: what is in memory at once.
+pub(in crate::store) const GROUP: usize = 1 << 14;
+
+/// A row of a table of sums that is always written and read with all its columns.
+pub(in crate::store) trait SumRow: Sized {
+    /// Its table.
+    const TABLE: &'static TableDef;
+
+    /// The step in seconds, and when the slot begins.
+    fn slot(&self) -> (i32, i64);
+
+    /// The columns of rows, in the order of the table.
+    fn collect(rows: &[Self]) -> Vec<Column>;
+
+    /// Row `i` of the columns of a row group.
+    fn read(columns: &[Column], i: usize) -> Result<Self, ParquetError>;
+}
+
+/// The file of `rows`, which are ordered by time.
+pub(in crate::store) fn encode_rows<R: SumRow>(rows: &[R]) -> Result<Vec<u8>, ParquetError> {
+    encode(R::TABLE, rows.chunks(GROUP).map(R::collect))
+}
+
+/// As [`read`], all rows of each row group.
+pub(in crate::store) fn read_rows<R: SumRow>(
+    recording: &Path,
+    step_s: i32,
+    range: &Range<i64>,
+    take: impl FnMut(R),
+) -> Result<Vec<String>, StoreError> {
+    read(
+        recording,
+        R::TABLE.name,
+        step_s,
+        range,
+        rows_in::<R>,
+        R::slot,
+        take,
+    )
+}
+
+fn rows_in<R: SumRow>(group: &dyn RowGroupReader) -> Result<Vec<R>, ParquetError> {
+    let columns = read_group(group, R::TABLE)?;
+    (0..rows_of(group)).map(|i| R::read(&columns, i)).collect()
+}
 
 /// Name of a file inside the directory of its recording.
 pub(crate) fn file_name(table: &str, step_s: i32, number: u32) -> String {
@@ -95,15 +143,16 @@ pub(in crate::store) fn until(
     Ok(until_ns)
 }
 
-/// Gives `take` the rows of `step_s` that begin in `range`, file by file, one row group in memory at a time; of a row group
-/// `rows_of` may leave out others. `key` says a row's step and beginning. Of a damaged file what follows the damage is left out; what it is comes back.
+/// Gives `take` the rows of `step_s` that begin in `range`, file by file, one row group in memory at a time. `decode` may
+/// leave out other rows of a row group. `slot` is a row's step and when its slot begins. What follows damage in a file is
+/// left out; the damage comes back as warnings.
 pub(in crate::store) fn read<R>(
     recording: &Path,
     table: &str,
     step_s: i32,
     range: &Range<i64>,
-    rows_of: impl Fn(&dyn RowGroupReader) -> Result<Vec<R>, ParquetError>,
-    key: impl Fn(&R) -> (i32, i64),
+    decode: impl Fn(&dyn RowGroupReader) -> Result<Vec<R>, ParquetError>,
+    slot: impl Fn(&R) -> (i32, i64),
     mut take: impl FnMut(R),
 ) -> Result<Vec<String>, StoreError> {
     let mut warnings = Vec::new();
@@ -116,11 +165,12 @@ pub(in crate::store) fn read<R>(
             for i in 0..file.meta().num_row_groups() {
                 let group = file.group(i).map_err(|e| damaged(&path, &e))?;
                 if meets(&*group, range) {
-                    let rows = rows_of(&*group)
-                        .map_err(|e| damaged(&path, &e))?
-                        .into_iter();
-                    rows.filter(|r| key(r).0 == step_s && range.contains(&key(r).1))
-                        .for_each(&mut take);
+                    for row in decode(&*group).map_err(|e| damaged(&path, &e))? {
+                        let (own_step_s, at_ns) = slot(&row);
+                        if own_step_s == step_s && range.contains(&at_ns) {
+                            take(row);
+                        }
+                    }
                 }
             }
             Ok(())

@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 use iolens_core::model::{Device, Observation, RecorderCost, RecordingMeta};
 use iolens_core::private::Access;
 use iolens_core::store::{
-    MIN_GAP_NS, Recording, WriterOptions, gap_between, read_cpu, read_rates, read_stages,
-    rollup_steps, write_rates, write_stages,
+    MIN_GAP_NS, Recording, SumTable, WriterOptions, gap_between, read_cpu, read_rates, read_stages,
+    write_rates, write_stages,
 };
 use iolens_recorder::complete_rollups;
 
@@ -201,7 +201,7 @@ fn add_sums(
 ) -> Result<CopiedParts> {
     let mut have_sums = false;
     for part in parts {
-        if rollup_steps(part.recording.path())?.is_empty() {
+        if SumTable::Rollups.steps(part.recording.path())?.is_empty() {
             continue;
         }
         have_sums = true;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use iolens_core::model::{LossReason, RecorderCost};
 use iolens_core::private::Access;
-use iolens_core::store::{Recording, WriterOptions, copy_whole_tables, rollup_steps};
+use iolens_core::store::{Recording, SumTable, WriterOptions, copy_whole_tables};
 use iolens_recorder::complete_rollups;
 
 use super::output::Interrupt;
@@ -94,7 +94,7 @@ pub fn repair(
     copy.finish(length_ns, cost)?;
     interrupt.check()?;
     damage.extend(copy_whole_tables(from, to, access)?);
-    if !rollup_steps(from)?.is_empty() {
+    if !SumTable::Rollups.steps(from)?.is_empty() {
         complete_rollups(to, access)?;
     }
     let mut damaged_ios = Some(0u64);

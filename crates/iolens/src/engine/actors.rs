@@ -7,7 +7,7 @@ use iolens_core::analysis::timeline::{Flow, GroupBy, GroupKey};
 use iolens_core::model::{
     Actor, ActorKind, ActorSums, Class, Comm, Names, SECOND_NS, ceil_to, floor_to,
 };
-use iolens_core::store::{actor_steps, actors_until, read_actors};
+use iolens_core::store::{SumTable, read_actors};
 
 use super::caller::Caller;
 use super::error::Result;
@@ -215,11 +215,11 @@ fn whole_slots(part: &Part, by: GroupBy, is_of_all: bool) -> Result<Option<(i32,
     if !has_sums || !has_ios || ios <= MAX_COUNTED_IOS {
         return Ok(None);
     }
-    let Some(step_s) = actor_steps(recording.path())?.first().copied() else {
+    let Some(step_s) = SumTable::Actors.steps(recording.path())?.first().copied() else {
         return Ok(None);
     };
     let step_ns = i64::from(step_s) * SECOND_NS;
-    let until_ns = actors_until(recording.path(), step_s)?;
+    let until_ns = SumTable::Actors.until(recording.path(), step_s)?;
     let start = ceil_to(range.start, step_ns);
     // The last sum of a recording that has ended is of less than a whole step, and of all that is left of the recording.
     let is_to_the_end = recording.meta().end_ns.is_some() && range.end >= recording.end_ns();

@@ -6,9 +6,7 @@ use std::ops::Range;
 
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::{DevId, Device, MINUTE_NS, SECOND_NS, ceil_to, layers_above};
-use iolens_core::store::{
-    IoColumns, Recording, RollupHistograms, read_rollups_with, rollup_steps, rollups_until,
-};
+use iolens_core::store::{IoColumns, Recording, RollupHistograms, SumTable, read_rollups_with};
 
 use super::caller::Caller;
 use super::error::Result;
@@ -142,7 +140,7 @@ impl DeviceSearch<'_> {
     fn look_at_rollups(&mut self) -> Result<Option<Range<i64>>> {
         let path = self.recording.path();
         let kept_ns = kept_from(self.recording, &(0..i64::MAX));
-        let mut steps = rollup_steps(path)?;
+        let mut steps = SumTable::Rollups.steps(path)?;
         if kept_ns > 0 {
             // What began before that counts I/Os that are removed. Only little of what is left may be in it.
             steps.retain(|step_s| i64::from(*step_s) * SECOND_NS <= MINUTE_NS);
@@ -154,7 +152,7 @@ impl DeviceSearch<'_> {
         let mut until_ns = i64::MAX;
         for step_s in steps {
             // The last of a coarse step may reach beyond what it counts.
-            until_ns = until_ns.min(rollups_until(path, step_s)?);
+            until_ns = until_ns.min(SumTable::Rollups.until(path, step_s)?);
         }
         if self.recording.meta().end_ns.is_none() {
             until_ns = until_ns.saturating_sub(UNSETTLED_NS);

@@ -5,9 +5,7 @@ use std::ops::Range;
 use iolens_core::analysis::stream::steps::steps_in;
 use iolens_core::analysis::timeline::{GroupBy, RollupTimeline, Row, TimelinePlan};
 use iolens_core::model::{MINUTE_NS, SECOND_NS, Source, ceil_to, floor_to};
-use iolens_core::store::{
-    Recording, RollupHistograms, read_rollups_with, rollup_steps, rollups_until,
-};
+use iolens_core::store::{Recording, RollupHistograms, SumTable, read_rollups_with};
 
 use super::caller::Caller;
 use super::error::{DevicesOnly, Distinction, QueryError, Result};
@@ -35,7 +33,7 @@ fn make_up(step_s: i32, step_ns: i64, range: &Range<i64>, end_ns: i64) -> bool {
 fn all_left(recording: &Recording) -> Result<Vec<i32>> {
     let are_gone = recording.ios_stored() == 0 && recording.meta().source == Source::Ebpf;
     if are_gone {
-        Ok(rollup_steps(recording.path())?)
+        Ok(SumTable::Rollups.steps(recording.path())?)
     } else {
         Ok(Vec::new())
     }
@@ -68,7 +66,7 @@ pub fn carrying(
     if recording.meta().source != Source::Ebpf || !matches!(by, GroupBy::All | GroupBy::Device) {
         return Ok(None);
     }
-    for step_s in rollup_steps(recording.path())?.into_iter().rev() {
+    for step_s in SumTable::Rollups.steps(recording.path())?.into_iter().rev() {
         let own_ns = i64::from(step_s) * SECOND_NS;
         if !make_up(step_s, step_ns, range, recording.end_ns()) {
             continue;
@@ -82,7 +80,8 @@ pub fn carrying(
                 (end, steps_in(end - start, step_ns))
             }
             None => {
-                let until_ns = rollups_until(recording.path(), step_s)?
+                let until_ns = SumTable::Rollups
+                    .until(recording.path(), step_s)?
                     .saturating_sub(UNSETTLED_NS)
                     .min(range.end);
                 (range.end, (until_ns - start).div_euclid(step_ns))

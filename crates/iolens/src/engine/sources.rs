@@ -3,7 +3,7 @@
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::SECOND_NS;
 use iolens_core::rollup::ROLLUP_STEPS_S;
-use iolens_core::store::{Recording, actor_steps};
+use iolens_core::store::{Recording, SumTable};
 
 use super::error::{Distinction, QueryError, Result};
 use super::part::{Part, Rollups, Source, Tier};
@@ -98,7 +98,7 @@ pub fn of_actors(part: &mut Part, by: GroupBy) -> Result<()> {
     if rollups::left(&part.recording)?.is_none() {
         return of_rows(part, by, Tier::Coarsest, Some(WHOLE_NS));
     }
-    let steps = actor_steps(part.recording.path())?;
+    let steps = SumTable::Actors.steps(part.recording.path())?;
     let step_s = steps.first().copied();
     part.source = Source::ActorSums {
         step_s: step_s.ok_or(QueryError::SumsWithoutActors)?,

@@ -9,7 +9,7 @@ use iolens_core::analysis::waits::{
 };
 use iolens_core::analysis::{Consumer, Window};
 use iolens_core::model::{Io, Lost, SECOND_NS, TimeOwner, WaitSums, floor_to};
-use iolens_core::store::{IoColumns, Recording, read_waits, wait_steps, waits_until};
+use iolens_core::store::{IoColumns, Recording, SumTable, read_waits};
 
 use super::caller::Caller;
 use super::error::Result;
@@ -110,7 +110,7 @@ fn of_sums_or_ios(
     let Some(step_s) = step_s.filter(|_| !has_all_ios || are_many) else {
         return of_ios(part.for_analysis(caller)?, grouping, caller);
     };
-    let until_ns = waits_until(part.recording.path(), step_s)?;
+    let until_ns = SumTable::Waits.until(part.recording.path(), step_s)?;
     let step_ns = i64::from(step_s) * 1_000_000_000;
     let slots = floor_to(range.start, step_ns)..range.end.min(until_ns);
     let mut rows = Vec::new();
@@ -134,7 +134,7 @@ fn of_sums_or_ios(
 
 /// The step of the sums that answer about so much time, if there are any.
 fn wait_step(part: &Part, length_ns: i64) -> Result<Option<i32>> {
-    let steps = wait_steps(part.recording.path())?;
+    let steps = SumTable::Waits.steps(part.recording.path())?;
     for step_s in &steps {
         // The finest sums of a long time are too many to read.
         if length_ns <= MAX_FINER_NS || *step_s > WAIT_STEPS_S[0] {

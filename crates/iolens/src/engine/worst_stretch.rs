@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use iolens_core::model::{SECOND_NS, WaitSums, WorstWait, floor_to};
-use iolens_core::store::{read_waits, wait_steps};
+use iolens_core::store::{SumTable, read_waits};
 
 use super::error::Result;
 use super::part::Part;
@@ -58,7 +58,11 @@ fn of_part(part: &Part, length_ns: i64) -> Result<LossyStretch> {
         range: range.start.max(range.end.saturating_sub(length_ns))..range.end,
         lost_ns: 0,
     };
-    let Some(step_s) = wait_steps(part.recording.path())?.first().copied() else {
+    let Some(step_s) = SumTable::Waits
+        .steps(part.recording.path())?
+        .first()
+        .copied()
+    else {
         return Ok(newest);
     };
     let step_ns = i64::from(step_s) * SECOND_NS;

@@ -4,13 +4,15 @@ use std::ops::Range;
 use std::path::Path;
 
 use parquet::errors::ParquetError;
-use parquet::file::reader::RowGroupReader;
 
 use crate::model::{Actor, ActorKind, ActorSums, Class, DevId, Inode, IoSums};
 use crate::private::Access;
+use crate::store::StoreError;
 use crate::store::cell::Text;
-use crate::store::whole_file::{encode, missing, read_group, rows_of};
-use crate::store::{StoreError, sums};
+use crate::store::column::Column;
+use crate::store::schema::TableDef;
+use crate::store::sums::{self, SumRow, encode_rows};
+use crate::store::whole_file::missing;
 
 table! {
     whole "actors" of ActorSums, by at_ns;
@@ -64,9 +66,6 @@ table! {
     device_sum_ns: i64 = |r| r.sums.device_sum_ns;
 }
 
-/// Rows of one row group: what is in memory at once.
-const GROUP: usize = 1 << 14;
-
 fn tgid_of(r: &ActorSums) -> Option<i32> {
     match r.actor {
         Actor::Process(tgid) => tgid,
@@ -88,28 +87,6 @@ fn file_of(r: &ActorSums) -> Option<Inode> {
     }
 }
 
-/// The file of `rows`, which are ordered by time.
-pub(in crate::store) fn encode_actors(rows: &[ActorSums]) -> Result<Vec<u8>, ParquetError> {
-    encode(&TABLE, rows.chunks(GROUP).map(collect))
-}
-
-/// The steps in seconds of the actors that a recording has, the finest first.
-///
-/// # Errors
-/// The directory cannot be listed.
-pub fn actor_steps(recording: &Path) -> Result<Vec<i32>, StoreError> {
-    sums::steps(recording, TABLE.name)
-}
-
-/// Where the newest slot of `step_s` ends, in nanoseconds since the recording's start; 0 if there is none. Damaged files are
-/// left out.
-///
-/// # Errors
-/// The directory cannot be listed.
-pub fn actors_until(recording: &Path, step_s: i32) -> Result<i64, StoreError> {
-    sums::until(recording, TABLE.name, step_s)
-}
-
 /// Gives `take` the actors of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by file;
 /// nothing if the recording has none. Of damaged files what follows the damage is left out; what they are comes back.
 ///
@@ -121,15 +98,7 @@ pub fn read_actors(
     range: Range<i64>,
     take: impl FnMut(ActorSums),
 ) -> Result<Vec<String>, StoreError> {
-    sums::read(
-        recording,
-        TABLE.name,
-        step_s,
-        &range,
-        rows_in,
-        |r| (r.step_s, r.at_ns),
-        take,
-    )
+    sums::read_rows(recording, step_s, &range, take)
 }
 
 /// Writes actors that are missing in a recording that no process writes to any more: `[finer, coarser]`.
@@ -142,14 +111,24 @@ pub fn write_missing_actors(
     [finer, coarser]: [&[ActorSums]; 2],
 ) -> Result<(), StoreError> {
     // The finer last: what is complete is judged by them.
-    let files = [coarser, finer].map(|rows| Some((rows.first()?.step_s, encode_actors(rows))));
+    let files = [coarser, finer].map(|rows| Some((rows.first()?.step_s, encode_rows(rows))));
     sums::write_missing(recording, TABLE.name, access, files)
 }
 
-fn rows_in(group: &dyn RowGroupReader) -> Result<Vec<ActorSums>, ParquetError> {
-    let columns = read_group(group, &TABLE)?;
-    let rows = (0..rows_of(group)).map(|i| row(Columns(&columns), i));
-    rows.collect()
+impl SumRow for ActorSums {
+    const TABLE: &'static TableDef = &TABLE;
+
+    fn slot(&self) -> (i32, i64) {
+        (self.step_s, self.at_ns)
+    }
+
+    fn collect(rows: &[ActorSums]) -> Vec<Column> {
+        collect(rows)
+    }
+
+    fn read(columns: &[Column], i: usize) -> Result<ActorSums, ParquetError> {
+        row(Columns(columns), i)
+    }
 }
 
 fn row(c: Columns<'_>, i: usize) -> Result<ActorSums, ParquetError> {
@@ -194,6 +173,8 @@ mod tests {
     use super::*;
     use crate::model::{Comm, Io, Op};
     use crate::rollup::{ActorsBuilder, coarser_actors};
+    use crate::store::SumTable;
+    use crate::store::sums::GROUP;
 
     fn rows(seconds: i64) -> Vec<ActorSums> {
         let mut builder = ActorsBuilder::default();
@@ -238,7 +219,8 @@ mod tests {
             rows
         };
         assert!(
-            read(10, 0..i64::MAX).is_empty() && actor_steps(dir.path()).expect("none").is_empty()
+            read(10, 0..i64::MAX).is_empty()
+                && SumTable::Actors.steps(dir.path()).expect("none").is_empty()
         );
         let finer = rows(GROUP as i64 / 2);
         assert!(finer.len() > GROUP, "{}", finer.len());
@@ -247,9 +229,12 @@ mod tests {
         write_missing_actors(dir.path(), Access::OWNER, [early, &[]]).expect("writes");
         write_missing_actors(dir.path(), Access::OWNER, [late, &coarser]).expect("writes");
         assert!(read(10, 0..i64::MAX) == finer && read(600, 0..i64::MAX) == coarser);
-        assert_eq!(actor_steps(dir.path()).expect("steps"), [10, 600]);
         assert_eq!(
-            actors_until(dir.path(), 10).expect("an end"),
+            SumTable::Actors.steps(dir.path()).expect("steps"),
+            [10, 600]
+        );
+        assert_eq!(
+            SumTable::Actors.until(dir.path(), 10).expect("an end"),
             finer[finer.len() - 1].at_ns + 10_000_000_000
         );
         let range = 900_000_000_000..1_000_000_000_000;

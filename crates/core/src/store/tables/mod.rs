@@ -8,7 +8,11 @@
 //!
 //! New columns come last and are optional: logs and files of earlier versions lack them.
 
+use std::path::Path;
+
+use super::error::StoreError;
 use super::schema::{Table, TableDef};
+use super::sums;
 
 /// Declares a table. Of `logged` ones rows go through the write-ahead log as they come ([`super::wal`]); the others are
 /// `whole`: written as files of their own, complete ([`super::whole_file`]).
@@ -112,6 +116,44 @@ impl Table {
             Table::Pressure => &pressure::TABLE,
             Table::Cgroups => &cgroups::TABLE,
         }
+    }
+}
+
+/// A table of sums, whose rows are of slots of one of several steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SumTable {
+    /// I/Os per device and class.
+    Rollups,
+    /// Who caused most I/O time.
+    Actors,
+    /// Who waited for whom.
+    Waits,
+}
+
+impl SumTable {
+    fn name(self) -> &'static str {
+        match self {
+            SumTable::Rollups => rollup::TABLE.name,
+            SumTable::Actors => actors::TABLE.name,
+            SumTable::Waits => waits::TABLE.name,
+        }
+    }
+
+    /// The steps in seconds that a recording has of it, the finest first.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
+    pub fn steps(self, recording: &Path) -> Result<Vec<i32>, StoreError> {
+        sums::steps(recording, self.name())
+    }
+
+    /// Where the newest slot of `step_s` ends, in nanoseconds since the recording's start; 0 if there is none. Damaged
+    /// files are left out.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
+    pub fn until(self, recording: &Path, step_s: i32) -> Result<i64, StoreError> {
+        sums::until(recording, self.name(), step_s)
     }
 }
 

@@ -11,10 +11,11 @@ use parquet::file::reader::RowGroupReader;
 
 use crate::model::{CallHistogram, Class, DevId, Flight, Rollup};
 use crate::private::Access;
+use crate::store::StoreError;
 use crate::store::cell::{List, Text};
 use crate::store::column::Column;
+use crate::store::sums::{self, GROUP};
 use crate::store::whole_file::{encode, read_columns, rows_of};
-use crate::store::{StoreError, sums};
 
 table! {
     whole "rollup" of Rollup, by at_ns;
@@ -91,8 +92,6 @@ fn busy_ns(r: &Rollup, class: Class) -> Option<i64> {
 }
 
 const ALL: &str = "all";
-/// Rows of one row group: what is in memory at once.
-const GROUP: usize = 1 << 14;
 /// Rows of so many seconds are read for weeks at a time, mostly of one device, which then follow one another.
 const BY_DEVICE_S: i32 = 3600;
 
@@ -125,23 +124,6 @@ fn elements(h: &CallHistogram) -> impl Iterator<Item = (i32, i32)> {
             (part > 0).then_some((i32::from(*bucket), part))
         })
     })
-}
-
-/// The steps in seconds of the rollups that a recording has, the finest first.
-///
-/// # Errors
-/// The directory cannot be listed.
-pub fn rollup_steps(recording: &Path) -> Result<Vec<i32>, StoreError> {
-    sums::steps(recording, TABLE.name)
-}
-
-/// Where the newest rollup of `step_s` ends, in nanoseconds since the recording's start; 0 if there is none. Damaged files
-/// are left out.
-///
-/// # Errors
-/// The directory cannot be listed.
-pub fn rollups_until(recording: &Path, step_s: i32) -> Result<i64, StoreError> {
-    sums::until(recording, TABLE.name, step_s)
 }
 
 /// Which histograms of rollups are read; those that are not come empty. They are most of what reading costs.

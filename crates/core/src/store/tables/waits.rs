@@ -4,12 +4,14 @@ use std::ops::Range;
 use std::path::Path;
 
 use parquet::errors::ParquetError;
-use parquet::file::reader::RowGroupReader;
 
 use crate::model::{Class, Comm, DevId, Origin, TimeOwner, WaitParty, WaitSums, WorstWait};
+use crate::store::StoreError;
 use crate::store::cell::Text;
-use crate::store::whole_file::{encode, missing, read_group, rows_of};
-use crate::store::{StoreError, sums};
+use crate::store::column::Column;
+use crate::store::schema::TableDef;
+use crate::store::sums::{self, SumRow};
+use crate::store::whole_file::missing;
 
 table! {
     whole "waits" of WaitSums, by at_ns;
@@ -81,31 +83,6 @@ table! {
     worst_undisturbed_ns: Option<i64> = |r| Some(r.worst?.undisturbed_ns);
 }
 
-/// Rows of one row group: what is in memory at once.
-const GROUP: usize = 1 << 14;
-
-/// The file of `rows`, which are ordered by time.
-pub(in crate::store) fn encode_waits(rows: &[WaitSums]) -> Result<Vec<u8>, ParquetError> {
-    encode(&TABLE, rows.chunks(GROUP).map(collect))
-}
-
-/// The steps in seconds of the waits that a recording has, the finest first.
-///
-/// # Errors
-/// The directory cannot be listed.
-pub fn wait_steps(recording: &Path) -> Result<Vec<i32>, StoreError> {
-    sums::steps(recording, TABLE.name)
-}
-
-/// Where the newest slot of `step_s` ends, in nanoseconds since the recording's start; 0 if there is none. Damaged files are
-/// left out.
-///
-/// # Errors
-/// The directory cannot be listed.
-pub fn waits_until(recording: &Path, step_s: i32) -> Result<i64, StoreError> {
-    sums::until(recording, TABLE.name, step_s)
-}
-
 /// Gives `take` the waits of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by file;
 /// nothing if the recording has none. Of damaged files what follows the damage is left out; what they are comes back.
 ///
@@ -117,21 +94,23 @@ pub fn read_waits(
     range: Range<i64>,
     take: impl FnMut(WaitSums),
 ) -> Result<Vec<String>, StoreError> {
-    sums::read(
-        recording,
-        TABLE.name,
-        step_s,
-        &range,
-        rows_in,
-        |r| (r.step_s, r.at_ns),
-        take,
-    )
+    sums::read_rows(recording, step_s, &range, take)
 }
 
-fn rows_in(group: &dyn RowGroupReader) -> Result<Vec<WaitSums>, ParquetError> {
-    let columns = read_group(group, &TABLE)?;
-    let rows = (0..rows_of(group)).map(|i| row(Columns(&columns), i));
-    rows.collect()
+impl SumRow for WaitSums {
+    const TABLE: &'static TableDef = &TABLE;
+
+    fn slot(&self) -> (i32, i64) {
+        (self.step_s, self.at_ns)
+    }
+
+    fn collect(rows: &[WaitSums]) -> Vec<Column> {
+        collect(rows)
+    }
+
+    fn read(columns: &[Column], i: usize) -> Result<WaitSums, ParquetError> {
+        row(Columns(columns), i)
+    }
 }
 
 fn row(c: Columns<'_>, i: usize) -> Result<WaitSums, ParquetError> {
@@ -187,7 +166,7 @@ fn worst(c: Columns<'_>, i: usize) -> Option<WorstWait> {
 mod tests {
     use super::*;
     use crate::model::{RecorderCost, RecordingMeta, Source};
-    use crate::store::{RecordingWriter, WriterOptions};
+    use crate::store::{RecordingWriter, SumTable, WriterOptions};
 
     fn party(comm: &str, class: Class) -> WaitParty {
         WaitParty {
@@ -251,7 +230,10 @@ mod tests {
         };
         assert_eq!(read(0..i64::MAX), rows);
         assert_eq!(read(0..5), [undisturbed]);
-        assert_eq!(wait_steps(&path).expect("listed"), [10]);
-        assert_eq!(waits_until(&path, 10).expect("read"), 20_000_000_003);
+        assert_eq!(SumTable::Waits.steps(&path).expect("listed"), [10]);
+        assert_eq!(
+            SumTable::Waits.until(&path, 10).expect("read"),
+            20_000_000_003
+        );
     }
 }

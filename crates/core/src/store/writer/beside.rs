@@ -5,12 +5,10 @@ use std::path::Path;
 use parquet::errors::ParquetError;
 
 use super::super::error::StoreError;
-use super::super::sums::file_name;
-use super::super::tables::actors::{self, encode_actors};
+use super::super::sums::{SumRow, encode_rows, file_name};
 use super::super::tables::devices::{self, DEVICES_FILE, encode_devices};
 use super::super::tables::findings::bytes_on_disk;
 use super::super::tables::rollup::{self, encode_rollups};
-use super::super::tables::waits::{self, encode_waits};
 use super::RecordingWriter;
 use crate::model::{ActorSums, Rollup, WaitSums};
 
@@ -20,10 +18,10 @@ impl RecordingWriter {
     /// # Errors
     /// The file system refuses.
     pub fn write_rollups(&mut self, step_s: i32, rows: &[Rollup]) -> Result<bool, StoreError> {
-        let encoded = (!rows.is_empty()).then(|| encode_rollups(rows));
-        encoded.map_or(Ok(true), |bytes| {
-            self.write_sums(rollup::TABLE.name, step_s, bytes)
-        })
+        if rows.is_empty() {
+            return Ok(true);
+        }
+        self.write_sums(rollup::TABLE.name, step_s, encode_rollups(rows))
     }
 
     /// The same of actors.
@@ -31,10 +29,7 @@ impl RecordingWriter {
     /// # Errors
     /// As [`RecordingWriter::write_rollups`].
     pub fn write_actors(&mut self, step_s: i32, rows: &[ActorSums]) -> Result<bool, StoreError> {
-        let encoded = (!rows.is_empty()).then(|| encode_actors(rows));
-        encoded.map_or(Ok(true), |bytes| {
-            self.write_sums(actors::TABLE.name, step_s, bytes)
-        })
+        self.write_sum_rows(step_s, rows)
     }
 
     /// The same of waits.
@@ -42,10 +37,14 @@ impl RecordingWriter {
     /// # Errors
     /// As [`RecordingWriter::write_rollups`].
     pub fn write_waits(&mut self, step_s: i32, rows: &[WaitSums]) -> Result<bool, StoreError> {
-        let encoded = (!rows.is_empty()).then(|| encode_waits(rows));
-        encoded.map_or(Ok(true), |bytes| {
-            self.write_sums(waits::TABLE.name, step_s, bytes)
-        })
+        self.write_sum_rows(step_s, rows)
+    }
+
+    fn write_sum_rows<R: SumRow>(&mut self, step_s: i32, rows: &[R]) -> Result<bool, StoreError> {
+        if rows.is_empty() {
+            return Ok(true);
+        }
+        self.write_sums(R::TABLE.name, step_s, encode_rows(rows))
     }
 
     fn write_sums(

@@ -9,7 +9,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::get;
 use iolens_core::model::{LossReason, Source, known_sum};
-use iolens_core::store::{Recording, Root, rollup_steps};
+use iolens_core::store::{Recording, Root, SumTable};
 
 use super::super::App;
 use super::super::endpoint::{Endpoint, HOST, Parameter, Shape};
@@ -110,7 +110,8 @@ fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording
     let ios = recording.ios_stored();
     resolutions.extend((ios > 0).then(|| "io".to_owned()));
     resolutions.extend(
-        rollup_steps(recording.path())?
+        SumTable::Rollups
+            .steps(recording.path())?
             .iter()
             .map(|s| format!("{s}s")),
     );
