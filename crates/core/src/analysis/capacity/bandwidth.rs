@@ -133,52 +133,44 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
         .filter(|w| w.busy_percent >= FULL_PERCENT && !w.lossy)
         .collect();
     let limit = densest(&full)?;
-    // A single window at that rate can be chance: only runs of them count.
-    let runs =
-        all.chunk_by(|a, b| a.is_at(limit) == b.is_at(limit) && b.from_ns - a.from_ns == window_ns);
-    let on: Vec<&Joined> = runs
-        .filter(|run| run[0].is_at(limit) && run.len() >= MIN_RUN)
-        .flatten()
-        .collect();
-    let active = all.iter().filter(|w| w.ios_per_s > 0.0).count();
-    let faster = all
-        .iter()
-        .filter(|w| w.bytes_per_s > limit * (1.0 + WIDTH))
-        .count();
-    let share =
-        on.len() as f64 / (load.windows as f64 * load.len_ns as f64 / window_ns as f64).max(1.0);
-    let enough = on.len() >= MIN_WINDOWS
+
+    // The rate is the device's limit only if it is usual while the device is busy, and hardly ever exceeded.
+    let on = in_runs_at(&all, limit, window_ns);
+    let all_windows = load.windows as f64 * load.len_ns as f64 / window_ns as f64;
+    let share = on.len() as f64 / all_windows.max(1.0);
+    let is_usual = on.len() >= MIN_WINDOWS
         && share >= MIN_SHARE
         && on.len() as f64 >= MIN_OF_BUSY * full.len() as f64;
-    if !enough || faster as f64 > MAX_FASTER * active as f64 {
+    if !is_usual || is_exceeded(&all, limit) {
         return None;
     }
+
+    // What limits must be bytes, not the number of requests.
+    let request_bytes = mean_request(&on);
+    if request_bytes < MIN_REQUEST || !by_bytes(&on) {
+        return None;
+    }
+
+    // Light windows show what the unloaded device needs, if their requests are of about the same size.
     let light: Vec<&Joined> = all
         .iter()
         .filter(|w| w.ios_per_s > 0.0 && !w.lossy && w.bytes_per_s < LIGHT * limit)
         .collect();
-    let ios_per_s = sum(&on, |w| w.ios_per_s) / on.len() as f64;
+    let are_alike = (0.5..2.0).contains(&(mean_request(&light) / request_bytes));
+    if light.len() < MIN_LIGHT || !are_alike {
+        return None;
+    }
     // The middle one: a window in which an overload begins is no light one.
     let mut light_means: Vec<f64> = light.iter().map(|w| w.us_per_s / w.ios_per_s).collect();
     let light_us = median(&mut light_means)?;
-    let request_bytes = mean_request(&on);
-    // Requests of other sizes say nothing of what these need.
-    let alike = (0.5..2.0).contains(&(mean_request(&light) / request_bytes));
-    // Little's law: so many were in flight if I/Os came at that rate to the unloaded device.
+
+    // Little's law: so many were in flight if I/Os came at that rate to the unloaded device. At a limit more wait.
+    let ios_per_s = sum(&on, |w| w.ios_per_s) / on.len() as f64;
     let needed = ios_per_s * light_us / 1e6;
-    let long = on
-        .iter()
-        .filter(|w| w.in_flight >= LONG_QUEUE * needed.max(1.0))
-        .count();
-    let short = on
-        .iter()
-        .filter(|w| w.in_flight < SHORT_QUEUE * needed.max(1.0))
-        .count();
-    let queues = 2 * long >= on.len() && short as f64 <= MAX_SHORT * on.len() as f64;
-    if light.len() < MIN_LIGHT || !alike || !queues || request_bytes < MIN_REQUEST || !by_bytes(&on)
-    {
+    if !has_long_queues(&on, needed) {
         return None;
     }
+
     let mut rates: Vec<f64> = on.iter().map(|w| w.bytes_per_s).collect();
     Some(Plateau {
         limit_bytes_per_s: nearest_rank(&mut rates, 0.5)?,
@@ -198,6 +190,40 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
         light_us,
         request_bytes,
     })
+}
+
+/// The windows at the limit that follow one another. A single one can be at that rate by chance.
+fn in_runs_at(all: &[Joined], limit: f64, window_ns: i64) -> Vec<&Joined> {
+    let runs =
+        all.chunk_by(|a, b| a.is_at(limit) == b.is_at(limit) && b.from_ns - a.from_ns == window_ns);
+    runs.filter(|run| run[0].is_at(limit) && run.len() >= MIN_RUN)
+        .flatten()
+        .collect()
+}
+
+/// Whether more than a few of the windows with I/O are faster than the limit.
+fn is_exceeded(all: &[Joined], limit: f64) -> bool {
+    let active = all.iter().filter(|w| w.ios_per_s > 0.0).count();
+    let faster = all
+        .iter()
+        .filter(|w| w.bytes_per_s > limit * (1.0 + WIDTH))
+        .count();
+    faster as f64 > MAX_FASTER * active as f64
+}
+
+/// Whether mostly far more, and rarely hardly more, is in flight than the `needed` number. A load that comes at a limited
+/// rate has a short queue.
+fn has_long_queues(on: &[&Joined], needed: f64) -> bool {
+    let needed = needed.max(1.0);
+    let long = on
+        .iter()
+        .filter(|w| w.in_flight >= LONG_QUEUE * needed)
+        .count();
+    let short = on
+        .iter()
+        .filter(|w| w.in_flight < SHORT_QUEUE * needed)
+        .count();
+    2 * long >= on.len() && short as f64 <= MAX_SHORT * on.len() as f64
 }
 
 fn sum(windows: &[&Joined], value: fn(&Joined) -> f64) -> f64 {

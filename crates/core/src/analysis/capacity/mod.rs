@@ -140,69 +140,91 @@ pub struct Room {
 /// Reads capacity off the windows of one device.
 pub fn capacity(load: &Load, known: &DeviceMeans) -> Capacity {
     let busy: Vec<&LoadPoint> = load.points.iter().filter(|p| p.in_flight > 0.0).collect();
-    let sample = BootstrapBlocks::of(load);
     let little_residual = little(&busy);
-    let consistent = little_residual.is_none_or(|r| r <= LITTLE);
-    // A plateau is the device's only if the numbers agree with each other and it was never idle there.
+    let is_consistent = little_residual.is_none_or(|r| r <= LITTLE);
+
+    // Every block counts once: this is what the recording as a whole shows. A plateau is the device's only if the numbers
+    // agree with each other and the device was never idle there.
+    let sample = BootstrapBlocks::of(load);
     let mut whole = sample.estimate(&vec![1.0; sample.blocks], None);
-    if !consistent || !whole.reached_capacity() {
-        (whole.plateau, whole.plateau_from) = (None, None);
+    if !is_consistent || !whole.reached_capacity() {
+        whole.plateau = None;
+        whole.plateau_from = None;
     }
-    let unlimited = consistent && whole.plateau.is_none();
-    let room = whole.room().filter(|_| unlimited);
-    let spread = sample.bootstrap(&whole, room.is_some());
-    let n = busy.len().max(1) as f64;
-    let mean_x = busy.iter().map(|p| p.ios_per_s).sum::<f64>() / n;
-    let saturated_percent = whole.knee().map(|knee| {
-        let beyond = busy.iter().filter(|p| is_beyond(p, knee)).count();
-        100.0 * beyond as f64 / n
-    });
-    let full = busy.iter().filter(|p| p.busy_percent >= FULL_PERCENT);
-    let full_percent = 100.0 * full.count() as f64 / n;
+    let knee = whole.knee();
+
+    // Without a plateau the recording may still show that the device can take more than it mostly did.
+    let is_unlimited = is_consistent && whole.plateau.is_none();
+    let room = whole.room().filter(|_| is_unlimited);
+    let draws = sample.bootstrap(&whole, room.is_some());
+
     // Models are fitted to numbers that agree, whether or not the load came near what the device takes.
-    let models = if consistent {
+    let models = if is_consistent {
         fits(&whole.bins)
     } else {
         Vec::new()
     };
-    let best = models.first().map(|f| f.model);
-    let most_seen = busy.iter().map(|p| p.ios_per_s).fold(0.0, f64::max);
-    let at_twice = best
-        .zip(whole.min_us)
-        .and_then(|(m, us)| m.ios_at_latency(2.0 * us));
+
+    let mean_ios_per_s = mean_of(&busy, |p| p.ios_per_s);
     let mut result = Capacity {
         windows: busy.len(),
         window_ns: load.len_ns,
         max_ios_per_s: whole.plateau,
-        max_ios_per_s_ci: whole.plateau.and_then(|_| interval(&spread, |e| e.plateau)),
+        max_ios_per_s_ci: interval_of(&whole, &draws, |e| e.plateau),
         min_us: whole.min_us,
-        min_us_ci: whole.min_us.and_then(|_| interval(&spread, |e| e.min_us)),
+        min_us_ci: interval_of(&whole, &draws, |e| e.min_us),
         min_us_in_flight: whole.min_in_flight,
-        knee_in_flight: whole.knee(),
-        knee_in_flight_ci: whole.knee().and_then(|_| interval(&spread, Estimate::knee)),
-        mean_in_flight: busy.iter().map(|p| p.in_flight).sum::<f64>() / n,
-        saturated_percent,
-        full_percent,
-        headroom: whole.plateau.map(|x| (1.0 - mean_x / x).max(0.0)),
-        served_more: unlimited.then(|| served_more(load)).flatten(),
+        knee_in_flight: knee,
+        knee_in_flight_ci: interval_of(&whole, &draws, Estimate::knee),
+        mean_in_flight: mean_of(&busy, |p| p.in_flight),
+        saturated_percent: knee.map(|knee| percent_of(&busy, |p| is_beyond(p, knee))),
+        full_percent: percent_of(&busy, |p| p.busy_percent >= FULL_PERCENT),
+        headroom: whole
+            .plateau
+            .map(|most| (1.0 - mean_ios_per_s / most).max(0.0)),
+        served_more: is_unlimited.then(|| served_more(load)).flatten(),
         room: room.map(|r| Room {
-            interval: interval(&spread, |e| Some(e.room()?.ios_per_s)),
+            interval: interval(&draws, |e| Some(e.room()?.ios_per_s)),
             ..r
         }),
         costs: known.costs,
-        mix_load: whole
-            .knee()
-            .and_then(|k| mix::load(&known.rates, &known.costs, k.max(1.0))),
+        mix_load: knee.and_then(|knee| mix::load(&known.rates, &known.costs, knee.max(1.0))),
         little_residual,
-        best_power: best
-            .filter(|_| whole.plateau.is_some())
-            .map(|m| m.best_power()),
-        ios_left_at_twice_min: at_twice.map(|x| (x.min(FARTHEST * most_seen) - mean_x).max(0.0)),
+        best_power: best_power(&models, &whole),
+        ios_left_at_twice_min: ios_left_at_twice_min(&models, &whole, &busy),
         models,
         state: State::CapacityNotObserved,
     };
+    // It is concluded from all of the above.
     result.state = state(load, &result, known);
     result
+}
+
+/// The mean of a value over windows; 0 without any.
+fn mean_of(points: &[&LoadPoint], value: fn(&LoadPoint) -> f64) -> f64 {
+    let sum: f64 = points.iter().map(|p| value(p)).sum();
+    sum / points.len().max(1) as f64
+}
+
+/// The percentage of windows of which something is true; 0 without any.
+fn percent_of(points: &[&LoadPoint], is_true: impl Fn(&LoadPoint) -> bool) -> f64 {
+    let n = points.iter().filter(|p| is_true(p)).count();
+    100.0 * n as f64 / points.len().max(1) as f64
+}
+
+/// Where the best model gives most throughput for its latency. It says so only of a device whose plateau was seen.
+fn best_power(models: &[Fit], whole: &Estimate) -> Option<(f64, f64)> {
+    whole.plateau?;
+    Some(models.first()?.model.best_power())
+}
+
+/// By how much the load could grow until the best model has twice the unloaded latency.
+fn ios_left_at_twice_min(models: &[Fit], whole: &Estimate, busy: &[&LoadPoint]) -> Option<f64> {
+    let best = models.first()?.model;
+    let at_twice = best.ios_at_latency(2.0 * whole.min_us?)?;
+    let most_seen = busy.iter().map(|p| p.ios_per_s).fold(0.0, f64::max);
+    let believed = at_twice.min(FARTHEST * most_seen);
+    Some((believed - mean_of(busy, |p| p.ios_per_s)).max(0.0))
 }
 
 /// More than the mean load by less than this says nothing.
@@ -212,9 +234,8 @@ const MIN_TIMES: f64 = 1.2;
 /// in large numbers, or a few large ones, would not be more of the same load.
 fn served_more(load: &Load) -> Option<ServedMore> {
     let busy: Vec<&LoadPoint> = load.points.iter().filter(|p| p.in_flight > 0.0).collect();
-    let n = busy.len().max(1) as f64;
-    let mean_ios = busy.iter().map(|p| p.ios_per_s).sum::<f64>() / n;
-    let mean_bytes = busy.iter().map(|p| p.bytes_per_s).sum::<f64>() / n;
+    let mean_ios = mean_of(&busy, |p| p.ios_per_s);
+    let mean_bytes = mean_of(&busy, |p| p.bytes_per_s);
     let mut most: Option<ServedMore> = None;
     for ten in load
         .points
@@ -566,6 +587,16 @@ fn interval(draws: &[Estimate], of: impl Fn(&Estimate) -> Option<f64>) -> Option
         nearest_rank(&mut values, 0.025)?,
         nearest_rank(&mut values, 0.975)?,
     ))
+}
+
+/// The interval of a value that the whole recording shows; `None` if it does not show it.
+fn interval_of(
+    whole: &Estimate,
+    draws: &[Estimate],
+    of: impl Fn(&Estimate) -> Option<f64>,
+) -> Option<(f64, f64)> {
+    of(whole)?;
+    interval(draws, of)
 }
 
 /// Windows binned by L, four bins an octave.
