@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use iolens_core::analysis::device::utilisation::Method;
 use iolens_core::analysis::math::stats::Shuffler;
 use iolens_observe::counters::process;
 use iolens_observe::terminal;
@@ -22,7 +23,7 @@ use crate::cli::ThrottlePlan;
 use crate::present::throttle_text::{self, Share, Summary, ThrottleStep};
 use crate::signals;
 use crate::streams::ERASE;
-use iolens_control::{Controller, Guardian, Meter, Observed};
+use iolens_control::{Controller, EventWindow, Guardian, Meter, Observed, Reading};
 
 /// How often to look whether the command has ended or a signal has come.
 const TICK: Duration = Duration::from_millis(20);
@@ -281,58 +282,33 @@ impl ThrottleSession {
         }
     }
 
+    /// One decision: measures what happened since the last one, sets the command's share, and reports both.
     fn step(&mut self) -> Result<()> {
-        if !self.started.guardian.alive() {
-            anyhow::bail!("the guardian has died, and without it nothing may be held");
-        }
-        if let Some(why) = self.started.duty.failed() {
-            anyhow::bail!("{why}");
-        }
-        let before = self.controller.duty().share;
+        self.check_that_holding_is_safe()?;
+        let share_before = self.controller.duty().share;
         let (readings, window) = self.meter.measure();
-        let hottest = readings.iter().flat_map(|r| &r.disks).max_by(|a, b| {
-            a.busy
-                .busy_percent
-                .unwrap_or(-1.0)
-                .total_cmp(&b.busy.busy_percent.unwrap_or(-1.0))
-        });
-        // One unknown disk makes the maximum unknown: it may be the busiest.
-        let busy_percent = readings
-            .iter()
-            .map(|r| r.combined.map(|c| c.max_percent))
-            .reduce(|a, b| Some(a?.max(b?)))
-            .flatten();
-        let seen = window
-            .as_ref()
-            .filter(|w| !w.lossy && self.meter.events().is_some_and(|e| e.attributed()));
-        let p99 = seen.and_then(|w| w.foreground.quantile(0.99).map(|ns| (ns, w.foreground.n())));
-        let foreground_percent = seen.and_then(|w| w.foreground_percent());
+        // What others did is known only of I/Os that are attributed, and if next to none of them is missing.
+        let is_attributed = self.meter.events().is_some_and(|e| e.attributed());
+        let seen = window.as_ref().filter(|w| !w.lossy && is_attributed);
+
         let observed = Observed {
             at_ns: i64::try_from(self.begin.elapsed().as_nanos())?,
-            busy_percent,
-            foreground_percent,
-            foreground_p99_ns: p99,
+            busy_percent: max_percent(&readings),
+            foreground_percent: seen.and_then(EventWindow::foreground_percent),
+            foreground_p99_ns: seen.and_then(foreground_p99),
         };
         let duty = self.controller.decide(&observed);
         self.decided = self.decided.saturating_add(1);
         self.apply(duty.share);
-        let share = if before < 1.0 {
-            &mut self.holding
-        } else {
-            &mut self.free
-        };
-        add(share, busy_percent, foreground_percent);
-        if let Some(window) = seen {
-            share.latency.merge(&window.foreground);
-        }
+
+        // What was observed is the outcome of the share before this decision.
+        self.add_to_summary(share_before, &observed, seen);
         let step = ThrottleStep {
             unix_s: wall_clock_ns() as f64 / 1e9,
-            busy_percent,
-            method: hottest
-                .filter(|d| d.busy.busy_percent.is_some())
-                .map(|d| d.busy.method),
-            foreground_percent,
-            foreground_p99_ns: p99,
+            busy_percent: observed.busy_percent,
+            method: method_of_busiest(&readings),
+            foreground_percent: observed.foreground_percent,
+            foreground_p99_ns: observed.foreground_p99_ns,
             own_bytes: seen.map(|w| w.own_bytes),
             mode: duty.mode.name(),
             duty: duty.share,
@@ -340,6 +316,30 @@ impl ThrottleSession {
         };
         self.report(&step);
         Ok(())
+    }
+
+    /// Without the guardian, or if the command cannot be let go any more, nothing may be held.
+    fn check_that_holding_is_safe(&mut self) -> Result<()> {
+        if !self.started.guardian.alive() {
+            anyhow::bail!("the guardian has died, and without it nothing may be held");
+        }
+        if let Some(why) = self.started.duty.failed() {
+            anyhow::bail!("{why}");
+        }
+        Ok(())
+    }
+
+    /// Adds what was observed to the summary of the time in which the command was held, or of that in which it was free.
+    fn add_to_summary(&mut self, share: f64, observed: &Observed, seen: Option<&EventWindow>) {
+        let sums = if share < 1.0 {
+            &mut self.holding
+        } else {
+            &mut self.free
+        };
+        add(sums, observed.busy_percent, observed.foreground_percent);
+        if let Some(window) = seen {
+            sums.latency.merge(&window.foreground);
+        }
     }
 
     fn apply(&self, share: f64) {
@@ -402,6 +402,32 @@ impl ThrottleSession {
             free: self.free.clone(),
         }
     }
+}
+
+/// The busiest disk in percent. One unknown disk makes the maximum unknown: it may be the busiest.
+fn max_percent(readings: &[Reading]) -> Option<f64> {
+    readings
+        .iter()
+        .map(|r| r.combined.map(|c| c.max_percent))
+        .reduce(|a, b| Some(a?.max(b?)))
+        .flatten()
+}
+
+/// How it is known how busy the busiest of the disks is.
+fn method_of_busiest(readings: &[Reading]) -> Option<Method> {
+    let busiest = readings.iter().flat_map(|r| &r.disks).max_by(|a, b| {
+        let a = a.busy.busy_percent.unwrap_or(-1.0);
+        let b = b.busy.busy_percent.unwrap_or(-1.0);
+        a.total_cmp(&b)
+    })?;
+    busiest.busy.busy_percent?;
+    Some(busiest.busy.method)
+}
+
+/// The 99th percentile of other work's latencies in nanoseconds, and of how many I/Os.
+fn foreground_p99(window: &EventWindow) -> Option<(i64, u64)> {
+    let p99_ns = window.foreground.quantile(0.99)?;
+    Some((p99_ns, window.foreground.n()))
 }
 
 fn add(share: &mut Share, busy: Option<f64>, foreground: Option<f64>) {
