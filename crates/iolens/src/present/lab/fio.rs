@@ -78,7 +78,16 @@ fn rows_data(all: &[SweepSeries]) -> DataTable {
 
 fn runs_data(results: &[(String, FioResult)]) -> DataTable {
     let runs: Vec<&FioResult> = results.iter().map(|(_, r)| r).collect();
-    let mut t = DataTable::new(results.len())
+    let mut table = with_settings(results, &runs);
+    for (direction, name) in ["read", "write"].into_iter().enumerate() {
+        table = with_counts(table, &runs, direction, name);
+    }
+    with_totals(table, &runs)
+}
+
+/// A table with what was to be run, and for how long it was.
+fn with_settings(results: &[(String, FioResult)], runs: &[&FioResult]) -> DataTable {
+    DataTable::new(results.len())
         .words("cell", results.iter().map(|r| r.0.clone()))
         .words("series", runs.iter().map(|r| r.cell.series()))
         .words("device", runs.iter().map(|r| r.device.clone()))
@@ -92,48 +101,54 @@ fn runs_data(results: &[(String, FioResult)]) -> DataTable {
             runs.iter().map(|r| f64::from(u8::from(r.cell.warm))),
         )
         .numbers("runtime_s", runs.iter().map(|r| r.facts.runtime_s))
-        .numbers("window_s", runs.iter().map(|r| r.facts.window_s));
-    for (i, name) in ["read", "write"].into_iter().enumerate() {
-        t = t
-            .numbers(
-                &format!("fio_{name}_ios"),
-                runs.iter().map(|r| r.facts.app[i].ios),
-            )
-            .numbers(
-                &format!("fio_{name}_bytes"),
-                runs.iter().map(|r| r.facts.app[i].bytes),
-            )
-            .numbers(
-                &format!("fio_{name}_mean_us"),
-                runs.iter().map(|r| r.facts.app[i].mean_us),
-            )
-            .numbers(
-                &format!("device_{name}_ios"),
-                runs.iter().map(|r| r.facts.device[i].ios),
-            )
-            .numbers(
-                &format!("device_{name}_bytes"),
-                runs.iter().map(|r| r.facts.device[i].bytes),
-            )
-            .numbers(
-                &format!("device_{name}_merges"),
-                runs.iter().map(|r| r.facts.device[i].merges),
-            )
-            .numbers(
-                &format!("device_{name}_ticks_ms"),
-                runs.iter().map(|r| r.facts.device[i].ticks_ms),
-            )
-            .numbers(
-                &format!("others_{name}_ios"),
-                runs.iter().map(|r| r.facts.foreign[i].ios),
-            )
-            .numbers(
-                &format!("others_{name}_bytes"),
-                runs.iter().map(|r| r.facts.foreign[i].bytes),
-            );
-    }
-    // What is not apart for reads and writes.
-    t.numbers("in_queue_ms", runs.iter().map(|r| r.facts.in_queue_ms))
+        .numbers("window_s", runs.iter().map(|r| r.facts.window_s))
+}
+
+/// Adds what reads (`direction` 0) or writes (1) came to, as fio, the kernel and the recorder count them.
+fn with_counts(table: DataTable, runs: &[&FioResult], direction: usize, name: &str) -> DataTable {
+    table
+        .numbers(
+            &format!("fio_{name}_ios"),
+            runs.iter().map(|r| r.facts.app[direction].ios),
+        )
+        .numbers(
+            &format!("fio_{name}_bytes"),
+            runs.iter().map(|r| r.facts.app[direction].bytes),
+        )
+        .numbers(
+            &format!("fio_{name}_mean_us"),
+            runs.iter().map(|r| r.facts.app[direction].mean_us),
+        )
+        .numbers(
+            &format!("device_{name}_ios"),
+            runs.iter().map(|r| r.facts.device[direction].ios),
+        )
+        .numbers(
+            &format!("device_{name}_bytes"),
+            runs.iter().map(|r| r.facts.device[direction].bytes),
+        )
+        .numbers(
+            &format!("device_{name}_merges"),
+            runs.iter().map(|r| r.facts.device[direction].merges),
+        )
+        .numbers(
+            &format!("device_{name}_ticks_ms"),
+            runs.iter().map(|r| r.facts.device[direction].ticks_ms),
+        )
+        .numbers(
+            &format!("others_{name}_ios"),
+            runs.iter().map(|r| r.facts.foreign[direction].ios),
+        )
+        .numbers(
+            &format!("others_{name}_bytes"),
+            runs.iter().map(|r| r.facts.foreign[direction].bytes),
+        )
+}
+
+/// Adds what is not apart for reads and writes.
+fn with_totals(table: DataTable, runs: &[&FioResult]) -> DataTable {
+    table
+        .numbers("in_queue_ms", runs.iter().map(|r| r.facts.in_queue_ms))
         .numbers("io_ticks_ms", runs.iter().map(|r| r.facts.io_ticks_ms))
         .numbers(
             "fio_util_percent",
