@@ -2,7 +2,7 @@
 //!
 //! LAT is issue to completion in both; QUE is start (bcc) or insertion (libbpf-tools) to issue, -1 if not seen.
 
-use iolens_core::model::{Comm, Io};
+use iolens_core::model::{Comm, DevId, Io, Op};
 
 use super::log::Log;
 use super::pairing::rwbs;
@@ -110,58 +110,63 @@ impl Columns {
 
 /// A row; biosnoop leaves the column of the disk empty where it does not know it.
 fn row(log: &mut Log, c: &Columns, text: &[u8], has_disk: bool) -> Option<Io> {
-    let mut cells = words(text);
-    let done_ns = seconds_ns(cells.next()?)?;
-    let mut io = Io::new(
-        done_ns,
-        iolens_core::model::DevId(0),
-        iolens_core::model::Op::READ,
-        0,
-        None,
-        0,
-    );
-    let mut rest = text;
+    let done_ns = seconds_ns(words(text).next()?)?;
+    let mut io = Io::new(done_ns, DevId(0), Op::READ, 0, None, 0);
     let mut disk: &[u8] = b"unknown";
     let mut has_latency = false;
-    for name in c
-        .after_comm
-        .iter()
-        .rev()
-        .filter(|name| has_disk || name.as_slice() != b"DISK")
-    {
-        let (before, cell) = last_word(rest)?;
-        match name.as_slice() {
-            b"LAT(ms)" => {
-                io.device_ns = millis(cell)?;
-                has_latency = true;
-            }
-            b"QUE(ms)" => io.queue_ns = Some(millis(cell)?),
-            b"BYTES" => io.bytes = i64::try_from(integer(cell)?).ok()?,
-            b"SECTOR" => io.sector = Some(i64::try_from(integer(cell)?).ok()?),
-            b"T" => {
-                let (op, flags) = Some(rwbs(cell, io.bytes > 0)).filter(|_| is_operation(cell))?;
-                io.op = op;
-                // bcc prints R or W alone and knows no flags; one letter may also mean that there were none.
-                io.flags = (cell.len() > 1).then_some(flags);
-            }
-            // A number is the process: the disk is missing.
-            b"DISK" => disk = Some(cell).filter(|c| integer(c).is_none())?,
-            b"PID" | b"TID" => io.tgid = i32::try_from(integer(cell)?).ok(),
-            _ => {}
+    // From the last column on: what is left in front of them is the time, and a name that may hold blanks.
+    let mut rest = text;
+    for column in c.after_comm.iter().rev() {
+        if column == b"DISK" && !has_disk {
+            continue;
         }
+        let (before, cell) = last_word(rest)?;
         rest = before;
+        // A number is the process: the disk is missing.
+        if column == b"DISK" {
+            disk = Some(cell).filter(|c| integer(c).is_none())?;
+            continue;
+        }
+        has_latency |= column == b"LAT(ms)";
+        put_cell(&mut io, column, cell)?;
     }
     if !has_latency {
         return None;
     }
-    let comm = rest.trim_ascii();
-    let after_time = comm
-        .iter()
-        .position(|b| *b == b' ')
-        .map_or(&b""[..], |i| comm[i..].trim_ascii());
-    io.comm = (!after_time.is_empty() && after_time != b"?").then(|| Comm::new(after_time));
+    io.comm = comm_behind_time(rest);
     io.dev = log.devices.by_name(disk);
     Some(io)
+}
+
+/// Puts the value of a cell into `io`; `None` if it is none of its column's. Columns that are not known say nothing here.
+fn put_cell(io: &mut Io, column: &[u8], cell: &[u8]) -> Option<()> {
+    match column {
+        b"LAT(ms)" => io.device_ns = millis(cell)?,
+        b"QUE(ms)" => io.queue_ns = Some(millis(cell)?),
+        b"BYTES" => io.bytes = i64::try_from(integer(cell)?).ok()?,
+        b"SECTOR" => io.sector = Some(i64::try_from(integer(cell)?).ok()?),
+        b"T" => {
+            if !is_operation(cell) {
+                return None;
+            }
+            // The column of bytes is behind this one, and has been read.
+            let (op, flags) = rwbs(cell, io.bytes > 0);
+            io.op = op;
+            // bcc prints R or W alone and knows no flags; one letter may also mean that there were none.
+            io.flags = (cell.len() > 1).then_some(flags);
+        }
+        b"PID" | b"TID" => io.tgid = i32::try_from(integer(cell)?).ok(),
+        _ => {}
+    }
+    Some(())
+}
+
+/// The name of the process, which is behind the time; `None` if it is not known.
+fn comm_behind_time(text: &[u8]) -> Option<Comm> {
+    let text = text.trim_ascii();
+    let end_of_time = text.iter().position(|b| *b == b' ')?;
+    let name = text[end_of_time..].trim_ascii();
+    (!name.is_empty() && name != b"?").then(|| Comm::new(name))
 }
 
 /// Letters that the kernel prints for an operation.

@@ -201,6 +201,11 @@ fn sectors(bytes: u64) -> u64 {
     bytes.div_ceil(512)
 }
 
+/// The first sector behind an I/O.
+fn end_sector(e: &Event) -> u64 {
+    e.sector.saturating_add(sectors(e.bytes))
+}
+
 impl Pairing {
     /// One that keeps the ways of bios too.
     pub fn with_bios() -> Pairing {
@@ -217,8 +222,8 @@ impl Pairing {
         // A flush and the first sector's I/O may be in flight together.
         let key = (e.dev, e.sector, e.bytes == 0);
         match stage {
-            BlockStage::Queue => self.wait(key, e, true),
-            BlockStage::Start => self.wait(key, e, false),
+            BlockStage::Queue => self.queue(key, e),
+            BlockStage::Start => self.start(key, e),
             BlockStage::BackMerge => self.back_merge(e),
             BlockStage::FrontMerge => self.front_merge(key, e),
             BlockStage::Insert => {
@@ -276,44 +281,51 @@ impl Pairing {
         }
     }
 
-    fn wait(&mut self, key: RequestKey, e: &Event, queued: bool) {
-        let end_sector = e.sector.saturating_add(sectors(e.bytes));
-        if queued {
-            self.latest_bios.insert((e.tgid, e.dev), e.sector);
-        }
-        let old = self.waiting.remove(&key);
+    /// A bio arrives. It waits for its request, unless a request for the same sectors waits already.
+    fn queue(&mut self, key: RequestKey, e: &Event) {
+        self.latest_bios.insert((e.tgid, e.dev), e.sector);
         // The start of accounting is later and nearer to what the kernel's statistics count than the bio's arrival; a
         // second bio for a sector whose request waits already does not displace it.
-        if queued
-            && let Some(w) = &old
-            && w.end_sector == end_sector
+        if let Some(w) = self.waiting.get(&key)
+            && w.end_sector == end_sector(e)
             && (w.way.get_ns.is_some() || !self.request_devices.contains(&e.dev))
         {
-            self.waiting.insert(key, w.clone());
             return;
         }
-        // When accounting starts, what waits under the same key may be the bio of this request: its stages and merges are kept.
-        let old = old.filter(|w| !queued && self.is_of(w, e));
-        let (merges, mut way) = old.map_or((0, Way::default()), |w| (w.merges, w.way));
-        *if queued {
-            &mut way.queue_ns
-        } else {
-            &mut way.get_ns
-        } = Some(e.at_ns);
-        let tgid = e.tgid;
-        let comm = e.comm;
-        let flags = e.flags;
-        let op = e.op;
+        let way = Way {
+            queue_ns: Some(e.at_ns),
+            ..Way::default()
+        };
+        self.wait(key, e, way, 0);
+    }
+
+    /// A request starts to be accounted. What waits under the same key may be its bio, whose stages and merges are kept.
+    fn start(&mut self, key: RequestKey, e: &Event) {
+        let waiting = self.waiting.remove(&key);
+        let (way, merges) = match waiting.filter(|w| self.is_of(w, e)) {
+            Some(bio) => (bio.way, bio.merges),
+            None => (Way::default(), 0),
+        };
+        let way = Way {
+            get_ns: Some(e.at_ns),
+            ..way
+        };
+        self.wait(key, e, way, merges);
+    }
+
+    /// From now on this bio or request waits to be issued, in place of what waited under its key.
+    fn wait(&mut self, key: RequestKey, e: &Event, way: Way, merges: i32) {
+        let end_sector = end_sector(e);
         self.waiting.insert(
             key,
             Waiting {
                 start_ns: e.at_ns,
                 way,
                 end_sector,
-                tgid,
-                comm,
-                flags,
-                op,
+                tgid: e.tgid,
+                comm: e.comm,
+                flags: e.flags,
+                op: e.op,
                 merges,
             },
         );
@@ -334,7 +346,7 @@ impl Pairing {
             return;
         };
         if let Some(w) = self.waiting.get_mut(&(e.dev, start, false)) {
-            w.end_sector = e.sector.saturating_add(sectors(e.bytes));
+            w.end_sector = end_sector(e);
             w.merges = w.merges.saturating_add(1);
             if self.bios.is_some() {
                 w.way.merge(bio, e.at_ns);
@@ -345,8 +357,7 @@ impl Pairing {
 
     fn front_merge(&mut self, key: RequestKey, e: &Event) {
         let bio = self.waiting.remove(&key);
-        let behind = e.sector.saturating_add(sectors(e.bytes));
-        if let Some(mut w) = self.waiting.remove(&(e.dev, behind, false)) {
+        if let Some(mut w) = self.waiting.remove(&(e.dev, end_sector(e), false)) {
             w.merges = w.merges.saturating_add(1);
             if self.bios.is_some() {
                 w.way.merge(bio, e.at_ns);
@@ -402,7 +413,7 @@ impl Pairing {
         };
         if e.bytes > 0 && e.bytes < flight.left && e.error == 0 {
             flight.left -= e.bytes;
-            let rest = (e.dev, e.sector.saturating_add(sectors(e.bytes)), false);
+            let rest = (e.dev, end_sector(e), false);
             self.flights.insert(rest, flight);
             return None;
         }

@@ -74,6 +74,13 @@ fn blocks_of(found: &[FoundSegment]) -> impl Iterator<Item = &Block> {
         .flatten()
 }
 
+/// The checksums of a segment's columns, if its file has them, and its blocks.
+fn read_segment(path: &Path, table: Table) -> Result<(Option<Vec<u32>>, Vec<Block>), ReadFailure> {
+    let file = ParquetFile::open(path, table)?;
+    let crcs = file.crcs().map(<[u32]>::to_vec);
+    Ok((crcs, Block::of_file(file)?))
+}
+
 /// A segment's number and its log.
 pub(super) type Log = (u32, PathBuf, WalContents);
 
@@ -163,56 +170,23 @@ impl Opening<'_> {
         logs: Vec<Log>,
         manifest: Option<&BTreeMap<String, TableManifest>>,
     ) -> Result<Vec<Block>, StoreError> {
-        let dir = self.dir.join(table.name());
         let manifest =
             manifest.map(|tables| tables.get(table.name()).copied().unwrap_or(NO_SEGMENTS));
-        let mut found: Vec<FoundSegment> = Vec::new();
-        let mut whole = Vec::new();
-        // Checksums of all columns, times included: no two segments have the same.
-        let mut seen: HashMap<Vec<u32>, String> = HashMap::new();
-        for name in self.names(&dir)?.iter().filter(|n| n.ends_with(".parquet")) {
-            let path = dir.join(name);
-            let number = segment::parse_name(name);
-            if manifest.is_some_and(|m| !number.is_some_and(|n| (m.first..=m.last).contains(&n))) {
-                let place = path.display();
-                self.warnings.push(format!(
-                    "{place}: not a part of the recording as it was finished; left out"
-                ));
-                continue;
-            }
-            let opened = ParquetFile::open(&path, table);
-            match opened
-                .and_then(|file| Ok((file.crcs().map(<[u32]>::to_vec), Block::of_file(file)?)))
-            {
-                Ok((Some(crcs), _)) if seen.contains_key(&crcs) => {
-                    let place = path.display();
-                    self.warnings.push(format!(
-                        "{place}: holds the same rows as {}; they count once",
-                        seen[&crcs]
-                    ));
-                    found.push((number, None));
-                }
-                Ok((crcs, blocks)) => {
-                    found.push((number, Some(blocks)));
-                    whole.extend(number);
-                    seen.extend(crcs.map(|crcs| (crcs, name.clone())));
-                }
-                Err(ReadFailure::Gone) => {}
-                Err(ReadFailure::Fatal(e)) => return Err(e),
-                Err(ReadFailure::Damage(what)) => {
-                    self.warnings.push(format!(
-                        "{}: damaged: {what}; its rows are missing",
-                        path.display()
-                    ));
-                    if !logs.iter().any(|(n, ..)| Some(*n) == number) {
-                        found.push((number, None));
-                    }
-                }
+        let mut found = self.find_segments(table, manifest, &logs)?;
+
+        // A log counts only until its segment is whole: both have the same rows.
+        let whole: BTreeSet<u32> = found
+            .iter()
+            .filter(|(_, blocks)| blocks.is_some())
+            .filter_map(|(number, _)| *number)
+            .collect();
+        for (number, path, contents) in logs {
+            if !whole.contains(&number) {
+                found.push((Some(number), Some(self.log_blocks(table, path, contents))));
             }
         }
-        for (number, path, contents) in logs.into_iter().filter(|(n, ..)| !whole.contains(n)) {
-            found.push((Some(number), Some(self.log_blocks(table, path, contents))));
-        }
+
+        // What ought to be there and is not.
         self.add_missing(table, manifest, &mut found);
         self.note_holes(table, manifest, &found);
         if table == Table::Io {
@@ -223,6 +197,67 @@ impl Opening<'_> {
             .filter_map(|(_, blocks)| blocks)
             .flatten()
             .collect())
+    }
+
+    /// The Parquet files of a table, in the order of their names.
+    fn find_segments(
+        &mut self,
+        table: Table,
+        manifest: Option<TableManifest>,
+        logs: &[Log],
+    ) -> Result<Vec<FoundSegment>, StoreError> {
+        let dir = self.dir.join(table.name());
+        let mut found: Vec<FoundSegment> = Vec::new();
+        // Checksums of all columns, times included: no two segments have the same.
+        let mut seen: HashMap<Vec<u32>, String> = HashMap::new();
+        for name in self.names(&dir)? {
+            if !name.ends_with(".parquet") {
+                continue;
+            }
+            let path = dir.join(&name);
+            let number = segment::parse_name(&name);
+
+            // A finished recording says which segments it has.
+            let is_listed =
+                manifest.is_none_or(|m| number.is_some_and(|n| (m.first..=m.last).contains(&n)));
+            if !is_listed {
+                self.warnings.push(format!(
+                    "{}: not a part of the recording as it was finished; left out",
+                    path.display()
+                ));
+                continue;
+            }
+
+            match read_segment(&path, table) {
+                Ok((crcs, blocks)) => {
+                    if let Some(same) = crcs.as_ref().and_then(|crcs| seen.get(crcs)) {
+                        self.warnings.push(format!(
+                            "{}: holds the same rows as {same}; they count once",
+                            path.display()
+                        ));
+                        found.push((number, None));
+                        continue;
+                    }
+                    found.push((number, Some(blocks)));
+                    if let Some(crcs) = crcs {
+                        seen.insert(crcs, name);
+                    }
+                }
+                Err(ReadFailure::Gone) => {}
+                Err(ReadFailure::Fatal(e)) => return Err(e),
+                Err(ReadFailure::Damage(what)) => {
+                    self.warnings.push(format!(
+                        "{}: damaged: {what}; its rows are missing",
+                        path.display()
+                    ));
+                    // Its log, if there is one, takes its place.
+                    if !logs.iter().any(|(n, ..)| Some(*n) == number) {
+                        found.push((number, None));
+                    }
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Notes that I/Os are missing before the first segment of a recording without an end, whose description lists no
