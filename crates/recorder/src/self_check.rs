@@ -51,6 +51,21 @@ impl Tally {
             ..Tally::default()
         };
     }
+
+    /// Takes in the kernel's counts of a sample. By how much they exceeded ours in each of the last `samples` at least;
+    /// `None` as long as there are fewer, and before the first.
+    fn least_excess(&mut self, now: &Counts, samples: usize) -> Option<Counts> {
+        let first = self.first?;
+        let excess: Counts = std::array::from_fn(|c| now[c] - first[c] - self.ours[c]);
+        self.excess.push_back(excess);
+        if self.excess.len() < samples {
+            return None;
+        }
+        let least: Counts =
+            std::array::from_fn(|c| self.excess.iter().map(|e| e[c]).min().unwrap_or(0));
+        self.excess.pop_front();
+        Some(least)
+    }
 }
 
 /// I/Os of the last [`UNCOUNTED_NS`], and of at most as long before.
@@ -221,41 +236,33 @@ impl SelfCheck {
             let Some(tally) = self.tallies.get_mut(dev) else {
                 continue;
             };
-            let Some(first) = tally.first else { continue };
-            tally
-                .excess
-                .push_back(std::array::from_fn(|c| now[c] - first[c] - tally.ours[c]));
-            if tally.excess.len() < samples {
+            let Some(least) = tally.least_excess(now, samples) else {
                 continue;
-            }
-            let least: Counts =
-                std::array::from_fn(|c| tally.excess.iter().map(|e| e[c]).min().unwrap_or(0));
+            };
             // What is missing in one class and too much in another is there: losses may be of the wrong class.
-            let mut of_all: i64 = least
-                .iter()
-                .zip(tally.reported)
-                .map(|(least, reported)| least - reported)
-                .sum();
+            let mut missing_of_all = 0;
+            for (least, reported) in least.iter().zip(tally.reported) {
+                missing_of_all += least - reported;
+            }
             for class in Class::ALL {
                 let c = class as usize;
-                let mut missing = (least[c] - tally.reported[c]).min(of_all);
+                let mut missing = (least[c] - tally.reported[c]).min(missing_of_all);
+                // What the tracer still waits for is reported by it if it does not come.
                 if missing > 0 {
                     missing -= outstanding(*dev, class);
                 }
-                if missing > 0 {
-                    tally.reported[c] += missing;
-                    of_all -= missing;
-                    let ios = Some(missing);
-                    let reason = LossReason::Unaccounted;
-                    lost.push(Lost {
-                        dev: Some(*dev),
-                        class: Some(class),
-                        ios,
-                        ..Lost::somewhere(from_ns, p.at_ns, reason)
-                    });
+                if missing <= 0 {
+                    continue;
                 }
+                tally.reported[c] += missing;
+                missing_of_all -= missing;
+                lost.push(Lost {
+                    dev: Some(*dev),
+                    class: Some(class),
+                    ios: Some(missing),
+                    ..Lost::somewhere(from_ns, p.at_ns, LossReason::Unaccounted)
+                });
             }
-            tally.excess.pop_front();
         }
     }
 }

@@ -87,75 +87,94 @@ pub(super) fn unmatched(
     without_slot: impl Iterator<Item = OutstandingCount>,
     before: &InFlightBefore,
 ) -> Unmatched {
+    let mut left = Unmatched::default();
+
+    // Some are surely in flight. Those of them that the kernel counted, too, are subtracted from its count below.
     let mut by_device: HashMap<DevId, Vec<OutstandingSlot>> = HashMap::new();
-    let mut uncounted = 0;
     let mut young: HashMap<DevId, usize> = HashMap::new();
     for io in slots {
-        // The kernel counts what the driver has. What waits above it, for a scheduler or a worker that has no CPU, is in
-        // flight beside that.
-        let waits_above =
-            !io.is_issued && before.at_ns.saturating_sub(io.start_ns) < MAX_UNISSUED_NS;
-        let is_young = before.at_ns.saturating_sub(io.from_ns) < YOUNG_NS;
-        // A young one in whose place another has started has completed while the probes went.
-        if is_young || waits_above && !io.replaced {
-            uncounted += 1;
-            let is_counted = io.is_issued && !io.replaced && io.start_ns < before.at_ns;
-            *young.entry(io.dev).or_default() += usize::from(is_counted);
-        } else {
+        if !is_surely_in_flight(&io, before) {
             by_device.entry(io.dev).or_default().push(io);
+            continue;
+        }
+        left.in_flight += 1;
+        if io.is_issued && !io.replaced && io.start_ns < before.at_ns {
+            *young.entry(io.dev).or_default() += 1;
         }
     }
-    let counted = |dev| match before.most(dev) {
-        usize::MAX => usize::MAX,
-        most => most.saturating_sub(young.get(&dev).copied().unwrap_or(0)),
-    };
-    // In flight by the kernel's count, and not found yet.
-    let mut elsewhere: HashMap<DevId, usize> = HashMap::new();
-    let mut left = Unmatched {
-        in_flight: uncounted,
-        ..Unmatched::default()
-    };
+
+    // Of the others of a device as many are in flight as the kernel counted. What it counted beyond them has no slot.
+    let mut without_slot_in_flight: HashMap<DevId, usize> = HashMap::new();
     for (dev, mut ios) in by_device {
-        ios.sort_by_key(|io| (!io.replaced, io.from_ns));
+        let counted = counted_beside(&young, before, dev);
         let able = ios.iter().filter(|io| !io.replaced).count();
-        let counted = counted(dev);
         let flying = counted.min(able);
-        elsewhere.insert(dev, counted - flying);
+        without_slot_in_flight.insert(dev, counted - flying);
         left.in_flight += flying as u64;
+
+        // The youngest are the ones in flight; one in whose place another has started is not.
+        ios.sort_by_key(|io| (!io.replaced, io.from_ns));
         ios.truncate(ios.len() - flying);
-        left.unseen.extend(ios.iter().map(|io| Unseen {
-            from_ns: io.from_ns,
-            dev,
-            class: Some(io.class),
-            ios: 1,
-            bytes_and_merges: Some((io.bytes, io.merges)),
-        }));
+        left.unseen.extend(ios.iter().map(unseen_with_slot));
     }
+
+    // Of I/Os without a slot only numbers are known. They are in flight as far as the kernel's count is left for them.
     for started in without_slot {
         if started.first_ns >= before.at_ns {
             left.in_flight += started.ios as u64;
             continue;
         }
-        let elsewhere = elsewhere
+        let counted = without_slot_in_flight
             .entry(started.dev)
-            .or_insert_with(|| counted(started.dev));
-        let flying = started.ios.min(*elsewhere);
-        *elsewhere -= flying;
+            .or_insert_with(|| counted_beside(&young, before, started.dev));
+        let flying = started.ios.min(*counted);
+        *counted -= flying;
         left.in_flight += flying as u64;
-        left.unseen.extend((flying < started.ios).then(|| {
-            Unseen {
-                from_ns: started.first_ns,
-                dev: started.dev,
-                class: started.class,
-                ios: started.ios - flying,
-                bytes_and_merges: started
-                    .bytes
-                    .filter(|_| flying == 0)
-                    .map(|bytes| (bytes, 0)),
-            }
-        }));
+        if flying < started.ios {
+            left.unseen.push(unseen_without_slot(&started, flying));
+        }
     }
     left
+}
+
+/// Whether an I/O is in flight although the kernel may not count it.
+fn is_surely_in_flight(io: &OutstandingSlot, before: &InFlightBefore) -> bool {
+    // The kernel counts what the driver has. What waits above it, for a scheduler or a worker that has no CPU, is in
+    // flight beside that.
+    let waits_above = !io.is_issued && before.at_ns.saturating_sub(io.start_ns) < MAX_UNISSUED_NS;
+    // A young one in whose place another has started has completed while the probes went.
+    let is_young = before.at_ns.saturating_sub(io.from_ns) < YOUNG_NS;
+    is_young || waits_above && !io.replaced
+}
+
+/// How many I/Os of a device the kernel counted as in flight beside the `young` ones; [`usize::MAX`] if it did not say.
+fn counted_beside(young: &HashMap<DevId, usize>, before: &InFlightBefore, dev: DevId) -> usize {
+    match before.most(dev) {
+        usize::MAX => usize::MAX,
+        most => most.saturating_sub(young.get(&dev).copied().unwrap_or(0)),
+    }
+}
+
+fn unseen_with_slot(io: &OutstandingSlot) -> Unseen {
+    Unseen {
+        from_ns: io.from_ns,
+        dev: io.dev,
+        class: Some(io.class),
+        ios: 1,
+        bytes_and_merges: Some((io.bytes, io.merges)),
+    }
+}
+
+/// Those of `started` that are not among the `flying`. Their bytes are known if these are all of them.
+fn unseen_without_slot(started: &OutstandingCount, flying: usize) -> Unseen {
+    let bytes = started.bytes.filter(|_| flying == 0);
+    Unseen {
+        from_ns: started.first_ns,
+        dev: started.dev,
+        class: started.class,
+        ios: started.ios - flying,
+        bytes_and_merges: bytes.map(|bytes| (bytes, 0)),
+    }
 }
 
 /// Disks whose numbers are not their driver's own (NVMe, partitions of many): a hidden path has one that sysfs does not list.

@@ -177,28 +177,38 @@ impl Memory {
         self.looked_to_ns = looked.end;
         let mut events = Vec::new();
         for new in found {
-            let mut all = self.active.iter_mut();
-            let Some(active) = all.find(|a| a.continues_as(&new, &skipped)) else {
-                events.push((Phase::Begins, new.clone()));
-                self.active.push(new);
-                continue;
-            };
-            // One that ended with a recorder before this one may go on: then it is reported again.
-            let begins_again = !active.finding.open && new.last_unix_ns() > active.last_unix_ns();
-            active.update(new);
-            active.finding.open |= begins_again;
-            let unwritten_ns = active.last_unix_ns() - active.written_to_unix_ns;
-            if begins_again || unwritten_ns >= WRITE_AGAIN_NS {
-                active.written_to_unix_ns = active.last_unix_ns();
-                let phase = match begins_again {
-                    true => Phase::Begins,
-                    false => Phase::GoesOn,
-                };
-                events.push((phase, active.clone()));
-            }
+            events.extend(self.note(new, &skipped));
         }
+        // What this look should have seen and did not is over.
         events.extend(self.end(|a| a.last_unix_ns() + JOIN_NS < looked.start));
         events
+    }
+
+    /// What became of the finding that `new` is of; `None` if that is not worth an event yet.
+    fn note(&mut self, new: ActiveFinding, skipped: &Range<i64>) -> Option<(Phase, ActiveFinding)> {
+        let mut all = self.active.iter_mut();
+        let Some(active) = all.find(|a| a.continues_as(&new, skipped)) else {
+            self.active.push(new.clone());
+            return Some((Phase::Begins, new));
+        };
+        // One that ended with a recorder before this one may go on: then it is reported again.
+        let begins_again = !active.finding.open && new.last_unix_ns() > active.last_unix_ns();
+        active.update(new);
+        if begins_again {
+            active.finding.open = true;
+        }
+        // That it goes on is an event only where its recording has an end that is long past.
+        let unwritten_ns = active.last_unix_ns() - active.written_to_unix_ns;
+        if !begins_again && unwritten_ns < WRITE_AGAIN_NS {
+            return None;
+        }
+        active.written_to_unix_ns = active.last_unix_ns();
+        let phase = if begins_again {
+            Phase::Begins
+        } else {
+            Phase::GoesOn
+        };
+        Some((phase, active.clone()))
     }
 
     /// Those that are over, each with its end if that was not reported.
