@@ -238,11 +238,13 @@ impl Controller {
     pub fn starting_at(mut self, share: f64) -> Controller {
         self.duty = share.clamp(self.limits.floor, 1.0);
         // The first reading of an unknown load is all there is to choose a mode by.
-        (self.mode, self.smooth) = if self.duty < 1.0 {
-            (Mode::Hold, None)
+        if self.duty < 1.0 {
+            self.mode = Mode::Hold;
+            self.smooth = None;
         } else {
-            (Mode::Off, Some(0.0))
-        };
+            self.mode = Mode::Off;
+            self.smooth = Some(0.0);
+        }
         self
     }
 

@@ -184,7 +184,8 @@ impl Collected {
     }
 
     fn set_own(&mut self, own: Own) {
-        (self.own, self.last) = (own, None);
+        self.own = own;
+        self.last = None;
     }
 
     fn is_own(&mut self, io: &Io) -> bool {

@@ -627,7 +627,8 @@ mod tests {
     #[test]
     fn the_directory_opened_stays_the_one_written_to() {
         let tmp = tempfile::tempdir().expect("temporary directory");
-        let (path, other) = (tmp.path().join("r"), tmp.path().join("other"));
+        let path = tmp.path().join("r");
+        let other = tmp.path().join("other");
         let dir = PrivateDir::create(&path, Access::OWNER).expect("makes");
         fs::rename(&path, tmp.path().join("moved")).expect("moves");
         fs::create_dir(&other).expect("makes");

@@ -122,7 +122,8 @@ impl Content {
             _ => std::mem::replace(&mut content.inner, Box::new(std::io::empty())),
         };
         content.inner = Box::new(Cursor::new(head.clone()).chain(rest));
-        (content.bytes, content.hash) = (0, DefaultHasher::new());
+        content.bytes = 0;
+        content.hash = DefaultHasher::new();
         Ok((content, head))
     }
 

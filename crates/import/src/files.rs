@@ -199,7 +199,8 @@ fn parse_tables(log: Log, kind: LogFormat, lines: &mut Lines<'_>) -> Vec<(LogFor
                 all.push((other, log, Tables::new(other)));
                 all.len() - 1
             });
-            (all[now].1.devices, all[now].1.damage) = (shared.devices, shared.damage);
+            all[now].1.devices = shared.devices;
+            all[now].1.damage = shared.damage;
         }
         let (_, log, tables) = &mut all[now];
         tables.line(log, line);
@@ -207,7 +208,8 @@ fn parse_tables(log: Log, kind: LogFormat, lines: &mut Lines<'_>) -> Vec<(LogFor
     let mut shared = all[now].1.share();
     let mut logs = Vec::new();
     for (kind, mut log, tables) in all {
-        (log.devices, log.damage) = (shared.devices, shared.damage);
+        log.devices = shared.devices;
+        log.damage = shared.damage;
         tables.finish(&mut log);
         shared = log.share();
         logs.push((kind, log));
@@ -217,7 +219,8 @@ fn parse_tables(log: Log, kind: LogFormat, lines: &mut Lines<'_>) -> Vec<(LogFor
         logs.retain(|(_, log)| log.first_ns().is_some());
     }
     if let Some((_, last)) = logs.last_mut() {
-        (last.devices, last.damage) = (shared.devices, shared.damage);
+        last.devices = shared.devices;
+        last.damage = shared.damage;
     }
     logs
 }

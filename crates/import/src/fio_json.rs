@@ -346,7 +346,8 @@ fn place(log: &mut Log, run: &FioRun, from_ns: i64, to_ns: i64) {
         let dev = log.devices.aggregate(&format!("fio:{}", job.name));
         let r = job_row(job, IntervalRates::new(from_ns, to_ns, dev), seconds);
         if let Some((sum, jobs)) = rows.get_mut(&dev) {
-            (*sum, *jobs) = (sum.plus(&r), *jobs + 1);
+            *sum = sum.plus(&r);
+            *jobs += 1;
             continue;
         }
         rows.insert(dev, (r, 1));

@@ -478,7 +478,8 @@ impl Parser {
             self.day_first |= day_first;
             self.next_report(log);
             let report = self.report(log);
-            (report.stamp, report.line) = (Some(stamp), line.number);
+            report.stamp = Some(stamp);
+            report.line = line.number;
             return;
         }
         let other_system = text.ends_with(b"device statistics")

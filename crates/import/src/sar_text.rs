@@ -147,7 +147,8 @@ impl TableClock {
 
     fn heading(&mut self, time_ns: i64) {
         let at_ns = self.absolute(time_ns);
-        (self.at_ns, self.from_ns) = (Some(at_ns), at_ns);
+        self.at_ns = Some(at_ns);
+        self.from_ns = at_ns;
     }
 
     /// The interval of a row with this time. Rows of one instant have the same.

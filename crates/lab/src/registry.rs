@@ -427,7 +427,8 @@ mod tests {
     #[test]
     fn replaced_files_are_not_removed() {
         let (tmp, _, registry) = place();
-        let (dir, victim) = (tmp.path().join("dir"), tmp.path().join("victim"));
+        let dir = tmp.path().join("dir");
+        let victim = tmp.path().join("victim");
         for made in [&dir, &victim] {
             fs::create_dir(made).expect("makes");
         }

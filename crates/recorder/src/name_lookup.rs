@@ -253,7 +253,8 @@ mod tests {
 
     fn io(fs_dev: i32, ino: i64) -> Io {
         let mut io = Io::new(1, DevId::new(8, 0), Op::WRITE, 4096, None, 20);
-        (io.fs_dev, io.ino) = (Some(fs_dev), Some(ino));
+        io.fs_dev = Some(fs_dev);
+        io.ino = Some(ino);
         io.tgid = i32::try_from(std::process::id()).ok();
         io
     }

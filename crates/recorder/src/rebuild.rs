@@ -25,8 +25,8 @@ const REACH_NS: i64 = 60_000_000_000;
 pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
     let [second_s, minute_s, _] = ROLLUP_STEPS_S;
     // A recorder may be killed between the two files.
-    let (seconds_from_ns, minutes_from_ns) =
-        (whole_until(path, second_s)?, whole_until(path, minute_s)?);
+    let seconds_from_ns = whole_until(path, second_s)?;
+    let minutes_from_ns = whole_until(path, minute_s)?;
     let from_ns = seconds_from_ns.min(minutes_from_ns);
     let recording = Recording::open(path)?;
     let mut builder = RollupBuilder::default();

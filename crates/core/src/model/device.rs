@@ -302,7 +302,8 @@ fn is_layer_above(upper: &str, lower: &str) -> bool {
     const LAYERS: [&str; 10] = [
         "dm-", "md", "bcache", "drbd", "loop", "emcpower", "mpath", "luks-", "lvm-", "zd",
     ];
-    let ((host, upper), (other_host, lower)) = (host_and_name(upper), host_and_name(lower));
+    let (host, upper) = host_and_name(upper);
+    let (other_host, lower) = host_and_name(lower);
     // `md` and `zd` are followed by numbers or, as stable names, by a hyphen; LVM's names have one in the middle.
     let layer = LAYERS
         .iter()

@@ -243,7 +243,9 @@ mod tests {
                         mean_us,
                     };
                 }
-                (r.in_flight, r.util_percent, r.service_us) = (v[20], v[21], v[22]);
+                r.in_flight = v[20];
+                r.util_percent = v[21];
+                r.service_us = v[22];
                 r
             })
     }

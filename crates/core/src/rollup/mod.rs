@@ -9,7 +9,8 @@ mod actors;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::model::{
-    Class, DevId, Flight, Io, LossReason, Lost, Rollup, SECOND_NS, TimeGrid, floor_to,
+    CallHistogram, Class, DevId, Flight, Io, LossReason, Lost, Rollup, SECOND_NS, TimeGrid,
+    floor_to,
 };
 
 pub use actors::{ACTOR_STEPS_S, ActorsBuilder, MAX_ACTORS, coarser_actors};
@@ -60,7 +61,8 @@ impl RollupBuilder {
                     class: None,
                     ..row.clone()
                 };
-                (all.total, all.device) = Default::default();
+                all.total = CallHistogram::default();
+                all.device = CallHistogram::default();
                 self.done.extend([row, all]);
                 continue;
             }
@@ -157,7 +159,8 @@ impl SecondSums {
             all.add(r);
         }
         // Those of the classes add up to it.
-        (all.total, all.device) = Default::default();
+        all.total = CallHistogram::default();
+        all.device = CallHistogram::default();
         if !all.is_empty() {
             rows.push(all);
         }
@@ -372,7 +375,8 @@ mod tests {
                     all.add(&row);
                     rows.push(row);
                 }
-                (all.total, all.device) = Default::default();
+                all.total = CallHistogram::default();
+                all.device = CallHistogram::default();
                 let spans: Vec<(i64, i64)> = (ios.iter().filter(|io| io.dev == dev))
                     .map(|io| (io.start_ns().max(0).max(from), io.done_ns.min(to)))
                     .filter(|(a, b)| a < b)

@@ -354,6 +354,20 @@ mod tests {
         }
     }
 
+    /// Recordings that follow one another.
+    fn record_whole(root: &Path, n: i64, ios: i64) -> Vec<PathBuf> {
+        (0..n)
+            .map(|i| record(root, DAY + i * 2000 * S, ios, true))
+            .collect()
+    }
+
+    /// One byte less than there is, so that a single step is enough.
+    fn make_a_little_room(root: &Path) -> Freed {
+        budget()
+            .make_room(root, None, du(root) - 1, 3 * DAY)
+            .expect("makes room")
+    }
+
     fn rollups(path: &Path, step_s: i32) -> usize {
         let mut n = 0;
         read_rollups(path, step_s, 0..i64::MAX, |_| n += 1).expect("reads");
@@ -364,15 +378,11 @@ mod tests {
     fn what_cannot_be_opened_is_no_obstacle() {
         let tmp = tempfile::tempdir().expect("temporary directory");
         let root = tmp.path();
-        let paths: Vec<PathBuf> = (0..2)
-            .map(|i| record(root, DAY + i * 2000 * S, 5_000, true))
-            .collect();
+        let paths = record_whole(root, 2, 5_000);
         for name in [meta_file::META, meta_file::META_COPY] {
             fs::write(paths[0].join(name), "{").expect("writes");
         }
-        let freed = budget()
-            .make_room(root, None, du(root) - 1, 3 * DAY)
-            .expect("makes room");
+        let freed = make_a_little_room(root);
         assert_eq!(
             freed,
             Freed {
@@ -389,9 +399,7 @@ mod tests {
     fn what_is_of_a_later_version_or_cannot_be_read_now_stays() {
         let tmp = tempfile::tempdir().expect("temporary directory");
         let root = tmp.path();
-        let paths: Vec<PathBuf> = (0..4)
-            .map(|i| record(root, DAY + i * 2000 * S, 20_000, true))
-            .collect();
+        let paths = record_whole(root, 4, 20_000);
         let newer = r#"{"schema_version": 7, "source": {"what": "is this"}}"#;
         let unreadable = |path: PathBuf| {
             fs::remove_file(&path).expect("removes");
@@ -404,9 +412,7 @@ mod tests {
         // One copy is damaged, and of the other it is not known.
         fs::write(paths[2].join(meta_file::META), "{").expect("writes");
         unreadable(paths[2].join(meta_file::META_COPY));
-        let freed = budget()
-            .make_room(root, None, du(root) - 1, 3 * DAY)
-            .expect("makes room");
+        let freed = make_a_little_room(root);
         assert_eq!(
             freed,
             Freed {

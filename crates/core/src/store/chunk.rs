@@ -189,7 +189,8 @@ impl ChunkEncoder {
                     .for_each(|v| put_i32(out, v));
                 out.push(0);
             })?;
-            (row, value) = (end, value + count);
+            row = end;
+            value += count;
         }
         Ok(())
     }

@@ -83,7 +83,9 @@ fn say_removed(dir: &PrivateDir, recording: &Recording, end_ns: i64) -> Result<(
             rows: 0,
         };
         let of = tables.entry(Table::Lost.name().to_owned()).or_insert(none);
-        (of.segments, of.last, of.rows) = (of.segments + 1, number, of.rows + 1);
+        of.segments += 1;
+        of.last = number;
+        of.rows += 1;
     }
     meta_file::write(dir, &meta).map(drop)
 }

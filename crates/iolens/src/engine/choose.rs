@@ -346,8 +346,8 @@ impl FoundRecording {
         if self.start_unix_ns >= to_ns || self.end_unix_ns <= from_ns {
             return Err(self);
         }
-        let (from_unix_ns, to_unix_ns) =
-            (self.start_unix_ns.max(from_ns), self.end_unix_ns.min(to_ns));
+        let from_unix_ns = self.start_unix_ns.max(from_ns);
+        let to_unix_ns = self.end_unix_ns.min(to_ns);
         Ok(FoundRecording {
             from_unix_ns,
             to_unix_ns,

@@ -32,7 +32,9 @@ fn record(root: &Path, host: &str, start: i64, devices: &[(&str, &str)]) {
             let slow = *name == "sdb" && minute >= 5;
             let device_ns = if slow { 3_000_000 } else { 1_000_000 };
             let mut of = Rollup::empty(60, minute * MINUTE_NS, Some(*dev), Some(Class::Read));
-            (of.ios, of.bytes, of.device_sum_ns) = (IOS, IOS * 4096, IOS * device_ns);
+            of.ios = IOS;
+            of.bytes = IOS * 4096;
+            of.device_sum_ns = IOS * device_ns;
             of.total.add(device_ns, IOS as u64);
             let flight = Flight {
                 busy_ns: IOS * device_ns,
@@ -302,7 +304,9 @@ fn record_minute(root: &Path, start: i64, devices: &[(Device, Option<i64>)]) {
     let mut rows = Vec::new();
     for (device, busy_ns) in devices {
         let mut of = Rollup::empty(60, 0, Some(device.id), Some(Class::Read));
-        (of.ios, of.bytes, of.device_sum_ns) = (10, 10 * 4096, 10_000_000);
+        of.ios = 10;
+        of.bytes = 10 * 4096;
+        of.device_sum_ns = 10_000_000;
         let flight = busy_ns.map(|busy_ns| Flight {
             busy_ns,
             in_flight_ns: busy_ns,

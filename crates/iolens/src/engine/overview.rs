@@ -167,7 +167,8 @@ mod tests {
     #[test]
     fn the_counters_of_the_last_instant_count() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (path, dev) = (dir.path().join("r"), DevId::new(8, 0));
+        let path = dir.path().join("r");
+        let dev = DevId::new(8, 0);
         let mut meta = RecordingMeta::new(Source::Counters, 0);
         meta.devices = vec![Device::named("sda", dev)];
         let mut writer =

@@ -33,7 +33,8 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
         match &mut retry {
             Some((after, from)) if *from < name.len() => {
                 *from += 1;
-                (p, n) = (*after, *from);
+                p = *after;
+                n = *from;
             }
             _ => return false,
         }

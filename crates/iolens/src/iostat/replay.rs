@@ -56,7 +56,8 @@ fn version_order(a: &[u8], b: &[u8]) -> Ordering {
                 m.len().cmp(&n.len()).then_with(|| m.cmp(n))
             }
             (Some(p), Some(q)) => {
-                (x, y) = (&x[1..], &y[1..]);
+                x = &x[1..];
+                y = &y[1..];
                 p.cmp(q)
             }
             (p, q) => return p.cmp(&q).then_with(|| a.cmp(b)),

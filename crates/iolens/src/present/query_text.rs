@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use iolens_core::analysis::timeline::{MAX_ROWS, PlanError};
-use iolens_core::model::{MS_NS, floor_to};
+use iolens_core::model::{MS_NS, ceil_to, floor_to};
 
 use super::escape;
 use super::layout::duration;
@@ -86,8 +86,8 @@ impl Spelling {
 /// Where a stretch begins and ends, in whole milliseconds around it: what is proposed to be typed has all digits.
 fn ends(stretch: Stretch) -> [String; 2] {
     let from_ns = floor_to(stretch.from_unix_ns, MS_NS);
-    let to_ns = floor_to(stretch.to_unix_ns.saturating_add(MS_NS - 1), MS_NS);
-    [from_ns, to_ns].map(rfc3339)
+    let to_ns = ceil_to(stretch.to_unix_ns, MS_NS);
+    [rfc3339(from_ns), rfc3339(to_ns)]
 }
 
 /// A machine may have hundreds of devices; a sentence names so many.

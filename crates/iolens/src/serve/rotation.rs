@@ -239,7 +239,8 @@ impl Rotation {
         self.growing = session.path().clone();
         self.growing_id = id_of(&self.growing);
         self.from_ns = session.recording_from_ns();
-        (self.day, self.has_room) = (today(), false);
+        self.day = today();
+        self.has_room = false;
         if std::mem::take(&mut self.unstored) {
             eprintln!(
                 "iolens: the recording goes on in {}",

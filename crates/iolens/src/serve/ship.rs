@@ -241,7 +241,8 @@ impl Shipping {
     fn note_waiting(&self) {
         let (waiting, since) = self.backlog.waiting();
         let mut state = self.status.state();
-        (state.waiting, state.waiting_since_unix_ns) = (waiting, since);
+        state.waiting = waiting;
+        state.waiting_since_unix_ns = since;
     }
 
     /// Sends what there is, until a time or until the service ends.

@@ -394,7 +394,8 @@ impl SlowDisk {
         for line in text.split_inclusive('\n').filter(|l| l.ends_with('\n')) {
             let (bytes, seconds) = line.trim().split_once(' ').unwrap();
             let sum = sizes.entry(bytes.parse().unwrap()).or_default();
-            (sum.0, sum.1) = (sum.0 + seconds.parse::<f64>().unwrap(), sum.1 + 1.0);
+            sum.0 += seconds.parse::<f64>().unwrap();
+            sum.1 += 1.0;
         }
         // Sizes of which there are some hundred; others are the partition scan's.
         let means: Vec<(f64, f64)> = sizes

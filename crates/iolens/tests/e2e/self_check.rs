@@ -102,7 +102,8 @@ fn ios_seen_only_by_the_kernel_are_unaccounted() {
     let Some(library) = library(dir.path()) else {
         return;
     };
-    let (path, flag) = (dir.path().join("r.iolens"), dir.path().join("flag"));
+    let path = dir.path().join("r.iolens");
+    let flag = dir.path().join("flag");
     let started = |command| losing_its_probes(command, &library, &flag);
     let recorder = Recorder::start_as(&path, &["-d", device.name()], started);
     // What completed before the first look at the kernel's counters is not compared.
@@ -143,7 +144,8 @@ fn live_says_what_only_the_kernel_counts() {
         return;
     };
     let flag = dir.path().join("flag");
-    let (rows, words) = (dir.path().join("stdout"), dir.path().join("stderr"));
+    let rows = dir.path().join("stdout");
+    let words = dir.path().join("stderr");
     let live = iolens(&[
         "live",
         "--plain",

@@ -71,7 +71,8 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
-    let (root, socket) = (dir.path().join("root"), dir.path().join("root.sock"));
+    let root = dir.path().join("root");
+    let socket = dir.path().join("root.sock");
     let serve = Serve::start(&root, &device, 1);
     let n = while_reading(&device, || {
         let (status, health) = get(&socket, "/healthz");
@@ -211,11 +212,9 @@ fn findings_are_said_while_they_happen() {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
-    let (root, socket, said) = (
-        dir.path().join("root"),
-        dir.path().join("root.sock"),
-        dir.path().join("root/said"),
-    );
+    let root = dir.path().join("root");
+    let socket = dir.path().join("root.sock");
+    let said = dir.path().join("root/said");
     let command = format!("cat >> {}", text(&said));
     let freeze = ["--freeze-on", "small-sequential,periodicity,saturation"];
     let serve = Serve::start_with(

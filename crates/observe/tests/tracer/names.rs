@@ -130,7 +130,8 @@ fn bind_mounts_lead_to_a_path_that_exists_and_nothing_stays_open() {
     };
     let disk = LoopDisk::in_memory(64);
     let fs = Mounted::new(&disk, "ext4");
-    let (inner, outer) = (fs.dir.path().join("inner"), fs.dir.path().join("outer"));
+    let inner = fs.dir.path().join("inner");
+    let outer = fs.dir.path().join("outer");
     let other = tempfile::tempdir().unwrap();
     fs::create_dir(&inner).unwrap();
     fs::write(inner.join("in"), b"x").unwrap();

@@ -39,7 +39,8 @@ fn a_disk_whose_accounting_is_switched_off_and_on() {
             );
         });
     });
-    let (ios, counted) = (traced.ios.len(), traced.kernel[0].ios as usize);
+    let ios = traced.ios.len();
+    let counted = traced.kernel[0].ios as usize;
     // How long it is off depends on how soon a busy machine wakes the thread that switches.
     assert!(
         counted < ios * 19 / 20,

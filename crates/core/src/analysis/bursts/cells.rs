@@ -569,7 +569,8 @@ impl CellStream {
     fn grow(&mut self, finer_ns: i64) {
         let mut joined: Vec<Cell> = Vec::new();
         for cell in &self.cells {
-            let (slot, place) = (cell.slot / 10, i64::from(cell.slot % 10));
+            let slot = cell.slot / 10;
+            let place = i64::from(cell.slot % 10);
             if joined.last().is_none_or(|c| c.slot < slot) {
                 joined.push(Cell {
                     slot,

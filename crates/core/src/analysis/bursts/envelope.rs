@@ -56,7 +56,8 @@ pub fn most_bytes(series: &Series, slots: usize) -> u64 {
 
 /// [`Unevenness`] of the I/Os in slots `times` as wide as those of `series`; `None` without two slots or any I/O.
 pub fn unevenness_of(series: &Series, times: usize) -> Option<Unevenness> {
-    let (times, all) = (times.max(1), series.slots().div_ceil(times.max(1)));
+    let times = times.max(1);
+    let all = series.slots().div_ceil(times);
     let own = series
         .filled()
         .chunk_by(|a, b| a.at / times == b.at / times);

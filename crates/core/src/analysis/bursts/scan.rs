@@ -171,7 +171,8 @@ impl Law {
         let mut low = 0.0;
         let mut high = 1.0;
         while self.cumulants(arrivals, high)[1] < x && high < 64.0 {
-            (low, high) = (high, 2.0 * high);
+            low = high;
+            high *= 2.0;
         }
         for _ in 0..40 {
             let middle = f64::midpoint(low, high);
@@ -284,7 +285,8 @@ impl Background {
 
     /// It is at least `rate`, if it is that of something else, or what the stream sustains.
     fn raise(&mut self, (rate, upper_rate): (f64, f64)) {
-        (self.rate, self.upper_rate) = (self.rate.max(rate), self.upper_rate.max(upper_rate));
+        self.rate = self.rate.max(rate);
+        self.upper_rate = self.upper_rate.max(upper_rate);
     }
 }
 
@@ -383,7 +385,8 @@ impl Stream<'_> {
                 }
                 at = bin + 1;
                 if sum > most {
-                    (best, most) = (i, sum);
+                    best = i;
+                    most = sum;
                 }
             }
             if most > 0.0 {

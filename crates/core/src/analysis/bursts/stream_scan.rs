@@ -128,7 +128,8 @@ fn describe(bins: &[BurstBin], excess: Excess, origin_ns: i64) -> Scanned {
         let slot = (bin.at - excess.first) / PEAK;
         match slots.last_mut() {
             Some((at, ios, bytes)) if *at == slot => {
-                (*ios, *bytes) = (*ios + bin.ios, *bytes + bin.bytes)
+                *ios += bin.ios;
+                *bytes += bin.bytes;
             }
             _ => slots.push((slot, bin.ios, bin.bytes)),
         }

@@ -249,7 +249,8 @@ fn mmc_busy_servers(c: u32, l: f64) -> f64 {
     const TOLERANCE: f64 = 1e-14;
     const MOST_STEPS: usize = 100;
     let servers = f64::from(c);
-    let (mut opposite, mut beyond_opposite) = (0.0, -l);
+    let mut opposite = 0.0;
+    let mut beyond_opposite = -l;
     // As many as are busy are in the system at least.
     let mut rho = (l / servers).min(1.0);
     let mut beyond_rho = beyond(c, l, rho);
@@ -264,9 +265,11 @@ fn mmc_busy_servers(c: u32, l: f64) -> f64 {
             // The other end stays; it counts half, so it does not stay for long.
             beyond_opposite /= 2.0;
         } else {
-            (opposite, beyond_opposite) = (rho, beyond_rho);
+            opposite = rho;
+            beyond_opposite = beyond_rho;
         }
-        (rho, beyond_rho) = (next, beyond_next);
+        rho = next;
+        beyond_rho = beyond_next;
         if step.abs() < TOLERANCE {
             break;
         }

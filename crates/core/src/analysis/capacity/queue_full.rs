@@ -163,7 +163,9 @@ impl Sweep for FullSweep {
         self.level += 1;
         if self.level > self.most {
             // What seemed full was not.
-            (self.most, self.open, self.free_since_ns) = (self.level, None, None);
+            self.most = self.level;
+            self.open = None;
+            self.free_since_ns = None;
             self.found.clear();
         }
         let fills = self.level == self.most;

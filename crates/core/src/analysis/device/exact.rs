@@ -230,7 +230,8 @@ impl Intervals {
         let to_ns = self.end_ns;
         let later = std::mem::take(&mut self.later);
         // Those that were in flight at the end have started in this interval; their ends wait for the next.
-        (self.from_ns, self.end_ns) = (to_ns, i64::MAX);
+        self.from_ns = to_ns;
+        self.end_ns = i64::MAX;
         for io in &later {
             self.in_flight(io, from_ns);
         }

@@ -550,7 +550,9 @@ mod tests {
         fn no_counters_make_a_figure_outside_its_range(ticks in 0u64..5_000_000, ios in 0u64..1_000_000, queue in 0u64..10_000_000, span in 1i64..10_000_000_000) {
             for regime in [None, Some(Regime::TouchedJiffy), Some(Regime::StartTouches), Some(Regime::Sampled), Some(Regime::AllocatedToo)] {
                 let mut delta = Delta::unknown(State::Known, span);
-                (delta.io_ticks_ms, delta.time_in_queue_ms, delta.read.ios) = (Some(ticks), Some(queue), Some(ios));
+                delta.io_ticks_ms = Some(ticks);
+                delta.time_in_queue_ms = Some(queue);
+                delta.read.ios = Some(ios);
                 if let Some(u) = (Estimator { regime, hz: Some(250) }).busy(&delta).busy_percent {
                     prop_assert!((0.0..=100.0).contains(&u), "{u}");
                 }

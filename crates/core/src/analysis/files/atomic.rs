@@ -40,7 +40,8 @@ pub fn atomic_share(atomic: u64, n: u64, atomic_ns: i128, all_ns: i128) -> Optio
 /// Wilson's score interval at 95 % for `k` of `n` (n > 0), E. B. Wilson 1927.
 fn wilson(k: u64, n: u64) -> (f64, f64) {
     const Z: f64 = 1.959_963_984_540_054;
-    let (n, p) = (n as f64, k as f64 / n as f64);
+    let p = k as f64 / n as f64;
+    let n = n as f64;
     let middle = p + Z * Z / (2.0 * n);
     let reach = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
     let scale = 1.0 + Z * Z / n;

@@ -59,7 +59,8 @@ pub fn bins(points: &[SizePoint]) -> Vec<SizeBin> {
             if end > from {
                 out.push(bin(&sorted[from..end], over, to));
             }
-            (from, over) = (end, to);
+            from = end;
+            over = to;
         }
         to = if to < FINE {
             to + KIB

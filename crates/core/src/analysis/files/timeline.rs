@@ -384,7 +384,8 @@ mod tests {
             let requests: Vec<Request> = spans
                 .iter()
                 .map(|(from, length, reads)| {
-                    let (from, to) = (from * MS, (from + length) * MS);
+                    let to = (from + length) * MS;
+                    let from = from * MS;
                     if *reads { read(from, to, 1) } else { write(from, to) }
                 })
                 .collect();

@@ -533,7 +533,8 @@ fn moment(rows: &[(&AtIssue, f64)], blocks: &[Block], step: &Split) -> i64 {
         // Residuals before it lie on the near side, so the sum falls up to it.
         at_ns = at_ns.or(Some(r.issue_ns));
         if sum < least {
-            (least, at_ns) = (sum, Some(r.issue_ns));
+            least = sum;
+            at_ns = Some(r.issue_ns);
         }
         sum += (residual - middle) * step.difference.signum();
     }

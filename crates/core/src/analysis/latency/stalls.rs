@@ -96,7 +96,9 @@ pub(in crate::analysis) struct GapSweep {
 impl Sweep for GapSweep {
     fn start(&mut self, span: &Span) {
         if self.level.iter().all(|n| *n <= 0) {
-            (self.since_ns, self.before, self.issued) = (span.start_ns, None, 0);
+            self.since_ns = span.start_ns;
+            self.before = None;
+            self.issued = 0;
         }
         self.level[span.class as usize] += 1;
         self.issued += 1;
@@ -134,7 +136,9 @@ impl Sweep for GapSweep {
             self.large_sectors -= u64::from(end.sectors);
         }
         self.level[end.class as usize] -= 1;
-        (self.since_ns, self.before, self.issued) = (end.at_ns, Some(end.class), 0);
+        self.since_ns = end.at_ns;
+        self.before = Some(end.class);
+        self.issued = 0;
     }
 
     /// Served at once: it is no gap, and ends none that is known.

@@ -81,7 +81,8 @@ impl Cycles {
                 self.one_in = 2 * self.one_in.max(1);
             }
         }
-        (self.n, self.last_wait_ns) = (self.n + 1, wait_ns);
+        self.n += 1;
+        self.last_wait_ns = wait_ns;
         self.stray += u64::from(is_stray);
         self.wait_ns += wait_ns;
         self.active_ns += cycle_ns;
@@ -111,11 +112,9 @@ impl Cycles {
 
     /// At most the probability that one who does not wait begins something in so few syncs (Chernoff).
     fn p_value(&self) -> f64 {
-        let (n, seen, expected) = (
-            self.n as f64,
-            self.stray as f64 / self.n.max(1) as f64,
-            self.share().min(0.999),
-        );
+        let n = self.n as f64;
+        let seen = self.stray as f64 / self.n.max(1) as f64;
+        let expected = self.share().min(0.999);
         if seen >= expected {
             1.0
         } else {

@@ -104,7 +104,10 @@ impl SlotHistogram {
         if self.n > 0 {
             self.counts[self.used.0..=self.used.1].fill(0);
         }
-        (self.used, self.n, self.sum, self.max) = ((usize::MAX, 0), 0, 0, 0);
+        self.used = (usize::MAX, 0);
+        self.n = 0;
+        self.sum = 0;
+        self.max = 0;
     }
 
     fn buckets(&self) -> impl Iterator<Item = (usize, u64)> {

@@ -101,7 +101,8 @@ fn on_grid(onsets: &[f64], period: f64, phase: f64, wide: f64) -> Grid {
             .take_while(|t| **t <= middle + wide * period);
         let nearest = inside.min_by(|a, b| (**a - middle).abs().total_cmp(&(**b - middle).abs()));
         if sum <= 0.0 {
-            (sum, begin) = (0.0, beats.len());
+            sum = 0.0;
+            begin = beats.len();
         }
         match nearest {
             Some(t) => {

@@ -283,8 +283,10 @@ pub fn find(
         } else {
             Verdict::Tentative
         };
-        (result.period_s, result.period_ci_s) = (Some(first.period_s), first.period_ci_s);
-        (result.cycles, result.onsets_in_step) = (Some(first.cycles), first.onsets_in_step);
+        result.period_s = Some(first.period_s);
+        result.period_ci_s = first.period_ci_s;
+        result.cycles = Some(first.cycles);
+        result.onsets_in_step = first.onsets_in_step;
         result.acf = correlation_at(&arrivals, window, resolution_ns, first.period_s);
     }
     result

@@ -188,7 +188,8 @@ impl ReportBuilder {
     #[must_use]
     pub fn limited(mut self, limits: BTreeMap<DevId, f64>, links: Vec<Link>) -> ReportBuilder {
         self.completions = Completions::new(self.window, self.layers.clone(), &links);
-        (self.plan.limits, self.plan.links) = (limits, links);
+        self.plan.limits = limits;
+        self.plan.links = links;
         self
     }
 

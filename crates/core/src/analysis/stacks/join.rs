@@ -358,10 +358,14 @@ impl StackJoin {
         }
         let io = &mut held.io;
         let file = upper.filter(|_| is_one_file && io.ino.is_none());
-        (io.tgid, io.comm) = (upper.and_then(|u| u.tgid), upper.and_then(|u| u.comm));
-        (io.cgroup, io.origin) = (upper.and_then(|u| u.cgroup), Origin::Above);
+        io.tgid = upper.and_then(|u| u.tgid);
+        io.comm = upper.and_then(|u| u.comm);
+        io.cgroup = upper.and_then(|u| u.cgroup);
+        io.origin = Origin::Above;
         if let Some(u) = file {
-            (io.ino, io.generation, io.fs_dev) = (u.ino, u.generation, u.fs_dev);
+            io.ino = u.ino;
+            io.generation = u.generation;
+            io.fs_dev = u.fs_dev;
         }
     }
 }

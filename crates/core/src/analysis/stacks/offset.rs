@@ -127,7 +127,8 @@ impl Placement {
                 continue;
             }
             if covered > best.0 {
-                (best, at) = ((covered, (next == edge + 1).then_some(*edge)), 1);
+                best = (covered, (next == edge + 1).then_some(*edge));
+                at = 1;
             } else if covered == best.0 {
                 at += 1;
             }

@@ -84,14 +84,18 @@ impl Latencies {
     fn spill(&mut self) {
         let h = self.histogram.get_or_insert_with(Histogram::new);
         self.exact.drain(..).for_each(|v| h.add(v));
-        (self.exact, self.sum, self.max) = (Vec::new(), 0, 0);
+        self.exact = Vec::new();
+        self.sum = 0;
+        self.max = 0;
     }
 
     /// Forgets everything, keeping the memory.
     pub fn clear(&mut self) {
         self.exact.clear();
         self.histogram = None;
-        (self.sorted, self.sum, self.max) = (true, 0, 0);
+        self.sorted = true;
+        self.sum = 0;
+        self.max = 0;
     }
 
     /// How many.

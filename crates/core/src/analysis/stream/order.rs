@@ -479,8 +479,9 @@ mod tests {
             .map(|i| (i * 10 - (i * 7919) % 3000, i * 10 + 1))
             .collect();
         let (expected, _) = swept(&spans, Hold::RECORDING);
-        let (mut order, mut edges, mut most) =
-            (StartOrder::new(Hold::RECORDING), Edges::default(), 0);
+        let mut order = StartOrder::new(Hold::RECORDING);
+        let mut edges = Edges::default();
+        let mut most = 0;
         for (i, (s, d)) in spans.iter().enumerate() {
             order.push(span(*s, *d, i as u32), &mut edges);
             order.expect_from(d - 3000, &mut edges);

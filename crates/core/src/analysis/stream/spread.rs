@@ -70,7 +70,8 @@ impl Flow {
         }
         self.from_ns = self.from_ns.max(window.from_ns);
         if self.to_ns >= window.to_ns {
-            (self.to_ns, self.rest) = (window.to_ns, 0);
+            self.to_ns = window.to_ns;
+            self.rest = 0;
         }
         Some(self)
     }

@@ -208,7 +208,8 @@ impl Timeline {
                 let now = (*next, rows[*at], *removed);
                 *at += 1;
                 if *at == rows.len() {
-                    (*next, *at) = (*next + 1, 0);
+                    *next += 1;
+                    *at = 0;
                 }
                 if next == to {
                     self.closed.pop_front();

@@ -248,10 +248,8 @@ mod tests {
                     (got.from_ns, got.to_ns, got.key, got.flows),
                     (want.from_ns, want.to_ns, want.key, want.flows)
                 );
-                let (got, want) = (
-                    got.extended.expect("asked for"),
-                    want.extended.expect("asked for"),
-                );
+                let got = got.extended.expect("asked for");
+                let want = want.extended.expect("asked for");
                 let near = |a: Option<f64>, b: Option<f64>, error: f64| match (a, b) {
                     (Some(a), Some(b)) => (a - b).abs() <= error * b + 1e-9,
                     (a, b) => a == b,

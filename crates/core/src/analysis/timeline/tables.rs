@@ -410,7 +410,8 @@ mod tests {
         let mut rate = table(1, 0, 2, 1.0, None);
         let mut mean = table(1, 0, 3, 1.0, Some(90.0));
         rate.classes[0].ios_per_s = None;
-        (mean.classes[0].ios_per_s, mean.classes[0].bytes_per_s) = (None, None);
+        mean.classes[0].ios_per_s = None;
+        mean.classes[0].bytes_per_s = None;
         let got = rows(TimelinePlan::new(Window::OPEN, 2 * S), &[rate, mean]);
         let seen = got.iter().map(|r| {
             (

@@ -136,9 +136,8 @@ mod tests {
     #[test]
     fn each_is_there_once_with_what_was_written_last() {
         let dir = tempfile::tempdir().expect("temporary directory");
-        let (path, put) = (dir.path(), |f: &StoredFinding| {
-            put_finding(dir.path(), Access::OWNER, f).expect("writes")
-        });
+        let path = dir.path();
+        let put = |f: &StoredFinding| put_finding(path, Access::OWNER, f).expect("writes");
         assert!(read_findings(path).expect("none").is_empty() && bytes_on_disk(path) == 0);
         put(&finding(200, "stall", true));
         put(&finding(100, "stall", true));

@@ -276,7 +276,8 @@ fn a_full_disk_is_counted_and_recording_resumes_with_space() {
         w.push_ios(&rows).expect("a full disk is no error");
         w.push(&Observation::Lost(ring_full(pushed * 10_000, 1)))
             .expect("nor here");
-        (pushed, now) = (pushed + 500, now + 200_000_000);
+        pushed += 500;
+        now += 200_000_000;
         w.tick(now).expect("nor here");
         if w.status().full && !was_full {
             was_full = true;

@@ -246,7 +246,8 @@ fn segments_that_the_size_limit_removed_are_not_missing() {
     let dir = tmp.path().join("r.iolens");
     record(&dir, 120, small_segments(40));
     let (mut meta, _) = crate::store::meta_file::read(&dir).expect("reads");
-    (meta.tables, meta.end_ns) = (None, None);
+    meta.tables = None;
+    meta.end_ns = None;
     let open = crate::private::PrivateDir::open(&dir, Default::default()).expect("opens");
     crate::store::meta_file::write(&open, &meta).expect("writes");
     fs::remove_file(dir.join("io/000001.parquet")).expect("removes");

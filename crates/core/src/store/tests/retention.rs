@@ -159,8 +159,9 @@ fn counters_alone_stay_within_the_limit() {
             io_ticks_ms: random(2),
             ..Default::default()
         };
-        (counters.read.ios, counters.read.sectors, counters.write.ios) =
-            (random(3), random(4), random(5));
+        counters.read.ios = random(3);
+        counters.read.sectors = random(4);
+        counters.write.ios = random(5);
         let sample = CounterSample {
             at_ns: i * 10_000_000,
             dev: DevId::new(8, 0),

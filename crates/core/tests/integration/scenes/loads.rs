@@ -96,7 +96,8 @@ pub fn on_off(rng: &mut Rng, heavy_tailed: bool) -> Vec<Io> {
         if on {
             phases.push((t, t + len));
         }
-        (t, on) = (t + len, !on);
+        t += len;
+        on = !on;
     }
     let rate = |t: f64| {
         if phases.iter().any(|p| p.0 <= t && t < p.1) {

@@ -320,7 +320,8 @@ impl Scene {
             let (place, job) = waiting.swap_remove(i);
             let done = at + job.service + self.device.fixed_s * (place - head).abs() * SECOND;
             ios.push(io(&job, at, done));
-            (at, head) = (done, place);
+            at = done;
+            head = place;
         }
     }
 }

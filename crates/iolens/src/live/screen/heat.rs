@@ -99,7 +99,8 @@ pub fn scale(columns: &[ColumnLatencies], rows: usize) -> LatencyScale {
         high_ns = high_ns.max(ns);
     }
     if high_ns == 0.0 {
-        (low_ns, high_ns) = (2e4, 5e6);
+        low_ns = 2e4;
+        high_ns = 5e6;
     }
     let low_ns = 10f64.powf(step(low_ns).floor() / STEPS_PER_DECADE);
     let high_ns = 10f64.powf((step(high_ns) + 0.02).ceil() / STEPS_PER_DECADE);

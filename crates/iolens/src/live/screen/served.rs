@@ -395,7 +395,8 @@ impl Translator {
         }
         if let Some(text) = &columns.file[row] {
             let (ino, is_new) = self.files.number(text, done_ns);
-            (io.fs_dev, io.ino) = (Some(0), Some(ino));
+            io.fs_dev = Some(0);
+            io.ino = Some(ino);
             if is_new {
                 let inode = Inode {
                     fs_dev: 0,

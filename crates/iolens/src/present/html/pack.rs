@@ -109,7 +109,8 @@ pub(in crate::present) mod tests {
             shift += 5;
             if digit < 32 {
                 out.push(value);
-                (value, shift) = (0, 0);
+                value = 0;
+                shift = 0;
             }
         }
         out

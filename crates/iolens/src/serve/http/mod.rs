@@ -340,8 +340,10 @@ impl Server {
         }) = recorder
         {
             app.snapshots = Some(snapshots);
-            (app.meter, app.marks, app.live, app.found) =
-                (Some(meter), Some(marks), Some(live), Some(found));
+            app.meter = Some(meter);
+            app.marks = Some(marks);
+            app.live = Some(live);
+            app.found = Some(found);
         }
         let app = Arc::new(app);
         let reads_all = app.meter.is_none();

@@ -65,10 +65,8 @@ fn targets_are_buckets_and_directories() {
 
 #[test]
 fn what_a_kill_interrupted_is_whole_after_the_next_start_and_nothing_is_sent_twice() {
-    let (root, to) = (
-        tempfile::tempdir().expect("dir"),
-        tempfile::tempdir().expect("dir"),
-    );
+    let root = tempfile::tempdir().expect("dir");
+    let to = tempfile::tempdir().expect("dir");
     let of = "host=a/start_ns=5";
     for n in 1..=3 {
         write(
@@ -126,10 +124,8 @@ fn what_a_kill_interrupted_is_whole_after_the_next_start_and_nothing_is_sent_twi
 
 #[test]
 fn a_target_that_fails_is_tried_again_and_what_went_meanwhile_is_counted() {
-    let (root, to) = (
-        tempfile::tempdir().expect("dir"),
-        tempfile::tempdir().expect("dir"),
-    );
+    let root = tempfile::tempdir().expect("dir");
+    let to = tempfile::tempdir().expect("dir");
     write(
         root.path(),
         "host=a/start_ns=5/io/000001.parquet",
@@ -169,10 +165,8 @@ fn a_target_that_fails_is_tried_again_and_what_went_meanwhile_is_counted() {
 #[test]
 fn what_is_whole_is_remembered_for_its_target_alone() {
     let root = tempfile::tempdir().expect("dir");
-    let (to, other) = (
-        tempfile::tempdir().expect("dir"),
-        tempfile::tempdir().expect("dir"),
-    );
+    let to = tempfile::tempdir().expect("dir");
+    let other = tempfile::tempdir().expect("dir");
     write(root.path(), "host=a/start_ns=5/meta.json", "{}");
     write(root.path(), "host=a/start_ns=6/meta.json", "{}");
     let old = fs::File::options()

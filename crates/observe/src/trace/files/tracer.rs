@@ -252,8 +252,9 @@ impl FilesTracer {
     }
 
     fn release(&mut self, watermark: u64, out: &mut Vec<Request>) {
-        let (start, names, histograms) =
-            (self.start_monotonic_ns, &mut self.names, &self.histograms);
+        let start = self.start_monotonic_ns;
+        let names = &mut self.names;
+        let histograms = &self.histograms;
         let before = out.len();
         for e in self.buffer.release(watermark) {
             let of = histograms.of(&e);
@@ -357,8 +358,9 @@ impl FilesTracer {
     /// If the table cannot be read any more.
     pub fn open_requests(&mut self) -> Result<Vec<Request>, TraceError> {
         let open = self.still_open(now_ns())?;
-        let (start, names, histograms) =
-            (self.start_monotonic_ns, &mut self.names, &self.histograms);
+        let start = self.start_monotonic_ns;
+        let names = &mut self.names;
+        let histograms = &self.histograms;
         let request = |(key, event): (u64, FileRequest)| {
             let of = histograms.of_open(&event, key);
             event.to_request(

@@ -236,7 +236,8 @@ fn a_stall_says_what_waited_and_how_far_it_reached() {
                 .1
                 .to_owned()
         };
-    let (md, nvme) = (|n| Some(("md0", 4, n)), |n| Some(("nvme0", 3, n)));
+    let md = |n| Some(("md0", 4, n));
+    let nvme = |n| Some(("nvme0", 3, n));
     assert_eq!(
         [
             reach(StallScope::ArrayMembers, md(2), (1, 3)),
