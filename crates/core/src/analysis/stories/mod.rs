@@ -378,7 +378,7 @@ pub fn stories(waits: &[DeviceVictims], scene: &Scene, limits: GroupLimits) -> V
 /// they share it. So do reads and writes of one program that wait for each other. Queues of one's own come last.
 fn sort(stories: &mut [Story], waits: &[DeviceVictims]) {
     stories.sort_by_cached_key(|story| {
-        // Fewer in flight are as fast: nobody lost time to a queue that is one's own.
+        // With fewer in flight a program is as fast: its own queue costs it no time.
         let is_own_queue = story.kind == StoryKind::OwnQueue;
         let harm = &story.harm;
         let net_ns = (harm.ns - cost_back_ns(story, waits)).max(0);
