@@ -262,7 +262,7 @@ pub fn refuse_foreign_parents(path: &Path) -> io::Result<()> {
 }
 
 /// Reads a file of settings, or of a secret, whose content is obeyed: a regular file of root or this user that no other user
-/// may write to, or, if it `is_secret`, read by everybody.
+/// may write to, or, if it `is_secret`, read by all users.
 ///
 /// # Errors
 /// It is something else, in one line, or cannot be read.

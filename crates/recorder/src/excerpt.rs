@@ -12,7 +12,7 @@ use crate::outputs::{devices_from, moved};
 /// The writer's clock is fed after so many observations.
 const TICK: u64 = 4096;
 
-/// A recording that grows; nobody but its owner may read it.
+/// A recording that grows; only its owner may read it.
 pub struct Excerpt {
     path: PathBuf,
     writer: RecordingWriter,

@@ -167,11 +167,11 @@ impl Session {
         let start_ns = feed.start_ns();
         let known = KnownDevices::new(topology, options.devices.clone());
         let losses = LossTally::default();
-        let begun = begin(&options, &feed, known.all(), 0, &losses)?;
-        clock.recording_begins(begun.wall_minus_monotonic_ns);
+        let started = begin(&options, &feed, known.all(), 0, &losses)?;
+        clock.recording_begins(started.wall_minus_monotonic_ns);
         let mut session = Session {
             feed,
-            outputs: Outputs::new(begun.pipeline, begun.path),
+            outputs: Outputs::new(started.pipeline, started.path),
             known,
             clock,
             gather_ns: idle_wait_ns(&options.feed),

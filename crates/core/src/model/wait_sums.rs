@@ -5,7 +5,7 @@ use super::{Class, Comm, DevId, Origin};
 /// Who owns a part of an I/O's latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimeOwner {
-    /// Nobody: it takes so long undisturbed.
+    /// The I/O itself: it takes so long undisturbed.
     Undisturbed,
     /// I/Os of the same group, which is a process with one class and one origin.
     Own,

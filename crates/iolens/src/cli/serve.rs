@@ -182,7 +182,7 @@ impl ServePlan {
             None if usual.exists() => usual.to_owned(),
             None => return Ok(self),
         };
-        // It names a command that is run, and what everybody may read.
+        // It names a command that is run, and what all users may read.
         let text = read_trusted(&path, false)
             .with_context(|| format!("{} cannot be read", path.display()))?;
         let text = String::from_utf8(text).with_context(|| path.display().to_string())?;

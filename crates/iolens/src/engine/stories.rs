@@ -166,7 +166,7 @@ fn is_meant(story: &Story, part: &Part, class: Option<Class>, users: Option<&Fil
     if !filter.devices.has(story.dev) || !is_of_class {
         return false;
     }
-    // One of those in it is enough, be it a victim or a culprit.
+    // One victim or culprit that is asked for is enough.
     let mut programs: Vec<(&Program, Class)> = story.victims().collect();
     for (culprit, io) in story.culprits.iter().zip(&story.culprit_ios) {
         programs.push((culprit, io.class));

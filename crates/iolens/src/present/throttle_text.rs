@@ -18,9 +18,9 @@ pub struct ThrottleStep {
     pub busy_percent: Option<f64>,
     /// How it is known.
     pub method: Option<Method>,
-    /// The same of everybody but the command.
+    /// The same without the command's own I/O.
     pub foreground_percent: Option<f64>,
-    /// 99th percentile of everybody else's I/O in nanoseconds, and their number.
+    /// 99th percentile of the latencies of other I/Os in nanoseconds, and their number.
     pub foreground_p99_ns: Option<(i64, u64)>,
     /// Bytes that the command's own I/Os moved on the disks.
     pub own_bytes: Option<u64>,
@@ -77,9 +77,9 @@ pub struct Share {
     pub n: u64,
     /// Sum of utilisation in percent, over intervals in which it was known.
     pub busy: (f64, u64),
-    /// The same of everybody but the command.
+    /// The same without the command's own I/O.
     pub foreground: (f64, u64),
-    /// Everybody else's latencies in nanoseconds.
+    /// Latencies of other I/Os in nanoseconds.
     pub latency: Histogram,
 }
 

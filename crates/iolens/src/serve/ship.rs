@@ -68,8 +68,8 @@ impl ShipTotals {
         (now_unix_ns - since).max(0) as f64 / 1e9
     }
 
-    /// What is missing or late at the target, a line each. Without the target's own words: they can hold what not everybody
-    /// should read.
+    /// What is missing or late at the target, a line each. Without the target's own words, which may not be for
+    /// every reader.
     pub fn degraded(&self, now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(since) = self.failing_since {

@@ -15,7 +15,7 @@ use crate::pipeline::Pipeline;
 use crate::viewer::Viewer;
 
 /// A recording that begins.
-pub(super) struct BegunRecording {
+pub(super) struct StartedRecording {
     pub pipeline: Pipeline,
     /// Its directory.
     pub path: PathBuf,
@@ -30,7 +30,7 @@ pub(super) fn begin(
     known: &[Device],
     from_ns: i64,
     losses: &LossTally,
-) -> Result<BegunRecording> {
+) -> Result<StartedRecording> {
     let start_ns = feed.start_ns() + from_ns;
     let wall_minus_monotonic_ns = wall_clock_ns() - monotonic_ns();
     let start_unix_ns = start_ns + wall_minus_monotonic_ns;
@@ -60,7 +60,7 @@ pub(super) fn begin(
     };
     let writer = RecordingWriter::create(&path, meta, writer_options)?;
     let pipeline = Pipeline::start(writer, start_ns, options.always_on, losses.clone())?;
-    Ok(BegunRecording {
+    Ok(StartedRecording {
         pipeline,
         path,
         wall_minus_monotonic_ns,
@@ -79,7 +79,7 @@ impl Session {
         }
         self.drain()?;
         let from_ns = monotonic_ns() - self.start_ns;
-        let begun = begin(
+        let started = begin(
             &self.options,
             &self.feed,
             self.known.all(),
@@ -90,11 +90,11 @@ impl Session {
         self.outputs.send(vec![mark(
             from_ns - 1,
             "end",
-            &format!("goes on in {}", begun.path.display()),
+            &format!("goes on in {}", started.path.display()),
         )]);
         self.outputs
-            .rotate(begun.pipeline, begun.path, from_ns, cost);
-        let clock_ns = begun.wall_minus_monotonic_ns;
+            .rotate(started.pipeline, started.path, from_ns, cost);
+        let clock_ns = started.wall_minus_monotonic_ns;
         if self.clock.recording_begins(clock_ns)
             && let Some(viewer) = &mut self.viewer
         {

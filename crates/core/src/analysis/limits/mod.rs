@@ -517,7 +517,7 @@ impl LimitedGroup {
         })
     }
 
-    /// Stretches whose rate is that of the limit: in bins that are long enough for requests, or in those that are long enough for
+    /// Stretches at the rate of the limit: in bins that are long enough for requests, or in those that are long enough for
     /// what starts together, whichever finds more.
     fn flat_runs(
         &self,
@@ -542,7 +542,7 @@ impl LimitedGroup {
         most
     }
 
-    /// Stretches of [`MIN_FLAT_BINS`] bins of `bin_s` seconds or more, one after the other, whose rate is that of the limit.
+    /// Stretches of [`MIN_FLAT_BINS`] bins of `bin_s` seconds or more, one after the other, at the rate of the limit.
     fn flat_bins(&self, dev: DevId, rate: LimitedRate, measured: &Rate, bin_s: i64) -> Vec<Window> {
         let bin_ns = bin_s * BIN_NS;
         let mut runs: Vec<(Window, usize)> = Vec::new();

@@ -662,7 +662,7 @@ fn shared_work(work: &mut Vec<f64>, shares: &[Share]) {
         spare += (share.ns - share.limit_ns).max(0.0);
         room += (share.limit_ns - share.ns).max(0.0);
     }
-    // Longer than all of them can have needed: the device paused, and nobody was served with the rest.
+    // Longer than all of them can have needed: the device paused, and served no I/O in the rest.
     if spare > 0.0 && spare <= room {
         let filled = spare / room;
         for (own, share) in work.iter_mut().zip(shares) {

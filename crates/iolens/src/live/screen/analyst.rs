@@ -150,7 +150,7 @@ pub struct Material {
     pub window: Window,
     /// What is read of a recording before it.
     pub warm_up_ns: i64,
-    /// Set when nobody wants the answer any more.
+    /// Set when the answer is not needed any more.
     pub is_cancelled: Arc<AtomicBool>,
 }
 
@@ -182,7 +182,7 @@ impl Material {
 /// Why there is no answer.
 #[derive(Debug)]
 enum Unanswered {
-    /// Nobody wants it any more.
+    /// It is not needed any more.
     Cancelled,
     /// The I/Os could not be read, in words.
     Unread(String),
@@ -228,7 +228,7 @@ pub enum Outcome {
     },
     /// Of [`Job::Cell`].
     Cell(CellIos),
-    /// Nobody wants it any more.
+    /// It is not needed any more.
     Cancelled,
     /// What could not be worked out, since the I/Os could not be read; why, in words.
     Failed(&'static str, String),

@@ -421,8 +421,8 @@ impl History {
         for (from_ns, to_ns) in gaps {
             self.spread(io.dev, from_ns, to_ns, |o, ns| o.busy_ns += ns);
         }
-        let begun_ns = io.start_ns().max(0);
-        self.spread(io.dev, begun_ns, to_ns, |o, ns| o.area_ns += ns);
+        let start_ns = io.start_ns().max(0);
+        self.spread(io.dev, start_ns, to_ns, |o, ns| o.area_ns += ns);
     }
 
     /// Adds an interval to the columns that it meets.

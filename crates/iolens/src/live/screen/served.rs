@@ -446,7 +446,7 @@ pub fn follow(
                 continue;
             }
             Ok(Piece::TooMany) => {
-                // Nobody can look at so many; that they are missing is shown.
+                // These are too many to look at; that they are missing is shown.
                 shared.miss(MAX_IOS as u64);
                 at_unix_ns = to_ns;
                 continue;

@@ -96,7 +96,7 @@ struct StretchQuestion {
     is_cancelled: Arc<AtomicBool>,
 }
 
-/// The answer; `None` where nobody wanted it any more.
+/// The answer; `None` if it was cancelled.
 type StretchAnswer = Result<Option<LoadedStretch>, String>;
 
 /// The thread.
@@ -311,7 +311,7 @@ mod tests {
             look: 0,
         };
         let read = read(place, request, || false).expect("readable");
-        read.expect("nobody cancels it")
+        read.expect("it is not cancelled")
     }
 
     fn selection(text: &str) -> Selection {

@@ -53,7 +53,7 @@ pub(in crate::present) fn summary(d: &DeviceDetail, times: &Times) -> String {
     }
 }
 
-/// From this share of the windows on in which the device was never idle nobody can say that it was not at its limit.
+/// If the device was never idle in this share of the windows or more, it may have been at its limit.
 const MOSTLY_FULL_PERCENT: f64 = 50.0;
 
 /// `is_at_bandwidth`: throughput stood at its limit in bytes for a part of the time. `full_percent` of the windows it was never

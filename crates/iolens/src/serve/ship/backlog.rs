@@ -17,7 +17,7 @@ const FINDINGS: &str = "findings/000001.parquet";
 /// They describe what else is there, so they go last.
 const DESCRIPTIONS: [&str; 2] = ["meta.json.bak", "meta.json"];
 
-/// Tells one version of a file from another.
+/// Distinguishes the versions of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
     pub bytes: u64,
