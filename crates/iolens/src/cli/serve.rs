@@ -56,7 +56,7 @@ pub struct ServePlan {
     /// Show names of files and processes to all who can ask, not only to those with the token or through the socket
     #[arg(long)]
     pub public_names: bool,
-    /// Print the link that logs a browser in to the service that records into --rec, and end
+    /// Print the link that logs a browser in to the service that records into --rec, wherever it listens, and end
     #[arg(long)]
     pub link: bool,
     /// A name by which the server may be called, beside localhost and addresses; may be repeated

@@ -1,7 +1,9 @@
 //! `iolens serve`: the always-on recorder.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use iolens_core::analysis::FindingKind;
@@ -12,18 +14,22 @@ use iolens_recorder::{FeedOptions, SessionOptions, SourceChoice};
 use super::devices::choose_devices;
 use crate::cli::{Compat, DEFAULT_FREEZE_KEEP, DEFAULT_KEEP, LogChoice, ServePlan};
 use crate::serve::http::{self, Listen};
-use crate::serve::{FreezeOptions, LogFormat, Service, read_token};
+use crate::serve::{FreezeOptions, LogFormat, Service, read_address, read_token};
 use crate::signals::Signals;
+
+/// A service on this machine takes connections sooner.
+const CONNECT_TIME: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 ///
 /// # Errors
 /// One line: what, where, what to do.
 pub fn run(plan: ServePlan) -> Result<u8> {
+    let given_listen = plan.listen.clone();
     let plan = plan.with_config()?;
     let freeze_kinds = known_kinds(&plan.freeze_on)?;
     if plan.link {
-        return print_link(&plan);
+        return print_link(&plan, given_listen);
     }
     let signals = Signals::catch()?;
     let topology = match plan.no_record {
@@ -34,10 +40,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
         ),
     };
     let service = Service {
-        root: match &plan.rec {
-            Some(dir) => dir.clone(),
-            None => usual_root()?,
-        },
+        root: root_of(&plan)?,
         keep_bytes: plan.keep.unwrap_or(DEFAULT_KEEP),
         access: plan.access(),
         session: SessionOptions {
@@ -93,21 +96,58 @@ fn log_format(choice: Option<LogChoice>) -> LogFormat {
     }
 }
 
-/// Prints where a browser logs in.
-fn print_link(plan: &ServePlan) -> Result<u8> {
-    let place = plan.listen.clone().unwrap_or(Listen::DEFAULT);
-    if !matches!(place, Listen::Tcp(_)) {
-        bail!("--link: no browser reaches {place}; through a socket names are shown");
+/// The root that is recorded into, or shown.
+fn root_of(plan: &ServePlan) -> Result<PathBuf> {
+    match &plan.rec {
+        Some(dir) => Ok(dir.clone()),
+        None => usual_root(),
     }
+}
+
+/// Prints where a browser logs in. `given` is the `--listen` of the command line.
+fn print_link(plan: &ServePlan, given: Option<Listen>) -> Result<u8> {
+    let root = root_of(plan)?;
     let token = match &plan.token_file {
         Some(file) => http::read_token(file)?,
-        None => read_token(&match &plan.rec {
-            Some(dir) => dir.clone(),
-            None => usual_root()?,
-        })?,
+        None => read_token(&root)?,
     };
-    println!("{}", http::link(&place.to_string(), &token));
+    match service_place(&root, given, plan.listen.as_ref())? {
+        Listen::Tcp(at) => println!("{}", http::link(at, &token)),
+        place @ Listen::Unix(_) => {
+            bail!("--link: no browser reaches {place}; through a socket names are shown")
+        }
+    }
     Ok(0)
+}
+
+/// Where the service of `root` listens: as it is `given`, as the service has noted in the root, or as its settings say.
+fn service_place(
+    root: &Path,
+    given: Option<Listen>,
+    configured: Option<&Listen>,
+) -> Result<Listen> {
+    if let Some(given) = given {
+        return Ok(given);
+    }
+    let Some(noted) = read_address(root)? else {
+        // It does not run, or is of a version that notes nothing.
+        return configured.cloned().with_context(|| {
+            format!(
+                "{}: no service that records into it says where it listens; start it, or give --listen ADDR:PORT",
+                root.display()
+            )
+        });
+    };
+    // A service that was killed leaves its address behind.
+    if let Listen::Tcp(at) = &noted
+        && let Err(e) = TcpStream::connect_timeout(at, CONNECT_TIME)
+    {
+        bail!(
+            "{}: its service listened on {at}, where nothing answers ({e}); start it again, or give --listen ADDR:PORT",
+            root.display()
+        );
+    }
+    Ok(noted)
 }
 
 /// Beside loopback: where the service manager, root or a user's session keeps what lasts until the next boot.
@@ -161,5 +201,44 @@ pub fn usual_root() -> Result<PathBuf> {
     match state.filter(|s| s.is_absolute()) {
         Some(state) => Ok(state.join("iolens")),
         None => bail!("neither XDG_STATE_HOME nor HOME says where to record; give --rec DIR"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_link_leads_to_the_service_that_runs() {
+        let tmp = tempfile::tempdir().unwrap();
+        let root = tmp.path();
+        let configured: Listen = "127.0.0.1:4711".parse().unwrap();
+        let refusal = |configured| {
+            let said = service_place(root, None, configured).unwrap_err();
+            let said = format!("{said:#}");
+            assert!(said.contains("--listen") && !said.contains('\n'), "{said}");
+            said
+        };
+        refusal(None);
+        let place = service_place(root, None, Some(&configured)).unwrap();
+        assert_eq!(place, configured);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        std::fs::write(root.join("address"), format!("{at}\n")).unwrap();
+        // Settings may have changed since it started.
+        let place = service_place(root, None, Some(&configured)).unwrap();
+        assert_eq!(place, Listen::Tcp(at));
+        let given: Listen = "127.0.0.1:1".parse().unwrap();
+        let place = service_place(root, Some(given.clone()), Some(&configured)).unwrap();
+        assert_eq!(place, given);
+        drop(listener);
+        // A program that another test starts has a copy of the listener until it runs.
+        while TcpStream::connect(at).is_ok() {
+            std::thread::yield_now();
+        }
+        let said = refusal(Some(&configured));
+        assert!(said.contains("nothing answers"), "{said}");
     }
 }

@@ -81,13 +81,10 @@ pub fn how_to_see_names(command: &str) -> String {
     )
 }
 
-/// The command that prints the link to the service that records into `root` and listens at `listen`, `None`: at the usual place.
-pub fn link_command(root: &Path, listen: Option<&str>, token_file: Option<&Path>) -> String {
+/// The command that prints the link to the service that records into `root`.
+pub fn link_command(root: &Path, token_file: Option<&Path>) -> String {
     let mut command = "iolens serve --link --rec ".to_owned();
     command.push_str(&shell_word(root));
-    if let Some(listen) = listen {
-        let _ = write!(command, " --listen {}", escape::shell(listen));
-    }
     if let Some(file) = token_file {
         let _ = write!(command, " --token-file {}", shell_word(file));
     }

@@ -1,11 +1,11 @@
 //! One recorder for a root: its directory, and the lock in it.
 
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use super::http::{is_token, new_token};
+use super::http::{Listen, is_token, new_token};
 use anyhow::{Context as _, Result, bail};
 use iolens_core::private::{Access, PrivateDir, refuse_foreign_parents};
 use iolens_core::store::Root;
@@ -14,6 +14,8 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 const LOCK: &str = "lock";
 /// Readable for those who may read the recordings.
 const TOKEN: &str = "token";
+/// Where the service listens, as `--listen` takes it. It is there while the service runs, and after a kill.
+const ADDRESS: &str = "address";
 
 /// The secret of the service that records into `root`.
 ///
@@ -37,6 +39,23 @@ pub fn read_token(root: &Path) -> Result<Vec<u8>> {
     Ok(token.to_vec())
 }
 
+/// Where the service that records into `root` listens; `None`: it does not say.
+///
+/// # Errors
+/// This user may not read it, or it is no address.
+pub fn read_address(root: &Path) -> Result<Option<Listen>> {
+    let path = root.join(ADDRESS);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e).with_context(|| format!("{} cannot be read", path.display())),
+    };
+    match text.trim().parse() {
+        Ok(address) => Ok(Some(address)),
+        Err(e) => bail!("{}: {e}", path.display()),
+    }
+}
+
 /// A root that this process alone records into, until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct LockedRoot {
@@ -47,6 +66,8 @@ pub struct LockedRoot {
 impl Drop for LockedRoot {
     /// Unlocks it: a program that is being started has a copy of the open file until it runs, and would hold the lock that long.
     fn drop(&mut self) {
+        // There is none if it never listened.
+        let _ = self.dir.remove_file(ADDRESS);
         // Where that fails, the lock ends with the file.
         let _ = flock(&self.lock, FlockOperation::Unlock);
     }
@@ -95,6 +116,17 @@ impl LockedRoot {
             eprintln!("iolens: {}: cannot be written: {e}", path.display());
         }
         Ok(token)
+    }
+
+    /// Notes where the service listens, for those who look for it; where that cannot be written, says so.
+    pub fn note_address(&self, address: &Listen) {
+        let text = format!("{}\n", address.argument());
+        if let Err(e) = self.dir.replace(ADDRESS, text.as_bytes()) {
+            // That of an earlier service would lead to nothing.
+            let _ = self.dir.remove_file(ADDRESS);
+            let path = self.dir.path().join(ADDRESS);
+            eprintln!("iolens: {}: cannot be written: {e}", path.display());
+        }
     }
 
     /// Makes the directory of `host`, or takes the one that is there; its path.
@@ -204,6 +236,26 @@ mod tests {
         drop(first);
         let second = LockedRoot::open(&path, Access::OWNER).expect("free again");
         assert!(second.host("db1").is_ok());
+    }
+
+    #[test]
+    fn the_address_is_known_while_the_service_runs() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let locked = LockedRoot::open(tmp.path(), Access::OWNER).expect("new");
+        assert_eq!(read_address(tmp.path()).expect("reads"), None);
+        for place in ["127.0.0.1:4711", "[::1]:4711", "unix:/run/some socket"] {
+            let place: Listen = place.parse().expect("a place");
+            locked.note_address(&place);
+            assert_eq!(read_address(tmp.path()).expect("reads"), Some(place));
+        }
+        drop(locked);
+        assert_eq!(read_address(tmp.path()).expect("reads"), None);
+        fs::write(tmp.path().join(ADDRESS), "here\n").expect("writes");
+        let said = format!("{:#}", read_address(tmp.path()).expect_err("no address"));
+        assert!(
+            said.contains("address") && said.contains("ADDR:PORT"),
+            "{said}"
+        );
     }
 
     #[test]

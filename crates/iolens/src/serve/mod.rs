@@ -39,10 +39,10 @@ use crate::present::serve_text;
 use crate::signals::Signals;
 pub use freeze::FreezeOptions;
 use freeze::Freezer;
-use http::{BoundListener, Health, Listen, Recorder, Server, new_token};
+use http::{BoundListener, Health, Recorder, Server, new_token};
 use live::Live;
 use lock::LockedRoot;
-pub use lock::read_token;
+pub use lock::{read_address, read_token};
 use log::EventLog;
 pub use log::LogFormat;
 use lost_time::LostTime;
@@ -92,17 +92,9 @@ const STOP_GRACE: Duration = Duration::from_millis(500);
 const MAX_MARKS: usize = 16;
 
 impl Service {
-    /// The command that prints the link to this service, which listens at `place`.
-    fn link_command(&self, place: &Listen) -> String {
-        let listen = match place {
-            Listen::Tcp(at) if *place != Listen::DEFAULT => Some(at.to_string()),
-            _ => None,
-        };
-        serve_text::link_command(
-            &self.root,
-            listen.as_deref(),
-            self.http.token_file.as_deref(),
-        )
+    /// The command that prints the link to this service.
+    fn link_command(&self) -> String {
+        serve_text::link_command(&self.root, self.http.token_file.as_deref())
     }
 
     /// Records until a signal asks to end.
@@ -128,9 +120,11 @@ impl Service {
             Some(token) => token,
             None => locked.token()?,
         };
-        let listener = BoundListener::open(&self.http, token, |place| {
-            serve_text::how_to_see_names(&self.link_command(place))
-        })?;
+        let how_to_see_names = serve_text::how_to_see_names(&self.link_command());
+        let listener = BoundListener::open(&self.http, token, how_to_see_names)?;
+        if let Some(place) = listener.place() {
+            locked.note_address(&place);
+        }
         let link = listener.link();
         let shipper = self.ship(&health)?;
         self.space()
@@ -197,12 +191,10 @@ impl Service {
         if let Some(target) = &self.ship {
             eprint!("{}", serve_text::ships_to(&target.to_string()));
         }
-        if let (Some(link), Some(place)) = (link, server.places.first())
-            && !self.http.public_names
-        {
+        if let Some(link) = link.filter(|_| !self.http.public_names) {
             // A log is read by others than who started it.
             let link = std::io::stderr().is_terminal().then_some(link);
-            eprint!("{}", serve_text::log_in(link, &self.link_command(place)));
+            eprint!("{}", serve_text::log_in(link, &self.link_command()));
         }
     }
 
@@ -283,9 +275,8 @@ impl Service {
             Some(token) => token,
             None => new_token()?,
         };
-        let listener = BoundListener::open(&self.http, token, |_| {
-            serve_text::HOW_TO_SEE_SHOWN.to_owned()
-        })?;
+        let how_to_see_names = serve_text::HOW_TO_SEE_SHOWN.to_owned();
+        let listener = BoundListener::open(&self.http, token, how_to_see_names)?;
         let link = listener.link();
         let server = Server::start(listener, &self.root, Arc::default(), None)?;
         eprint!("{}", serve_text::listening(&server.places));

@@ -112,10 +112,7 @@ fn over_loopback_only_those_with_the_token_see_names_of_processes() {
         assert!(status == 200 && !said.contains(own), "{target}: {said}");
     }
     let (_, said) = ask(by_process, "");
-    let command = format!(
-        "iolens serve --link --rec {} --listen {address}",
-        text(&root)
-    );
+    let command = format!("iolens serve --link --rec {}", text(&root));
     assert!(said.contains(&command), "{said}");
     let mut stream = TcpStream::connect(&address).unwrap();
     let as_csv = format!(
@@ -134,6 +131,8 @@ fn over_loopback_only_those_with_the_token_see_names_of_processes() {
     let (status, _) = ask(target.unwrap(), "");
     assert_eq!(status, 303, "{link}");
     serve.terminate();
+    let refused = run(&words);
+    assert_refused(&refused, &["--listen"]);
 
     let place = format!("unix:{}", text(&socket));
     let shown = iolens(&["serve", "--no-record", "--listen", &place, "--rec"])

@@ -34,6 +34,14 @@ impl Listen {
         9950,
     ));
 
+    /// As `--listen` takes it.
+    pub fn argument(&self) -> String {
+        match self {
+            Listen::Tcp(at) => at.to_string(),
+            Listen::Unix(path) => format!("unix:{}", path.display()),
+        }
+    }
+
     /// Whether only this machine can reach it.
     pub fn is_local(&self) -> bool {
         match self {

@@ -1,6 +1,7 @@
 //! Logging a browser in: a link with the token, as other local servers print it, becomes a cookie.
 
 use std::io::Read as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::{Context as _, Result};
 use axum::extract::Query;
@@ -30,8 +31,15 @@ pub fn new_token() -> Result<Vec<u8>> {
     Ok(hex(&random).into_bytes())
 }
 
-/// The link to a server at `place` (`http://ADDR:PORT`).
-pub fn link(place: &str, token: &[u8]) -> String {
+/// The link to a server that listens at `at`.
+pub fn link(at: SocketAddr, token: &[u8]) -> String {
+    // A server at all addresses of the machine is at loopback, too; "all addresses" is none that a browser can call.
+    let mut called = at;
+    match at.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => called.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => called.set_ip(Ipv6Addr::LOCALHOST.into()),
+        IpAddr::V4(_) | IpAddr::V6(_) => {}
+    }
     let mut encoded = String::new();
     for byte in token {
         match byte.is_ascii_alphanumeric() {
@@ -39,7 +47,7 @@ pub fn link(place: &str, token: &[u8]) -> String {
             false => encoded.push_str(&format!("%{byte:02X}")),
         }
     }
-    format!("{place}/?{PARAMETER}={encoded}")
+    format!("http://{called}/?{PARAMETER}={encoded}")
 }
 
 /// The token in the address of such a link.
@@ -118,7 +126,9 @@ mod tests {
 
     #[test]
     fn the_link_becomes_a_cookie_and_an_address_without_the_token() {
-        let link = link("", b"0123456789ab&d=f");
+        let at = "127.0.0.1:9950".parse().unwrap();
+        let link = link(at, b"0123456789ab&d=f");
+        assert!(link.starts_with("http://127.0.0.1:9950/?"), "{link}");
         let uri: Uri = format!("{link}&host=h&from=-5m").parse().unwrap();
         let response = answer(&rules(), &uri).unwrap();
         assert_eq!(response.status(), 303);
@@ -136,6 +146,17 @@ mod tests {
             ..rules()
         };
         assert!(!has_cookie(&other, &headers));
+    }
+
+    #[test]
+    fn a_server_at_all_addresses_is_called_by_loopback() {
+        let called = |at: &str| link(at.parse().unwrap(), b"0123456789abcdef");
+        let v4 = called("0.0.0.0:9950");
+        assert_eq!(v4, "http://127.0.0.1:9950/?token=0123456789abcdef");
+        let v6 = called("[::]:9950");
+        assert_eq!(v6, "http://[::1]:9950/?token=0123456789abcdef");
+        let other = called("192.0.2.1:80");
+        assert_eq!(other, "http://192.0.2.1:80/?token=0123456789abcdef");
     }
 
     #[test]

@@ -261,14 +261,14 @@ pub struct BoundListener {
 }
 
 impl BoundListener {
-    /// Binds, while that is still allowed. `how_to_see_names` says it of a server at an address, in one line.
+    /// Binds, while that is still allowed. `how_to_see_names` says it in one line.
     ///
     /// # Errors
     /// The address cannot be had, or is not safe.
     pub fn open(
         options: &Options,
         token: Vec<u8>,
-        how_to_see_names: impl FnOnce(&Listen) -> String,
+        how_to_see_names: String,
     ) -> Result<BoundListener> {
         let mut rules = options.rules(token)?;
         let (bound, file) = Bound::new(&options.listen, SOCKET_MODE, options.group)?;
@@ -279,7 +279,7 @@ impl BoundListener {
             rules.cookie = format!("iolens-{}", at.port());
         }
         if !options.public_names {
-            rules.how_to_see_names = Some(how_to_see_names(&place).into());
+            rules.how_to_see_names = Some(how_to_see_names.into());
         }
         let mut bounds = vec![bound];
         let mut files: Vec<SocketFile> = file.into_iter().collect();
@@ -301,11 +301,18 @@ impl BoundListener {
         })
     }
 
+    /// Where it listens first: the place that was asked for.
+    pub fn place(&self) -> Option<Listen> {
+        self.bounds.first()?.place()
+    }
+
     /// The link that logs a browser in, where one can come from.
     pub fn link(&self) -> Option<String> {
-        let place = self.bounds.first()?.place()?;
         let token = self.rules.token.as_ref()?;
-        matches!(place, Listen::Tcp(_)).then(|| login::link(&place.to_string(), token))
+        match self.place()? {
+            Listen::Tcp(at) => Some(login::link(at, token)),
+            Listen::Unix(_) => None,
+        }
     }
 }
 
