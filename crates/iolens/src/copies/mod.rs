@@ -1,12 +1,13 @@
 //! Recordings that are written anew from others: what `serve` keeps, and what `cut`, `merge` and `repair` make.
 
+mod devices;
 pub mod output;
 pub mod parts;
 pub mod repair;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,8 @@ use iolens_core::model::{
 use iolens_core::private::Access;
 use iolens_core::store::{Recording, RecordingWriter, WriterOptions, put_finding, read_findings};
 use iolens_recorder::{devices_from, excerpt_meta, moved};
+
+use devices::learn_devices;
 
 /// The writer's clock is fed after so many observations.
 const TICK: usize = 4096;
@@ -208,24 +211,13 @@ impl RecordingCopy {
     }
 
     fn add_devices(&mut self, recording: &Recording, shift_ns: i64) -> Result<()> {
-        let known: HashSet<(i32, String)> = self
-            .devices
-            .iter()
-            .map(|d| (d.id.0, d.name.clone()))
-            .collect();
-        let mut new = devices_from(&recording.meta().devices, shift_ns);
-        new.retain(|d| !known.contains(&(d.id.0, d.name.clone())));
-        // What was there when a later recording began is known from then on.
-        if shift_ns < 0 {
-            for device in &mut new {
-                device.added_ns.get_or_insert(shift_ns.saturating_neg());
-            }
+        let later = devices_from(&recording.meta().devices, shift_ns);
+        // A recording that begins before the copy has all of its time.
+        let from_ns = shift_ns.saturating_neg().max(0);
+        if learn_devices(&mut self.devices, later, from_ns) {
+            self.writer.set_devices(self.devices.clone())?;
         }
-        if new.is_empty() {
-            return Ok(());
-        }
-        self.devices.append(&mut new);
-        Ok(self.writer.set_devices(self.devices.clone())?)
+        Ok(())
     }
 
     /// Ends it.

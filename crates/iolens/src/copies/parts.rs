@@ -224,7 +224,7 @@ fn has_devices_table(parts: &[CopiedPart]) -> bool {
     paths.any(|path| path.join("devices").is_dir())
 }
 
-/// What the first says of itself, and what any could not see.
+/// What the first says of itself, and what any could not see. What the others know of devices comes with their I/Os.
 fn joint_meta(parts: &[CopiedPart], first: &CopiedPart) -> RecordingMeta {
     let mut meta = first.meta().clone();
     for limit in parts.iter().flat_map(|part| &part.meta().limits) {

@@ -262,6 +262,33 @@ fn a_disk_of_a_later_recording_was_added_when_that_began() {
 }
 
 #[test]
+fn devices_are_described_by_all_recordings() {
+    let tmp = tempfile::tempdir().unwrap();
+    let made = |name: &str, start_s: i64, sda: Device| {
+        let mut meta = meta(START_UNIX_NS + start_s * S);
+        meta.devices = vec![sda];
+        let path = tmp.path().join(name);
+        let writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+        writer.finish(10 * S, RecorderCost::default()).unwrap();
+        CopiedPart::whole(Recording::open(&path).unwrap())
+    };
+    let sda = Device::named("sda", DevId::new(8, 0));
+    let known = Device {
+        size_bytes: Some(1 << 40),
+        stable_id: Some("wwn-1".to_owned()),
+        removed_ns: Some(4 * S),
+        ..sda.clone()
+    };
+    let parts = vec![made("first", 0, sda), made("second", 10, known.clone())];
+    let (copy, _) = copy(&tmp.path().join("copy"), parts);
+    let expected = Device {
+        removed_ns: Some(14 * S),
+        ..known
+    };
+    assert_eq!(copy.meta().devices, [expected]);
+}
+
+#[test]
 fn recordings_that_cannot_be_one_are_refused() {
     let tmp = tempfile::tempdir().unwrap();
     let made = |name: &str, start_s: i64, edit: fn(&mut RecordingMeta)| {
