@@ -7,14 +7,15 @@ use std::ops::Range;
 use iolens_core::analysis::bursts::{Limit, LimitSource};
 use iolens_core::analysis::counters::audit;
 use iolens_core::analysis::counters::imported::{
-    bursts, clocks, of_all_classes, summaries, unclassed_ios, utilisation, without_doubles,
+    AllClasses, bursts, clocks, of_all_classes, summaries, unclassed_ios, utilisation,
+    without_doubles,
 };
-use iolens_core::analysis::{Report, findings};
+use iolens_core::analysis::{DeviceSummary, Report, findings};
 use iolens_core::model::{DevId, IntervalRates};
 use iolens_core::store::Recording;
 
-/// Adds the audit (A25), and a row per device of the tables with its bursts (A13) unless single I/Os are there, which tell
-/// more. `limits` are what the user knows of devices, in bytes per second.
+/// Adds the audit (A25), and a row per device of the tables that was not idle with its bursts (A13), unless single I/Os are there,
+/// which tell more. `limits` are what the user knows of devices, in bytes per second.
 pub fn add(
     recording: &Recording,
     rates: &[IntervalRates],
@@ -22,11 +23,9 @@ pub fn add(
     limits: &BTreeMap<DevId, f64>,
     report: &mut Report,
 ) {
-    let within = rates
-        .iter()
-        .filter(|r| r.from_ns >= range.start && r.to_ns <= range.end);
+    let within = |r: &&IntervalRates| r.from_ns >= range.start && r.to_ns <= range.end;
     report.findings.extend(audit::finding(&audit::audit_tables(
-        &within.collect(),
+        &rates.iter().filter(within).collect(),
         &recording.meta().devices,
     )));
     if recording.ios_stored() > 0 {
@@ -52,11 +51,79 @@ pub fn add(
         report.devices.bytes += s.bytes();
     }
     report.all_classes = of_all_classes(rates, range.clone());
-    let utilisation = utilisation(rates);
-    for s in summaries(rates, range) {
-        if let Some(util) = utilisation.get(&s.dev) {
-            report.util_io_ticks_percent.insert(s.dev, *util);
+    let rows: Vec<IntervalRates> = rates.iter().filter(within).copied().collect();
+    let utilisation = utilisation(&rows);
+    for s in summaries(&rows, range) {
+        let together = report.all_classes.get(&s.dev);
+        let util_percent = utilisation.get(&s.dev).copied();
+        if is_idle(&s, together, util_percent) {
+            continue;
+        }
+        if let Some(util) = util_percent {
+            report.util_io_ticks_percent.insert(s.dev, util);
         }
         report.devices.devices.push(s);
+    }
+}
+
+/// Whether nothing happened on a device according to its tables: reports leave it out, as they do where counters were recorded. One that
+/// is busy without completing anything hangs, and is no idle one.
+fn is_idle(
+    summary: &DeviceSummary,
+    together: Option<&AllClasses>,
+    util_percent: Option<f64>,
+) -> bool {
+    let is_busy = util_percent > Some(0.0) || summary.concurrency.mean > Some(0.0);
+    let mut has_ios = together
+        .is_some_and(|all| all.ios > Some(0) || all.bytes > Some(0) || all.mean_us > Some(0.0));
+    for c in &summary.classes {
+        has_ios |= c.ios > Some(0) || c.bytes > Some(0) || c.mean_us > Some(0.0);
+    }
+    !is_busy && !has_ios
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::ClassRates;
+
+    const S: i64 = 1_000_000_000;
+
+    fn is_left_out(row: IntervalRates) -> bool {
+        let rows = [row];
+        let together = of_all_classes(&rows, 0..2 * S);
+        let summaries = summaries(&rows, 0..2 * S);
+        let util_percent = utilisation(&rows).get(&row.dev).copied();
+        is_idle(&summaries[0], together.get(&row.dev), util_percent)
+    }
+
+    #[test]
+    fn only_a_device_on_which_nothing_happened_is_idle() {
+        let idle = IntervalRates {
+            classes: [ClassRates {
+                ios_per_s: Some(0.0),
+                bytes_per_s: Some(0.0),
+                mean_us: Some(0.0),
+                ..ClassRates::default()
+            }; 4],
+            in_flight: Some(0.0),
+            util_percent: Some(0.0),
+            ..IntervalRates::new(0, S, DevId(1))
+        };
+        assert!(is_left_out(idle));
+        // A table that says nothing of it.
+        assert!(is_left_out(IntervalRates::new(0, S, DevId(1))));
+        let mut reads = idle;
+        reads.classes[0].ios_per_s = Some(2.0);
+        assert!(!is_left_out(reads));
+        let mut unclassed = IntervalRates::new(0, S, DevId(1));
+        unclassed.all.ios_per_s = Some(2.0);
+        assert!(!is_left_out(unclassed));
+        let hangs = IntervalRates {
+            in_flight: Some(1.0),
+            util_percent: Some(100.0),
+            ..idle
+        };
+        assert!(!is_left_out(hangs));
     }
 }

@@ -617,6 +617,25 @@ fn a_layer_of_a_table_is_shown_where_it_is_named() {
 }
 
 #[test]
+fn an_idle_device_of_a_table_is_not_in_the_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = "Linux 3.10.0 (h) \t06/02/2016 \t_x86_64_\t(4 CPU)\n\n\n\
+               Device:  r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await r_await w_await svctm %util\n\
+               vdb 179.00 0.00 716.00 0.00 8.00 1.00 5.59 5.59 0.00 5.58 99.80\n\
+               vdc 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00\n\
+               vdd 0.00 0.00 0.00 0.00 0.00 1.00 0.00 0.00 0.00 0.00 100.00\n";
+    let log = file_with(dir.path(), "iostat.txt", log.as_bytes());
+    let table = imported(dir.path(), "table", &[log], &["--interval", "2s"]);
+    let report = json(&["report", table.to_str().unwrap(), "--json"]);
+    let devices = report["devices"].as_array().unwrap();
+    let names: Vec<&str> = devices
+        .iter()
+        .map(|d| d["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["vdb", "vdd"], "one is idle, another hangs");
+}
+
+#[test]
 fn counts_that_a_log_does_not_hold_are_null_in_the_report() {
     let dir = tempfile::tempdir().unwrap();
     let report = |name: &str, files: &[&str]| {
