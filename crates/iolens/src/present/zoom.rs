@@ -65,7 +65,7 @@ pub struct ZoomWriter {
 const TIME_WIDTH: usize = 8;
 /// Width of a time of day up to the point before its fraction.
 const CLOCK_WIDTH: usize = 9;
-/// Digits that the time of a row has that is cut short.
+/// Digits that the time of a row has that ends between the steps.
 const CUT_DECIMALS: usize = 3;
 const DEVICE_WIDTH: usize = 18;
 /// Room for the marks before a name that stands last, and for the name.
@@ -153,7 +153,7 @@ impl ZoomWriter {
             }
     }
 
-    /// Of the column of times: of times of day those of a row that is cut short have a fraction.
+    /// Of the column of times: of times of day those of a row that ends between the steps have a fraction.
     fn time_width(&self) -> usize {
         if self.shows_time_of_day() {
             CLOCK_WIDTH + self.time_decimals.max(CUT_DECIMALS)
@@ -389,9 +389,20 @@ impl ZoomWriter {
         at.strftime("%Y-%m-%d %Z\n").to_string()
     }
 
+    /// Whether the digits that the step needs hold the end of `row` on the clock that is shown: a time that begins between the steps
+    /// has no row that ends on one.
+    fn ends_on_digits(&self, row: &Row) -> bool {
+        let mut shown_ns = row.to_ns;
+        if let Some(times) = self.times.as_ref().filter(|t| !t.is_relative()) {
+            shown_ns = times.unix_ns(row.to_ns).unwrap_or(row.to_ns);
+        }
+        let digit_ns = 10_i64.pow(9 - self.time_decimals as u32);
+        shown_ns % digit_ns == 0
+    }
+
     fn table_row(&self, row: &Row, group: &str) -> String {
         // Where a slot ends between the steps, so does its label.
-        let decimals = if self.is_cut(row) {
+        let decimals = if self.is_cut(row) || !self.ends_on_digits(row) {
             self.time_decimals.max(CUT_DECIMALS)
         } else {
             self.time_decimals
@@ -674,6 +685,37 @@ mod tests {
                 &json!(153.8)
             )
         );
+    }
+
+    #[test]
+    fn rows_that_begin_between_the_steps_have_their_own_ends() {
+        use super::super::times::Clock;
+        let at = |from_ns| Row {
+            from_ns,
+            to_ns: from_ns + 1_000_000_000,
+            ..row()
+        };
+        let rows = [at(500_000_000), at(1_500_000_000)];
+        let relative = ZoomWriter::new(Format::Table, GroupBy::All, false, 1_000_000_000);
+        let table = written(relative, &rows);
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(lines[1].starts_with("   1.500 "), "{table}");
+        assert!(lines[2].starts_with("   2.500 "), "{table}");
+        // The same rows of a recording that begins between two seconds.
+        let start_unix_ns = 1_795_046_390_250_000_000;
+        let times = Times::new(Clock::Wall(jiff::tz::TimeZone::UTC), start_unix_ns, 0);
+        let wall = ZoomWriter::new(Format::Table, GroupBy::All, false, 1_000_000_000);
+        let table = written(wall.with_times(times), &rows);
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(lines[2].starts_with("23:59:51.750 "), "{table}");
+        assert!(lines[3].starts_with("23:59:52.750 "), "{table}");
+        // On the clock they end on whole seconds, whatever they do since the start.
+        let start_unix_ns = 1_795_046_390_500_000_000;
+        let times = Times::new(Clock::Wall(jiff::tz::TimeZone::UTC), start_unix_ns, 0);
+        let wall = ZoomWriter::new(Format::Table, GroupBy::All, false, 1_000_000_000);
+        let table = written(wall.with_times(times), &rows);
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(lines[2].starts_with("    23:59:52 "), "{table}");
     }
 
     #[test]
