@@ -260,7 +260,7 @@ pub struct Request {
     pub size: Option<i64>,
     /// Process that opened it (that synced).
     pub tgid: Option<i32>,
-    /// Name of the task that did.
+    /// Name of the task that did; of a thread of io_uring that of its process.
     pub comm: Option<Comm>,
     /// Control group (cgroup v2 id).
     pub cgroup: Option<i64>,

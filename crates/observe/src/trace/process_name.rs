@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use iolens_core::model::{Comm, Io, SECOND_NS};
+use iolens_core::model::{Comm, SECOND_NS};
 
 /// A number may be another process' later, so a name is read again after so long.
 const KNOWN_FOR_NS: i64 = SECOND_NS;
@@ -18,7 +18,7 @@ struct ReadName {
     until_ns: i64,
 }
 
-/// Names of processes that do I/O by threads of io_uring, which are all called `iou-wrk-N` or `iou-sqp-N`.
+/// Names of processes that do I/O, or open files, by threads of io_uring, which are all called `iou-wrk-N` or `iou-sqp-N`.
 #[derive(Debug)]
 pub(super) struct ProcessNameReader {
     /// Where processes are found by the numbers that the BPF programs see.
@@ -35,15 +35,15 @@ impl ProcessNameReader {
         }
     }
 
-    /// Gives an I/O of a thread of io_uring the name of its process, if there still is one.
-    pub fn name(&mut self, io: &mut Io) {
-        let (Some(tgid), Some(comm), Some(proc)) = (io.tgid, io.comm, self.proc) else {
-            return;
-        };
-        if !comm.is_of_io_uring() {
-            return;
+    /// The name of what a thread called `comm` of process `tgid` did at `now_ns`: of a thread of io_uring that of its process, if there
+    /// still is one.
+    pub fn name(&mut self, tgid: Option<i32>, comm: Option<Comm>, now_ns: i64) -> Option<Comm> {
+        if comm.is_none_or(|comm| !comm.is_of_io_uring()) {
+            return comm;
         }
-        let now_ns = io.done_ns;
+        let (Some(tgid), Some(proc)) = (tgid, self.proc) else {
+            return comm;
+        };
         let known = self.known.get(&tgid).copied();
         let name = match known.filter(|name| now_ns < name.until_ns) {
             Some(name) => name,
@@ -59,7 +59,7 @@ impl ProcessNameReader {
                 name
             }
         };
-        io.comm = name.comm.or(io.comm);
+        name.comm.or(comm)
     }
 }
 
@@ -77,17 +77,7 @@ pub(super) fn sees_all_processes() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use iolens_core::model::{DevId, Op};
-
     use super::*;
-
-    fn io(tgid: i32, comm: &[u8]) -> Io {
-        Io {
-            tgid: Some(tgid),
-            comm: Some(Comm::new(comm)),
-            ..Io::new(1, DevId::new(8, 0), Op::READ, 4096, Some(0), 1)
-        }
-    }
 
     #[test]
     fn threads_of_io_uring_have_the_name_of_their_process() {
@@ -98,15 +88,13 @@ mod tests {
         let own = std::process::id() as i32;
         let own_name = name_of(Path::new("/proc"), own);
         assert!(own_name.is_some());
-        let mut of_ring = io(own, b"iou-wrk-77");
-        names.name(&mut of_ring);
-        assert_eq!(of_ring.comm, own_name);
-        let mut other = io(own, b"worker");
-        names.name(&mut other);
-        assert_eq!(other.comm, Some(Comm::new(b"worker")));
+        let mut named = |tgid, comm: &[u8]| names.name(tgid, Some(Comm::new(comm)), 1);
+        assert_eq!(named(Some(own), b"iou-wrk-77"), own_name);
+        assert_eq!(named(Some(own), b"worker"), Some(Comm::new(b"worker")));
         // Numbers of processes end far below this one.
-        let mut gone = io(i32::MAX, b"iou-sqp-77");
-        names.name(&mut gone);
-        assert_eq!(gone.comm, Some(Comm::new(b"iou-sqp-77")));
+        let gone = named(Some(i32::MAX), b"iou-sqp-77");
+        assert_eq!(gone, Some(Comm::new(b"iou-sqp-77")));
+        let unknown = named(None, b"iou-wrk-77");
+        assert_eq!(unknown, Some(Comm::new(b"iou-wrk-77")));
     }
 }

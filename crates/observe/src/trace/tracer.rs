@@ -375,7 +375,7 @@ impl Tracer {
             .filter(|event| event.done_ns as i64 >= start);
         for event in since_start {
             let mut io = event.to_io(start);
-            self.process_names.name(&mut io);
+            io.comm = self.process_names.name(io.tgid, io.comm, io.done_ns);
             out.push(io);
         }
     }

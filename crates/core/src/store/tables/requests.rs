@@ -126,7 +126,7 @@ table! {
     /// process that opened it
     tgid: Option<i32> as Few = |r| r.tgid;
 
-    /// name of the task that did
+    /// name of the task that did; of a thread of io_uring that of its process
     comm: Option<Text> as Few = |r| r.comm;
 
     /// its cgroup v2 id

@@ -21,7 +21,7 @@ use super::super::{
     error::{TraceError, refused},
     load::{Probe, program},
     order::ReorderBuffer,
-    process_name::sees_all_processes,
+    process_name::{ProcessNameReader, sees_all_processes},
     program_info::program_info,
     ring::{Drained, Ring},
     tracer::{SLACK_NS, map_fd, missing_map, now_ns, take_map},
@@ -107,6 +107,7 @@ pub struct FilesTracer {
     ring: Ring<FileRequest>,
     names_ring: Ring<FileName>,
     names: FileNames,
+    process_names: ProcessNameReader,
     histograms: Histograms,
     buffer: ReorderBuffer<FileRequest>,
     state: Array<MapData, FilesState>,
@@ -162,6 +163,7 @@ impl FilesTracer {
             ring,
             names_ring,
             names: FileNames::default(),
+            process_names: ProcessNameReader::new(),
             histograms,
             buffer: ReorderBuffer::new(),
             state,
@@ -262,7 +264,13 @@ impl FilesTracer {
                 histograms.free(&e);
             }
             if e.close_exit_ns as i64 >= start {
-                out.push(e.to_request(start, names.path(e.ino, e.generation, e.fs_dev), of));
+                let path = names.path(e.ino, e.generation, e.fs_dev);
+                let mut request = e.to_request(start, path, of);
+                let thread = request.comm;
+                request.comm = self
+                    .process_names
+                    .name(request.tgid, thread, request.end_ns);
+                out.push(request);
             }
         }
         self.handed_out += (out.len() - before) as u64;
@@ -361,15 +369,18 @@ impl FilesTracer {
         let start = self.start_monotonic_ns;
         let names = &mut self.names;
         let histograms = &self.histograms;
-        let request = |(key, event): (u64, FileRequest)| {
+        let mut requests = Vec::with_capacity(open.len());
+        for (key, event) in open {
             let of = histograms.of_open(&event, key);
-            event.to_request(
-                start,
-                names.path(event.ino, event.generation, event.fs_dev),
-                of,
-            )
-        };
-        Ok(open.into_iter().map(request).collect())
+            let path = names.path(event.ino, event.generation, event.fs_dev);
+            let mut request = event.to_request(start, path, of);
+            let thread = request.comm;
+            request.comm = self
+                .process_names
+                .name(request.tgid, thread, request.end_ns);
+            requests.push(request);
+        }
+        Ok(requests)
     }
 
     /// What the probes cost so far; `None` unless the tracer was started with [`FilesOptions::measure_cost`].
