@@ -208,6 +208,7 @@ fn watch(
         } else {
             look(host_dir, &range, outlets)
         };
+        outlets.health.forget_removed();
         say_failure(&outlets.health, &looked);
         match looked {
             Ok(all) => {

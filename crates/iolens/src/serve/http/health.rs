@@ -1,6 +1,8 @@
 //! Whether the recorder does what it is there for: what `/healthz` says.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -69,10 +71,16 @@ struct HealthState {
     root_is_gone: bool,
     /// What the recording misses so far.
     losses: LossCounts,
-    /// What was found damaged of what is stored, in the order of its text.
-    damaged: BTreeSet<String>,
+    /// What was found damaged of what is stored, in the order of its text, each with its recording, if that is known.
+    damaged: BTreeMap<String, Option<PathBuf>>,
     /// How copying elsewhere is doing, where it was asked for.
     shipping: Option<Arc<ShipStatus>>,
+}
+
+/// Whether nothing is there any more; what cannot be looked at may be.
+fn is_removed(path: &Path) -> bool {
+    let looked_at = std::fs::symlink_metadata(path);
+    looked_at.is_err_and(|e| e.kind() == ErrorKind::NotFound)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -182,13 +190,36 @@ impl Health {
         is_there
     }
 
-    /// Keeps what a remark says is damaged; other remarks belong to the answer beside which they stand.
+    /// Keeps what a remark says is damaged, as long as its recording is there; other remarks belong to the answer beside which they
+    /// stand.
     pub fn record_damage(&self, note: &Note) {
-        let mut state = self.state();
-        if note.is_damage() && state.damaged.len() < MAX_DAMAGES {
-            let text = query_text::note(note, Spelling::Parameters);
-            state.damaged.insert(text);
+        if !note.is_damage() {
+            return;
         }
+        if self.state().damaged.len() >= MAX_DAMAGES {
+            self.forget_removed();
+        }
+        let mut state = self.state();
+        if state.damaged.len() < MAX_DAMAGES {
+            let text = query_text::note(note, Spelling::Parameters);
+            state.damaged.insert(text, note.damaged_recording());
+        }
+    }
+
+    /// Forgets the damage of recordings that were removed meanwhile. It may wait for the disk: those who read call it, neither the
+    /// recorder nor `/healthz`.
+    pub fn forget_removed(&self) {
+        let mut recordings: Vec<PathBuf> = Vec::new();
+        for recording in self.state().damaged.values().flatten() {
+            recordings.push(recording.clone());
+        }
+        // The recorder does not wait meanwhile.
+        recordings.retain(|recording| is_removed(recording));
+        let mut state = self.state();
+        state.damaged.retain(|_, recording| {
+            let is_removed = recording.as_ref().is_some_and(|r| recordings.contains(r));
+            !is_removed
+        });
     }
 
     /// The recordings are shipped.
@@ -217,7 +248,7 @@ impl Health {
 
     fn document_at(&self, now: Instant) -> HealthDocument {
         let state = self.state();
-        let damaged: Vec<String> = state.damaged.iter().cloned().collect();
+        let damaged: Vec<String> = state.damaged.keys().cloned().collect();
         let mut reasons: Vec<String> = state.trouble.iter().cloned().collect();
         let mut degraded = Vec::new();
         let ends = state.samples.front().zip(state.samples.back());
@@ -343,6 +374,38 @@ mod tests {
         assert!(health.looked_for_findings(Some("nothing is found: another reason".to_owned())));
         assert!(health.looked_for_findings(None));
         assert!(health.document().degraded.is_empty());
+    }
+
+    #[test]
+    fn damage_is_listed_as_long_as_its_recording_is_there() {
+        let root = tempfile::tempdir().expect("a directory");
+        let recording = |n: usize| root.path().join(format!("host=h/start_ns={n}"));
+        let health = Health::default();
+        let damage = |n: usize| {
+            let words = format!("{}/io/000001.parquet: damaged", recording(n).display());
+            health.record_damage(&Note::Damaged(words));
+        };
+        for n in 0..MAX_DAMAGES {
+            std::fs::create_dir_all(recording(n)).expect("makes");
+            damage(n);
+        }
+        assert_eq!(health.document().damaged.len(), MAX_DAMAGES);
+        std::fs::create_dir_all(recording(100)).expect("makes");
+        damage(100);
+        assert_eq!(health.document().damaged.len(), MAX_DAMAGES);
+        // One that goes makes place for another.
+        std::fs::remove_dir(recording(0)).expect("removes");
+        damage(100);
+        let listed = health.document().damaged;
+        assert_eq!(listed.len(), MAX_DAMAGES);
+        assert!(listed.iter().any(|line| line.contains("start_ns=100/")));
+        std::fs::remove_dir_all(root.path().join("host=h")).expect("removes");
+        health.forget_removed();
+        let document = health.document();
+        assert!(document.damaged.is_empty() && document.degraded.is_empty());
+        health.record_damage(&Note::Damaged("r/meta.json: damaged".to_owned()));
+        health.forget_removed();
+        assert_eq!(health.document().damaged, ["r/meta.json: damaged"]);
     }
 
     #[test]

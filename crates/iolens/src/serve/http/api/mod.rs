@@ -195,9 +195,11 @@ impl App {
         let asker = self.asker();
         let turn = Arc::clone(&self.readers).acquire_owned().await;
         let turn = turn.map_err(|_| Problem::busy("the server ends"))?;
+        let health = Arc::clone(&self.health);
         let done = super::run_blocking(move || {
             // Held until the work ends, not until no client waits for it any more.
             let _turn = turn;
+            health.forget_removed();
             let answer = work(&asker)?;
             let notes = asker.notes();
             anyhow::Ok(WithNotes { answer, notes })
