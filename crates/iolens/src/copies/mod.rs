@@ -249,12 +249,35 @@ pub fn add_findings(
         if to_ns >= 0 && from_ns < end_ns {
             let moved = StoredFinding {
                 from_ns: from_ns.max(0),
-                to_ns: to_ns.min(end_ns),
-                open: false,
+                to_ns,
                 ..finding
             };
-            put_finding(path, access, &moved)?;
+            put_finding(path, access, &closed(moved, end_ns))?;
         }
     }
     Ok(())
+}
+
+/// Closes the findings of the finished copy at `path`, which were copied as they were.
+///
+/// # Errors
+/// They cannot be read or written.
+pub fn close_findings(path: &Path, access: Access, end_ns: i64) -> Result<()> {
+    for finding in read_findings(path)? {
+        if finding.open || finding.to_ns > end_ns {
+            // Where the end of the recording is missing, a finding may begin after what is left.
+            let end_ns = end_ns.max(finding.from_ns);
+            put_finding(path, access, &closed(finding, end_ns))?;
+        }
+    }
+    Ok(())
+}
+
+/// A finding of a finished copy, which ends with the copy at the latest.
+fn closed(finding: StoredFinding, end_ns: i64) -> StoredFinding {
+    StoredFinding {
+        to_ns: finding.to_ns.min(end_ns),
+        open: false,
+        ..finding
+    }
 }

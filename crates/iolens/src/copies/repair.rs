@@ -9,7 +9,7 @@ use iolens_core::store::{Recording, SumTable, WriterOptions, copy_whole_tables};
 use iolens_recorder::complete_rollups;
 
 use super::output::Interrupt;
-use super::{LateLoss, RecordingCopy};
+use super::{LateLoss, RecordingCopy, close_findings};
 
 /// What was saved and what was not.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -94,6 +94,7 @@ pub fn repair(
     copy.finish(length_ns, cost)?;
     interrupt.check()?;
     damage.extend(copy_whole_tables(from, to, access)?);
+    close_findings(to, access, length_ns)?;
     if !SumTable::Rollups.steps(from)?.is_empty() {
         complete_rollups(to, access)?;
     }

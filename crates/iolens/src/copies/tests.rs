@@ -228,6 +228,37 @@ fn findings_end_with_the_copy() {
 }
 
 #[test]
+fn findings_end_with_a_repaired_recording() {
+    let tmp = tempfile::tempdir().unwrap();
+    let whole = tmp.path().join("whole");
+    record(&whole, &[S, 8 * S], &[], 10 * S);
+    for (from_s, to_s, open) in [(0, 3, false), (4, 9, true), (7, 12, true), (11, 13, true)] {
+        let finding = StoredFinding {
+            from_ns: from_s * S,
+            to_ns: to_s * S,
+            open,
+            kind: "stall".into(),
+            ..StoredFinding::default()
+        };
+        put_finding(&whole, Access::OWNER, &finding).unwrap();
+    }
+    let to = tmp.path().join("repaired");
+    repaired(&whole, &to);
+    let found: Vec<(i64, i64, bool)> = read_findings(&to)
+        .unwrap()
+        .iter()
+        .map(|f| (f.from_ns / S, f.to_ns / S, f.open))
+        .collect();
+    let expected = [
+        (0, 3, false),
+        (4, 9, false),
+        (7, 10, false),
+        (11, 11, false),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn a_disk_of_a_later_recording_was_added_when_that_began() {
     let tmp = tempfile::tempdir().unwrap();
     let made = |name: &str, start_s: i64, more: Option<Device>| {
