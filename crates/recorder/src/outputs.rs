@@ -254,7 +254,7 @@ pub fn devices_from(devices: &[Device], from_ns: i64) -> Vec<Device> {
 
 /// `None`: it was before.
 fn time_since(from_ns: i64, at_ns: i64) -> Option<i64> {
-    Some(at_ns - from_ns).filter(|since_ns| *since_ns >= 0)
+    Some(at_ns.saturating_sub(from_ns)).filter(|since_ns| *since_ns >= 0)
 }
 
 /// An observation in the time of a recording that begins at `from_ns`; what is before it belongs to its very beginning.
@@ -273,19 +273,20 @@ pub fn moved(mut o: Observation, from_ns: i64) -> Observation {
             move_back(&mut p.from_ns, from_ns);
             move_back(&mut p.to_ns, from_ns);
             // A timer may have been due before the recording.
-            p.timer_due_ns = p.timer_due_ns.map(|due_ns| due_ns - from_ns);
+            p.timer_due_ns = p.timer_due_ns.map(|due_ns| due_ns.saturating_sub(from_ns));
         }
         Observation::Request(r) => {
             // It may have started before the recording.
-            r.start_ns -= from_ns;
+            r.start_ns = r.start_ns.saturating_sub(from_ns);
             move_back(&mut r.end_ns, from_ns);
         }
     }
     o
 }
 
+/// A loss may reach to the end of all time.
 fn move_back(at_ns: &mut i64, from_ns: i64) {
-    *at_ns = (*at_ns - from_ns).max(0);
+    *at_ns = at_ns.saturating_sub(from_ns).max(0);
 }
 
 #[cfg(test)]
@@ -297,6 +298,21 @@ mod tests {
     use iolens_core::store::{IoColumns, Recording, RecordingWriter, WriterOptions};
     use iolens_observe::counters::monotonic_ns;
     use std::path::Path;
+
+    #[test]
+    fn what_is_moved_does_not_wrap_around() {
+        let endless = Lost::somewhere(-3, i64::MAX, LossReason::RingFull);
+        let Observation::Lost(later) = moved(Observation::Lost(endless), -5) else {
+            panic!("another observation")
+        };
+        assert_eq!((later.from_ns, later.to_ns), (2, i64::MAX));
+        let device = Device {
+            added_ns: Some(i64::MAX),
+            ..Device::named("sda", DevId(8))
+        };
+        let moved = devices_from(&[device], -5);
+        assert_eq!(moved[0].added_ns, Some(i64::MAX));
+    }
 
     fn pipeline(path: &Path) -> Pipeline {
         let meta = RecordingMeta::new(Source::Ebpf, 0);

@@ -1,6 +1,7 @@
 //! Metadata of a recording.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use super::{DevId, Device, Settings};
 
@@ -166,6 +167,10 @@ pub fn find_device(devices: &[Device], id: DevId) -> Option<&Device> {
 }
 
 impl RecordingMeta {
+    /// When recordings can begin, in nanoseconds since the Unix epoch: from 1933 to 2116. The difference of two beginnings can be added
+    /// to any time of a recording without overflow.
+    pub const STARTS_UNIX_NS: RangeInclusive<i64> = -(1 << 60)..=1 << 62;
+
     /// The device of a number.
     pub fn device(&self, id: DevId) -> Option<&Device> {
         find_device(&self.devices, id)

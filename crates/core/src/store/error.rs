@@ -51,6 +51,16 @@ pub enum StoreError {
         /// What the system said.
         why: io::Error,
     },
+    /// No recording can begin then.
+    #[error(
+        "{path}: cannot begin {start_unix_ns} ns after 1970: recordings begin between 1934 and 2115; is the clock right?"
+    )]
+    BadStart {
+        /// The path that was to be created.
+        path: PathBuf,
+        /// When it was to begin.
+        start_unix_ns: i64,
+    },
     /// The size limit leaves no room for one segment.
     #[error("a size limit (--keep) of {keep} bytes is smaller than one segment; keep at least {least} bytes ({} MiB)", least >> 20)]
     KeepTooSmall {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::disk;
 use super::error::StoreError;
+use super::schema::MAX_TIME_NS;
 use crate::model::{RecordingMeta, SCHEMA_VERSION};
 use crate::private::PrivateDir;
 
@@ -135,7 +136,23 @@ pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreErro
             "its checksum is gone (if you edited it, change \"writer\" too)",
         ));
     }
+    refuse_absurd_times(path, &meta)?;
     Ok(meta)
+}
+
+/// Times that no recording has, which would overflow where others are added to them.
+fn refuse_absurd_times(path: &Path, meta: &RecordingMeta) -> Result<(), StoreError> {
+    if !RecordingMeta::STARTS_UNIX_NS.contains(&meta.start_unix_ns) {
+        let start_ns = meta.start_unix_ns;
+        let what = format!("start_unix_ns is {start_ns}; recordings begin between 1934 and 2115");
+        return Err(damaged(path, &what));
+    }
+    let is_length = |ns: i64| (-MAX_TIME_NS..=MAX_TIME_NS).contains(&ns);
+    if let Some(end_ns) = meta.end_ns.filter(|ns| !is_length(*ns)) {
+        let what = format!("end_ns is {end_ns}; recordings are shorter than 73 years");
+        return Err(damaged(path, &what));
+    }
+    Ok(())
 }
 
 fn damaged(path: &Path, what: &str) -> StoreError {
@@ -170,4 +187,53 @@ fn stored_crc(text: &[u8]) -> Option<bool> {
     let digits = text[at + key.len()..].get(..8)?;
     let tail = &text[at + key.len() + 8..];
     Some(tail == b"\"\n}\n" && format!("{:08x}", crc32fast::hash(&text[..at])).as_bytes() == digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Source;
+    use crate::store::{RecordingWriter, WriterOptions};
+
+    fn parsed(start_unix_ns: &str, end_ns: &str) -> Result<RecordingMeta, StoreError> {
+        let text = format!(
+            r#"{{"schema_version": 1, "source": "ebpf", "start_unix_ns": {start_unix_ns}, "end_ns": {end_ns}}}"#
+        );
+        parse(Path::new("r/meta.json"), text.as_bytes())
+    }
+
+    #[test]
+    fn times_that_no_recording_has_are_one_clear_error() {
+        for start in [
+            "9223372036854775807",
+            "-9223372036854775808",
+            "18446744073709551615",
+            "4611686018427387905",
+        ] {
+            let said = parsed(start, "null").expect_err("absurd").to_string();
+            assert!(
+                said.starts_with("r/meta.json: damaged: ") && said.contains(start),
+                "{said}"
+            );
+            assert!(!said.contains('\n'), "{said}");
+        }
+        let said = parsed("0", "9223372036854775807").expect_err("absurd");
+        assert!(said.to_string().contains("end_ns"), "{said}");
+        for start in ["-1", "0", "1795000000000000000", "4611686018427387904"] {
+            assert!(parsed(start, "1000").is_ok(), "{start}");
+        }
+    }
+
+    #[test]
+    fn no_recording_is_made_that_could_not_be_read() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let path = tmp.path().join("r");
+        for start_unix_ns in [i64::MIN, i64::MAX] {
+            let meta = RecordingMeta::new(Source::Ebpf, start_unix_ns);
+            let made = RecordingWriter::create(&path, meta, WriterOptions::default());
+            let said = made.expect_err("absurd").to_string();
+            assert!(said.contains("is the clock right?"), "{said}");
+            assert!(!path.exists());
+        }
+    }
 }

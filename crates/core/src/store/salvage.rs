@@ -56,7 +56,10 @@ impl Recording {
     /// Opens a recording of whose descriptions none can be read. Nothing is known of its host, its devices and where its I/Os
     /// came from; its start is known where its directory is named after it.
     fn open_without_description(path: &Path) -> Result<Recording, StoreError> {
-        let start_unix_ns = Root::start_of(path).unwrap_or(0);
+        let named_start = Root::start_of(path);
+        let start_unix_ns = named_start
+            .filter(|start| RecordingMeta::STARTS_UNIX_NS.contains(start))
+            .unwrap_or(0);
         let source = Source::Import("repair".to_owned());
         let mut meta = RecordingMeta::new(source, start_unix_ns);
         meta.limits = vec![

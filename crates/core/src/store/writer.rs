@@ -92,6 +92,12 @@ impl RecordingWriter {
         meta: RecordingMeta,
         options: WriterOptions,
     ) -> Result<RecordingWriter, StoreError> {
+        if !RecordingMeta::STARTS_UNIX_NS.contains(&meta.start_unix_ns) {
+            return Err(StoreError::BadStart {
+                path: dir.to_owned(),
+                start_unix_ns: meta.start_unix_ns,
+            });
+        }
         if let Some(keep) = options.keep_bytes.filter(|k| *k < WriterOptions::MIN_KEEP) {
             return Err(StoreError::KeepTooSmall {
                 keep,

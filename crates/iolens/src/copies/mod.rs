@@ -150,7 +150,7 @@ impl RecordingCopy {
                 Observation::Io(_) => self.ios += 1,
                 _ => {}
             }
-            let at_ns = o.at_ns() - shift_ns;
+            let at_ns = o.at_ns().saturating_sub(shift_ns);
             self.writer.push(&moved(o, shift_ns))?;
             if n.is_multiple_of(TICK) && !self.tick(at_ns, &mut goes_on)? {
                 return Ok(false);

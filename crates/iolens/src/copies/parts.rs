@@ -254,22 +254,22 @@ fn add_tables(to: &Path, parts: &[CopiedPart], access: Access, start_unix_ns: i6
         let shift_ns = part.meta().start_unix_ns.saturating_sub(start_unix_ns);
         for mut row in read_rates(path)? {
             if part.range.contains(&row.to_ns) {
-                row.from_ns += shift_ns;
-                row.to_ns += shift_ns;
+                row.from_ns = row.from_ns.saturating_add(shift_ns);
+                row.to_ns = row.to_ns.saturating_add(shift_ns);
                 rates.push(row);
             }
         }
         for mut row in read_cpu(path)? {
             if part.range.contains(&row.to_ns) {
-                row.from_ns += shift_ns;
-                row.to_ns += shift_ns;
+                row.from_ns = row.from_ns.saturating_add(shift_ns);
+                row.to_ns = row.to_ns.saturating_add(shift_ns);
                 cpu.push(row);
             }
         }
         read_stages(path, |row| {
             if part.range.contains(&row.done_ns) {
                 let mut row = *row;
-                row.done_ns += shift_ns;
+                row.done_ns = row.done_ns.saturating_add(shift_ns);
                 stages.push(row);
             }
         })?;
