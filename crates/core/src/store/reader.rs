@@ -140,6 +140,14 @@ impl Recording {
         self.end_ns
     }
 
+    /// Moves the end to `end_ns`, if it is later and no end is written: the recorder knows that it has stored all that happened until
+    /// then. Without that, a recording that grows ends with its last observation, and of an idle disk there is none.
+    pub fn extend_to(&mut self, end_ns: i64) {
+        if self.meta.end_ns.is_none() {
+            self.end_ns = self.end_ns.max(end_ns);
+        }
+    }
+
     /// Bytes of all its files.
     pub fn disk_bytes(&self) -> u64 {
         self.disk_bytes

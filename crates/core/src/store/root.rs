@@ -139,7 +139,7 @@ impl Root {
     }
 
     /// The start that the directory of a recording is named after.
-    pub(super) fn start_of(path: &Path) -> Option<i64> {
+    pub fn start_of(path: &Path) -> Option<i64> {
         let name = path.file_name()?.to_str()?;
         name.strip_prefix(START)?.parse().ok()
     }

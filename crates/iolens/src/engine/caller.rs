@@ -8,9 +8,20 @@ use std::time::Instant;
 use super::deadline::{Deadline, TooSlow};
 use super::note::Note;
 
+/// The recording that a recorder in this process writes, and how far it has come. While disks are idle nothing is written, so that
+/// the files do not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrowingRecording {
+    /// When it began.
+    pub start_unix_ns: i64,
+    /// All that happened before this time is stored.
+    pub stored_until_unix_ns: i64,
+}
+
 /// Who asks, for as long as one question lasts.
 pub struct Caller {
     deadline: Deadline,
+    growing: Option<GrowingRecording>,
     /// How to see the names that are left out; `None`: none are.
     names_left_out: Option<Arc<str>>,
     on_note: Box<dyn Fn(Note) + Send + Sync>,
@@ -21,6 +32,7 @@ impl Caller {
     pub fn new(on_note: impl Fn(Note) + Send + Sync + 'static) -> Caller {
         Caller {
             deadline: Deadline::default(),
+            growing: None,
             names_left_out: None,
             on_note: Box::new(on_note),
         }
@@ -37,6 +49,12 @@ impl Caller {
         self
     }
 
+    /// Who knows how far the recording that grows has come.
+    pub fn knowing(mut self, growing: Option<GrowingRecording>) -> Caller {
+        self.growing = growing;
+        self
+    }
+
     /// Who sees no names of files and processes if there is a text that says how to see them.
     pub fn hiding(mut self, how_to_see_names: Option<Arc<str>>) -> Caller {
         self.names_left_out = how_to_see_names;
@@ -47,9 +65,16 @@ impl Caller {
     pub fn silenced(&self) -> Caller {
         Caller {
             deadline: self.deadline,
+            growing: self.growing,
             names_left_out: self.names_left_out.clone(),
             on_note: Box::new(drop),
         }
+    }
+
+    /// Until when all that happened is stored of the recording that began at `start_unix_ns`; `None` if it is not the one that grows.
+    pub fn stored_until_unix_ns(&self, start_unix_ns: i64) -> Option<i64> {
+        let growing = self.growing?;
+        (growing.start_unix_ns == start_unix_ns).then_some(growing.stored_until_unix_ns)
     }
 
     /// Called between batches.

@@ -308,6 +308,15 @@ impl FoundRecording {
         })
     }
 
+    /// Moves the end to where the recorder has come, as [`source::open`] does.
+    fn with_known_end(mut self, caller: &Caller) -> FoundRecording {
+        if let Some(until_unix_ns) = caller.stored_until_unix_ns(self.start_unix_ns) {
+            self.end_unix_ns = self.end_unix_ns.max(until_unix_ns);
+            self.to_unix_ns = self.end_unix_ns;
+        }
+        self
+    }
+
     /// The part in nanoseconds since its start.
     pub fn range(&self) -> Range<i64> {
         self.from_unix_ns - self.start_unix_ns..self.to_unix_ns - self.start_unix_ns
@@ -464,7 +473,7 @@ fn spans<'a>(
         .iter()
         .rev()
         .filter_map(|stored| match FoundRecording::whole(stored) {
-            Ok(found) => Some(found),
+            Ok(found) => Some(found.with_known_end(caller)),
             Err(e) => {
                 caller.note(Note::LeftOut(Arc::new(e.into())));
                 None

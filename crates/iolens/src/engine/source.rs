@@ -14,6 +14,10 @@ use super::error::{QueryError, Result};
 /// not look like a quiet disk.
 pub fn open(path: &Path, caller: &Caller) -> Result<Recording> {
     let mut recording = Recording::open(path)?;
+    let start_unix_ns = recording.meta().start_unix_ns;
+    if let Some(until_unix_ns) = caller.stored_until_unix_ns(start_unix_ns) {
+        recording.extend_to(until_unix_ns.saturating_sub(start_unix_ns));
+    }
     if caller.hides_names() {
         recording.hide_names();
     }

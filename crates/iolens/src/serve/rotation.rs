@@ -15,6 +15,7 @@ use iolens_recorder::{Closed, Progress, Session, complete_rollups};
 
 use super::http::Health;
 use super::space::Space;
+use crate::engine::caller::GrowingRecording;
 use crate::present::{escape, serve_text};
 
 /// Sizes and clocks are looked at this often.
@@ -25,6 +26,8 @@ const SEARCH_NS: i64 = 1_000_000_000;
 const MIN_LENGTH_NS: i64 = 60_000_000_000;
 /// The times of a recording may differ from the wall clock by so much: findings are looked for in the last two minutes by the clock.
 const MAX_SHIFT_NS: i64 = 10_000_000_000;
+/// So long after the recorder has seen an I/O it is stored: the writer logs what it gets at once.
+const STORED_AFTER_NS: i64 = 1_000_000_000;
 /// What failed is tried again after this; while nothing is stored, sooner.
 const RETRY_NS: i64 = 60_000_000_000;
 const RETRY_UNSTORED_NS: i64 = 2_000_000_000;
@@ -125,6 +128,7 @@ impl Rotation {
             self.unstored = true;
             self.trouble("nothing is stored: the writer failed".to_owned());
         }
+        self.say_how_far(progress);
         if progress.at_ns >= self.next_search_ns {
             self.next_search_ns = progress.at_ns + SEARCH_NS;
             self.search();
@@ -146,6 +150,23 @@ impl Rotation {
             self.helper = Some(Helper::make_room(&self.space, &self.growing));
         }
         Turn::Record
+    }
+
+    /// Tells the server until when the recording that grows is known to have all that happened. Of an idle disk nothing is written, and
+    /// answers must tell that from time that is not recorded.
+    fn say_how_far(&self, progress: &Progress) {
+        // What is not stored now may be stored later, or be noted as lost then.
+        if self.unstored || progress.disk_full {
+            return;
+        }
+        let Some(start_unix_ns) = Root::start_of(&self.growing) else {
+            return;
+        };
+        let length_ns = progress.at_ns - self.from_ns - STORED_AFTER_NS;
+        self.health.stored(GrowingRecording {
+            start_unix_ns,
+            stored_until_unix_ns: start_unix_ns + length_ns.max(0),
+        });
     }
 
     /// What is written into a directory that was removed or moved is in no recording of the root.
@@ -343,5 +364,39 @@ mod tests {
         assert!(asks(3_600, 121 * S));
         assert!(asks(3_600, -11 * S), "set back");
         assert!(!asks(59, 3_600 * S), "a minute at least");
+    }
+
+    #[test]
+    fn the_server_is_told_how_far_the_recording_has_come_while_it_is_stored() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let space = Space {
+            root: dir.path().to_owned(),
+            keep_bytes: 64 << 20,
+            access: Access::OWNER,
+        };
+        let directory = dir.path().join(Root::host_directory("h"));
+        let start_unix_ns = wall_clock_ns();
+        let growing = directory.join(Root::recording_directory(start_unix_ns));
+        std::fs::create_dir_all(&growing).expect("makes");
+        let health = Arc::new(Health::default());
+        let mut rotation = Rotation::new(space, growing, &directory, Arc::clone(&health));
+        assert_eq!(health.growing(), None);
+        // It began 100 s after the session did.
+        rotation.from_ns = 100 * S;
+        let mut stored_s = |at_s: i64, disk_full| {
+            let progress = Progress {
+                at_ns: at_s * S,
+                disk_full,
+                ..Progress::default()
+            };
+            rotation.look(&progress);
+            let growing = health.growing().expect("known");
+            assert_eq!(growing.start_unix_ns, start_unix_ns);
+            (growing.stored_until_unix_ns - start_unix_ns) / S
+        };
+        assert_eq!(stored_s(100, false), 0, "not before its start");
+        assert_eq!(stored_s(130, false), 29);
+        assert_eq!(stored_s(140, true), 29, "a full disk stores nothing");
+        assert_eq!(stored_s(150, false), 49);
     }
 }

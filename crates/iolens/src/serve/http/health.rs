@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::endpoint::Endpoint;
 use super::places::RequestKind;
 use super::{App, api};
+use crate::engine::caller::GrowingRecording;
 use crate::engine::note::Note;
 use crate::present::query_text::{self, Spelling};
 use crate::serve::ship::{ShipStatus, ShipTotals};
@@ -64,6 +65,8 @@ struct HealthState {
     /// I/Os recorded and lost so far, about once a second of the last minute and the one before.
     samples: VecDeque<Sample>,
     disk_full: bool,
+    /// How far the recording that grows has come.
+    growing: Option<GrowingRecording>,
     /// What the service could not do, until it could.
     trouble: Option<String>,
     /// Why nothing is found, until a look succeeds.
@@ -166,6 +169,16 @@ impl Health {
         {
             state.samples.pop_front();
         }
+    }
+
+    /// The recording that grows has come so far.
+    pub fn stored(&self, growing: GrowingRecording) {
+        self.state().growing = Some(growing);
+    }
+
+    /// How far the recording that grows has come; `None` if this server does not record.
+    pub fn growing(&self) -> Option<GrowingRecording> {
+        self.state().growing
     }
 
     /// Something failed (`Some`), or works again. Whether that is news.

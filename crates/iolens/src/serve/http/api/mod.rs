@@ -83,6 +83,7 @@ impl Asker {
     pub fn new(deadline: Instant, names_left_out: Option<Arc<str>>, health: Arc<Health>) -> Asker {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&notes);
+        let growing = health.growing();
         let caller = Caller::new(move |note: Note| {
             health.record_damage(&note);
             let text = query_text::note(&note, Spelling::Parameters);
@@ -91,6 +92,7 @@ impl Asker {
                 .push(text);
         });
         let caller = caller.until(deadline).hiding(names_left_out);
+        let caller = caller.knowing(growing);
         Asker { caller, notes }
     }
 

@@ -17,6 +17,7 @@ use super::super::endpoint::Shape;
 use super::super::guard::Rules;
 use super::super::tests::{ask, block_on};
 use super::*;
+use crate::engine::caller::GrowingRecording;
 use crate::serve::snapshots::Keeper;
 
 const S: i64 = 1_000_000_000;
@@ -1458,4 +1459,49 @@ fn a_short_time_has_the_stories_that_meet_it() {
     let around = stories(&at(6), &at(26));
     assert_eq!(around["stories"].as_array().unwrap().len(), 1, "{around}");
     assert_eq!(around["notes"], Value::Array(vec![]));
+}
+
+#[test]
+fn time_without_io_is_recorded_as_far_as_the_recorder_has_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let dev = DevId::new(8, 0);
+    let mut writer = new_recording(dir.path(), "h", 0, Device::named("sda", dev));
+    let io = Io::new(5 * S, dev, Op::READ, 4096, Some(100), 1000);
+    writer.push_ios(&[io]).unwrap();
+    writer.tick(6 * S).unwrap();
+    let app = app_over(dir.path());
+    let series = |from_s: i64, to_s: i64| {
+        let times = format!("from={}&to={}", at(from_s), at(to_s));
+        get(&app, &format!("/api/v1/series?{times}&step=1s"))
+    };
+    // Whether the recorder that wrote this still runs is not known.
+    let (status, problem) = series(20, 30);
+    assert_eq!(status, 422, "{problem}");
+    app.health.stored(GrowingRecording {
+        start_unix_ns: EPOCH,
+        stored_until_unix_ns: EPOCH + 40 * S,
+    });
+    let (status, idle) = series(20, 30);
+    assert_eq!(status, 200, "{idle}");
+    let rates = idle["columns"]["r_per_s"].as_array().unwrap();
+    assert_eq!(rates.len(), 10, "{idle}");
+    assert!(
+        rates.iter().all(|rate| rate.as_f64() == Some(0.0)),
+        "{idle}"
+    );
+    // A part of the time is known, and nothing after it.
+    let (_, partly) = series(30, 60);
+    let ends = partly["columns"]["time_unix_s"].as_array().unwrap();
+    let last_s = ends.last().and_then(Value::as_f64);
+    assert_eq!(last_s, Some((EPOCH / S + 40) as f64), "{partly}");
+    assert_eq!(series(41, 60).0, 422);
+    for path in ["waits", "actors", "stories", "heatmap", "ios"] {
+        let target = format!("/api/v1/{path}?from={}&to={}", at(20), at(30));
+        let (status, answer) = get(&app, &target);
+        assert_eq!(status, 200, "{path}: {answer}");
+    }
+    // Another recording that was cut off ends where it did.
+    let cut_off = new_recording(dir.path(), "h", 100, Device::named("sda", dev));
+    drop(cut_off);
+    assert_eq!(series(101, 120).0, 422);
 }
