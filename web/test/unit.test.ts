@@ -6,7 +6,7 @@ import { described, linesOf, together, valueOf, valuesOf } from "../src/app/quan
 import { cellsBetween, cellsOf, quantileOf, tierFor } from "../src/app/tiers";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
-import { joined, regridded, scaling, unrecorded } from "../src/app/chart";
+import { isIdle, joined, regridded, scaling, unrecorded } from "../src/app/chart";
 import { type Blocks, blocksIn, blocksOf, grown, shifts } from "../src/app/compare";
 import type { Ios } from "../src/app/data";
 import { nothingFound } from "../src/app/panels";
@@ -202,6 +202,18 @@ test("time that no row has is not recorded", () => {
   assert.deepEqual(unrecorded([row(1), row(2), row(2.5), row(20)], { from: 0.5, to: 19.5 }), [{ from: 2.5, to: 19 }]);
   assert.deepEqual(unrecorded([row(31)], asked), [{ from: 0, to: 20 }]);
   assert.deepEqual(unrecorded([], asked), []);
+});
+
+test("rows of zeros are idle, rows of which nothing is known are not", () => {
+  const row = (rates: Record<string, number | null>, lossy = false) => ({ values: rates, lossy });
+  const none = row({ r_per_s: 0, w_per_s: 0, d_per_s: 0, f_per_s: 0 });
+  assert.equal(isIdle([none, none]), true);
+  assert.equal(isIdle([none, row({ r_per_s: 0, w_per_s: 0.001 })]), false);
+  // Of one class alone the others are not known.
+  assert.equal(isIdle([row({ r_per_s: 0, w_per_s: null })]), true);
+  assert.equal(isIdle([none, row({ r_per_s: null, w_per_s: null })]), false);
+  assert.equal(isIdle([none, row({ r_per_s: 0, w_per_s: 0 }, true)]), false);
+  assert.equal(isIdle([]), false);
 });
 
 test("sums over a view are sums, means are weighted by I/Os", () => {

@@ -410,9 +410,10 @@ export class Chart {
     ctx.font = `11px ${FONT}`;
     const areas = this.#areas();
     const single = this.#single;
+    const { from, to } = this.#view;
     this.#bars = [];
     this.#timeAxis(ctx);
-    if (!single) this.#drawUnrecorded(ctx);
+    const isGap = !single && this.#drawUnrecorded(ctx);
     if (single) {
       this.#drawIos(ctx);
     } else {
@@ -430,6 +431,7 @@ export class Chart {
         this.#drawHeat(ctx);
         this.#drawFound(ctx);
       });
+      if (!isGap && isIdle(this.#rowsOn(from, to))) this.#remark(ctx, areas.heat, this.#isFiltered ? "Recorded: no such I/O." : "Recorded: no I/O.");
       this.#drawRates(ctx);
     }
     this.#clip(ctx, { y: 0, h: this.#height - AXIS }, () => this.#drawMarks(ctx));
@@ -512,8 +514,9 @@ export class Chart {
     }
   }
 
-  /** Time of which nothing is recorded, which is not time without I/O. */
-  #drawUnrecorded(ctx: CanvasRenderingContext2D): void {
+  /** Time of which nothing is recorded, which is not time without I/O. Whether there is any. */
+  #drawUnrecorded(ctx: CanvasRenderingContext2D): boolean {
+    let isAny = false;
     const { heat } = this.#areas();
     const ratio = devicePixelRatio || 1;
     const plot = { ctx, left: LEFT * ratio, top: TOP * ratio, width: this.plotWidth * ratio, height: (this.#height - AXIS - TOP) * ratio, x: (t: number) => this.#x(t) * ratio };
@@ -521,6 +524,7 @@ export class Chart {
       const left = Math.max(LEFT, this.#x(from));
       const width = Math.min(LEFT + this.plotWidth, this.#x(to)) - left;
       if (width < UNRECORDED_PX) continue;
+      isAny = true;
       ctx.save();
       ctx.setTransform(1, 0, 0, 1, 0, 0);
       hatch(plot, plot.x(from), plot.x(to), theme().muted, 0.5);
@@ -532,6 +536,7 @@ export class Chart {
       ctx.textBaseline = "middle";
       ctx.fillText(words, left + width / 2, heat.y + heat.h / 2);
     }
+    return isAny;
   }
 
   /** A line across the plot, and what it stands for left of it. */
@@ -621,11 +626,22 @@ export class Chart {
     }
   }
 
+  /** The rows that meet a time. */
+  #rowsOn(from: number, to: number): Row[] {
+    return [...this.#rows, ...this.#live].filter((r) => r.at >= from && r.at - r.length <= to);
+  }
+
+  /** Only some of the I/Os are asked for. */
+  get #isFiltered(): boolean {
+    const { cls, filter, device } = this.#view;
+    return cls !== null || filter !== null || device !== null;
+  }
+
   #drawRates(ctx: CanvasRenderingContext2D): void {
     const t = theme();
     const areas = this.#areas();
     const { from, to } = this.#view;
-    const rows = [...this.#rows, ...this.#live].filter((r) => r.at >= from && r.at - r.length <= to);
+    const rows = this.#rowsOn(from, to);
     const quantity = this.#view.quantity;
     const { title, text } = QUANTITIES[quantity];
     const lines = linesOf(quantity, rows.map((r) => r.values));
@@ -715,6 +731,7 @@ export class Chart {
     const colourOf = (i: number) => colours[grouping.of[i] ?? 0] ?? t.muted;
     const seen = order.filter((_, n) => (startS[n] ?? 0) <= to && (doneS[n] ?? 0) >= from);
     this.#title(ctx, areas.heat.y, `Each I/O (${format.count(seen.length)}): queue light, device solid`);
+    if (seen.length === 0) this.#remark(ctx, areas.heat, "No I/O.");
     this.#legend.show(grouping, countsOf(grouping, seen), t);
     this.#title(ctx, areas.rate.y, "Size of each I/O");
     this.#title(ctx, areas.depth.y, "Sector of each I/O");
@@ -1015,6 +1032,17 @@ export function unrecorded(rows: readonly { at: number; length: number }[], aske
   }
   if (asked.to - known > (rows[0]?.length ?? 0)) out.push({ from: known, to: asked.to });
   return out;
+}
+
+const RATES: readonly string[] = ["r_per_s", "w_per_s", "d_per_s", "f_per_s"];
+
+/** Whether rows say that no I/O completed. A row whose I/Os were lost, or whose rates are not known, says nothing. */
+export function isIdle(rows: readonly { values: Values; lossy: boolean }[]): boolean {
+  const isOfNone = (values: Values) => {
+    const known = RATES.map((column) => values[column] ?? null).filter((rate) => rate !== null);
+    return known.length > 0 && known.every((rate) => rate === 0);
+  };
+  return rows.length > 0 && rows.every((r) => !r.lossy && isOfNone(r.values));
 }
 
 /** The rows that set a scale. In a cut one a single I/O is a high rate: it counts only where there is nothing else. */
