@@ -493,6 +493,29 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("a link to a story shows it, where the time of the link alone has none", async () => {
+    // At a threshold: the story is in the answer about the hour only, whatever else is asked for.
+    const hour = DOCUMENTS.stories({ from: NOW_S - 1800 }).stories[0];
+    const stories = ({ from, to }) => ({ stories: to - from > 3599 ? [hour] : [], notes: [] });
+    const server = await serve({ documents: { ...DOCUMENTS, stories } });
+    const page = await open(server.url + AN_HOUR);
+    await page.locator(".story summary").first().click();
+    await widthAfter(page, () => page.getByRole("button", { name: "Show its time" }).first().click());
+    await page.reload();
+    await quiet(page);
+    const story = page.locator(".story");
+    assert.equal(await story.count(), 1);
+    assert.equal(await story.evaluate((e) => e.open), true, "it is what the link is about");
+    await page.getByLabel("From (UTC)").fill("2026-11-17 10:00");
+    await page.getByLabel("To (UTC)").fill("2026-11-17 10:05");
+    await page.keyboard.press("Enter");
+    await page.getByText("No story in this time").waitFor();
+    await widthAfter(page, () => page.keyboard.press("w"));
+    assert.ok(!page.url().includes("story="), "elsewhere the address names it no more");
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("a story stays in the list at its worst moment, where that time alone has none", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

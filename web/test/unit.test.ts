@@ -454,9 +454,9 @@ test("what takes more time is summed by name, the largest growth first", () => {
   assert.deepEqual(rows.map((r) => r.name), ["c", "b"]);
 });
 
-test("the address of a view holds its boxes", () => {
+test("the address of a view holds its boxes and the story that it shows", () => {
   const boxes = [{ from: 10, to: 11.5, lowUs: 0, highUs: appView.OPEN_US }, { from: 12, to: 13, lowUs: 123.4, highUs: 5000 }];
-  const address = appView.write({ from: 1, to: 2, live: false, host: null, device: null, cls: null, filter: null, boxes, find: "a b", fold: { periodS: 2.5, anchorS: 7, cls: "write" }, colour: "cause", quantity: "busy" });
+  const address = appView.write({ from: 1, to: 2, live: false, host: null, device: null, cls: null, filter: null, boxes, find: "a b", story: { id: "c0123944e42d", device: "a,b", from: 1.5, to: 1795000000.25 }, fold: { periodS: 2.5, anchorS: 7, cls: "write" }, colour: "cause", quantity: "busy" });
   assert.equal(appView.read(address, 0).colour, "cause");
   assert.equal(appView.read("?colour=red", 0).colour, "class");
   assert.equal(appView.read(address, 0).quantity, "busy");
@@ -465,6 +465,8 @@ test("the address of a view holds its boxes", () => {
   assert.equal(appView.read(address, 0).find, "a b");
   assert.deepEqual(appView.read(address, 0).fold, { periodS: 2.5, anchorS: 7, cls: "write" });
   assert.equal(appView.read("?fold=0", 0).fold, null);
+  assert.deepEqual(appView.read(address, 0).story, { id: "c0123944e42d", device: "a,b", from: 1.5, to: 1795000000.25 });
+  for (const bad of ["", "id", "id,1,2", "id,2,1,sda", "id,x,2,sda", ",1,2,sda"]) assert.equal(appView.read(`?story=${bad}`, 0).story, null, bad);
   assert.deepEqual(appView.read("?from=1&to=2&box=3,2,1,5&box=1,2,x,4&box=1,2", 0).boxes, []);
 });
 

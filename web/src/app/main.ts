@@ -17,7 +17,7 @@ import { CLASSES, type Ways, actors, findings, stories, storyKey, waits } from "
 import { Loader } from "./part";
 import { ALL_QUANTITIES, QUANTITIES, type Quantity, valuesOf } from "./quantities";
 import { selection } from "./selection";
-import { type Box, type Class, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, columnOf, duration, read, stepOf, typed, wallClock, wholeColumns, write, zoomed } from "./view";
+import { type Box, type ChosenStory, type Class, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, columnOf, duration, read, stepOf, typed, wallClock, wholeColumns, write, zoomed } from "./view";
 
 export interface Shell {
   format: number;
@@ -110,6 +110,10 @@ export class Application {
   readonly #root: HTMLElement;
   #details: HTMLElement | null = null;
   #list: Story[] = [];
+  /** The time that was asked for when a story was found. */
+  readonly #foundIn = new WeakMap<Story, [number, number]>();
+  /** The story that the address names is not opened yet. */
+  #opensStory: boolean;
   #series: Series | null = null;
   /** In the mean over the last series. */
   #iosPerS = 0;
@@ -130,8 +134,9 @@ export class Application {
     const live = asked.range === null ? shell.recording && asked.host === null : asked.live;
     const [from, to] = asked.range ?? this.#usual();
     this.#view = { ...asked, from, to, live };
+    this.#opensStory = asked.story !== null;
     this.#ways = {
-      look: (a, b) => this.#look(a, b), filter: (filter) => this.#set({ filter }),
+      look: (a, b) => this.#look(a, b), lookAt: (story, a, b) => this.#lookAt(story, a, b), filter: (filter) => this.#set({ filter }),
       cls: (cls) => this.#set({ cls }), device: (device) => this.#set({ device }),
     };
     this.#chart = new Chart(this.#view, {
@@ -259,8 +264,19 @@ export class Application {
     this.#change({ from: end - span, to: end, live: false });
   }
 
+  /** A time of a story. The address names the question that had the story, as that of this time alone may not have it. */
+  #lookAt(story: Story, from: number, to: number): void {
+    const chosen = this.#view.story;
+    const isChosen = chosen !== null && isStory(story, chosen);
+    const [askedFrom, askedTo] = this.#foundIn.get(story) ?? [story.start_unix_s, story.end_unix_s];
+    this.#view = { ...this.#view, story: isChosen ? chosen : { id: story.id, device: story.device, from: askedFrom, to: askedTo } };
+    this.#look(from, to);
+  }
+
   #change(next: Partial<View>): void {
     this.#view = { ...this.#view, ...next };
+    // A live view shows what happens now.
+    if (this.#view.live) this.#view = { ...this.#view, story: null };
     this.#shown();
     this.#follow();
     clearTimeout(this.#rest);
@@ -295,6 +311,7 @@ export class Application {
     if (other) this.#chart.clear();
     const sameBoxes = !other && JSON.stringify(asked.boxes) === JSON.stringify(this.#view.boxes);
     this.#view = { ...asked, from, to, live: asked.range === null ? this.shell.recording && asked.host === null : asked.live };
+    this.#opensStory = asked.story !== null;
     this.#shown();
     this.#follow();
     this.#load();
@@ -606,17 +623,46 @@ export class Application {
 
   #loadStories(quiet = false): void {
     this.#loaders.stories.run(async (signal) => {
-      const { stories: found, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", { ...this.#question(), ...this.#shownIos() }, signal);
-      const list = leavesOutNames(notes) ? found.map((s) => ({ ...s, victim: s.victim && leftOut(s.victim), culprits: s.culprits.map(leftOut) })) : found;
+      const { from, to, device, story: chosen } = this.#view;
+      const { list, notes } = await this.#askStories(from, to, signal);
+      const stays = (s: Story) => s.end_unix_s >= from && s.start_unix_s <= to && (device === null || s.device === device);
+      if (chosen !== null) {
+        // The story of the address is shown although it lies at a threshold that this time does not meet.
+        const isThere = list.some((s) => isStory(s, chosen));
+        const earlier = isThere ? [] : await this.#askChosen(chosen, signal);
+        list.unshift(...earlier.filter(stays));
+        const shown = list.find((s) => isStory(s, chosen));
+        if (shown && this.#opensStory) this.#open.add(storyKey(shown));
+        if (!shown && this.#view.story === chosen) this.#view = { ...this.#view, story: null };
+      }
+      this.#opensStory = false;
       // A story that is open stays where the shorter time that is on screen alone would not show it.
       const known = new Set(list.map(storyKey));
-      const { from, to, device } = this.#view;
-      const stays = (s: Story) => s.end_unix_s >= from && s.start_unix_s <= to && (device === null || s.device === device);
       const kept = this.#list.filter((s) => this.#open.has(storyKey(s)) && !known.has(storyKey(s)) && stays(s));
       this.#list = [...kept, ...list];
       stories(this.#stories, this.#list, notes, this.#ways, this.#open);
       this.#chart.setEpisodes(this.#list.flatMap(episodesOf));
     }, quiet);
+  }
+
+  /** Those in a time, of the shown I/Os. */
+  async #askStories(from: number, to: number, signal: AbortSignal): Promise<{ list: Story[]; notes: string[] }> {
+    const query = { ...this.#question(), ...this.#shownIos(), from: from.toFixed(6), to: to.toFixed(6) };
+    const { stories: found, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", query, signal);
+    const list = leavesOutNames(notes) ? found.map((s) => ({ ...s, victim: s.victim && leftOut(s.victim), culprits: s.culprits.map(leftOut) })) : found;
+    for (const story of list) this.#foundIn.set(story, [from, to]);
+    return { list, notes };
+  }
+
+  /** The story that the address names, by the question that had it; none where its time is not recorded any more. */
+  async #askChosen(chosen: ChosenStory, signal: AbortSignal): Promise<Story[]> {
+    try {
+      const { list } = await this.#askStories(chosen.from, chosen.to, signal);
+      return list.filter((s) => isStory(s, chosen));
+    } catch (e) {
+      if (e instanceof Problem && !e.passes) return [];
+      throw e;
+    }
   }
 
   async #askWaits(query: Query, signal: AbortSignal): Promise<{ list: Wait[]; notes: string[] }> {
@@ -750,6 +796,8 @@ export class Application {
     comparison(this.#box, [first, second], inBoxes, grown(before.actors, after.actors), grown(before.waits, after.waits), tools);
   }
 }
+
+const isStory = (story: Story, { id, device }: ChosenStory): boolean => story.id === id && story.device === device;
 
 /** When a story happened: its episodes, or where it has none its worst moment. */
 function episodesOf(story: Story): Episode[] {

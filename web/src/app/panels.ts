@@ -7,6 +7,8 @@ import type { Class, Filter, Subject } from "./view";
 
 export interface Ways {
   look(from: number, to: number): void;
+  /** Shows a time of a story, which stays in the list. */
+  lookAt(story: Story, from: number, to: number): void;
   filter(filter: Filter | null): void;
   cls(cls: Class): void;
   device(name: string): void;
@@ -110,14 +112,14 @@ export function stories(root: HTMLElement, list: Story[], notes: string[], ways:
       h("p", { text: story.summary }),
       ...(story.advice ?? []).map((a) => h("p", { class: "advice" }, "Try: ", h("code", { text: a.text }), a.now ? ` (now ${a.now})` : "")),
       h("p", { class: "ways" },
-        button("", "Show its time", "Zoom to the whole story", () => ways.look(...margin(story.start_unix_s, story.end_unix_s))),
+        button("", "Show its time", "Zoom to the whole story", () => ways.lookAt(story, ...margin(story.start_unix_s, story.end_unix_s))),
         typeof harm?.worst_at_s === "number" && button("", "Show the worst moment, I/O by I/O", "", () => {
           const at = story.recording_start_unix_s + (harm.worst_at_s ?? 0);
           const worst = (harm.worst_us ?? 0) / 1e6;
           const span = Math.min(0.049, Math.max(0.004, 2.5 * worst));
           // From before it started, as far as a view has room in which each I/O is drawn.
           const before = Math.min(span * 0.95, Math.max(span * 0.7, 1.1 * worst));
-          ways.look(at - before, at + span - before);
+          ways.lookAt(story, at - before, at + span - before);
         }),
         button("", story.device, `Show only ${story.device}`, () => ways.device(story.device))));
     details.open = open.has(key);

@@ -22,6 +22,14 @@ export interface Box {
 /** Longer than any I/O: a box that reaches it has no upper end. */
 export const OPEN_US = 1e9;
 
+/** A story that was chosen, and the question whose answer had it: another time may be too short or too long to show it. */
+export interface ChosenStory {
+  id: string;
+  device: string;
+  from: number;
+  to: number;
+}
+
 export interface View {
   /** Seconds since the epoch; of a live view as they were when it was set. */
   from: number;
@@ -36,6 +44,7 @@ export interface View {
   boxes: readonly Box[];
   /** A name whose times are marked. */
   find: string | null;
+  story: ChosenStory | null;
   /** `null`: the heat map shows latency over time. */
   fold: Fold | null;
   /** What colours single I/Os. */
@@ -107,6 +116,7 @@ export function read(search: string, now: number): Omit<View, "from" | "to"> & {
     filter: named ? { by: by as Subject, name: name.join(":") } : null,
     boxes: params.getAll("box").map(readBox).filter((box) => box !== null).slice(0, 2),
     find: params.get("find"),
+    story: readStory(params.get("story") ?? ""),
     fold: readFold(params.get("fold") ?? ""),
     colour: COLOURINGS.find((c) => c === params.get("colour")) ?? "class",
     quantity: ALL_QUANTITIES.find((q) => q === params.get("quantity")) ?? "throughput",
@@ -117,6 +127,12 @@ function readBox(text: string): Box | null {
   const [from, to, lowUs, highUs] = text.split(",").map(Number);
   if (from === undefined || to === undefined || lowUs === undefined || highUs === undefined) return null;
   return Number.isFinite(from) && to > from && lowUs >= 0 && highUs > lowUs ? { from, to, lowUs, highUs } : null;
+}
+
+function readStory(text: string): ChosenStory | null {
+  const [id, from, to, ...device] = text.split(",");
+  const story = { id: id ?? "", from: Number(from), to: Number(to), device: device.join(",") };
+  return story.id !== "" && story.device !== "" && story.to > story.from ? story : null;
 }
 
 function readFold(text: string): Fold | null {
@@ -142,6 +158,7 @@ export function write(view: View): string {
   if (view.cls !== null) params.set("class", view.cls);
   if (view.filter !== null) params.set("filter", `${view.filter.by}:${view.filter.name}`);
   if (view.find !== null) params.set("find", view.find);
+  if (view.story !== null) params.set("story", [view.story.id, Number(view.story.from.toFixed(6)), Number(view.story.to.toFixed(6)), view.story.device].join(","));
   if (view.fold !== null) params.set("fold", [view.fold.periodS, Number(view.fold.anchorS.toFixed(3)), ...(view.fold.cls === null ? [] : [view.fold.cls])].join(","));
   if (view.colour !== "class") params.set("colour", view.colour);
   if (view.quantity !== "throughput") params.set("quantity", view.quantity);
