@@ -8,7 +8,7 @@ import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList 
 import type { LevelBlock } from "../src/generated/page";
 import { isIdle, joined, regridded, scaling, unrecorded } from "../src/app/chart";
 import { type Blocks, blocksIn, blocksOf, grown, shifts } from "../src/app/compare";
-import type { Ios } from "../src/app/data";
+import { type Ios, actorName, knownName, nameOf, processName } from "../src/app/data";
 import { nothingFound } from "../src/app/panels";
 import { csv, ioColumns, trace } from "../src/app/export";
 import { folded, foldPlan } from "../src/app/fold";
@@ -611,4 +611,19 @@ test("an idle recording is said to have no I/O, not to lack the names of who did
   assert.equal(noActors(idle), "No I/O completed in this time.");
   assert.equal(noActors({ ...idle, recording: { ...idle.recording, lost_ios: null } }), unattributed);
   for (const data of [counters(60), tables(60), periodicLoad(60)]) assert.equal(noActors(data), unattributed);
+});
+
+test("what is not known is called the same in all tables, as in the program's own", () => {
+  const process = { process: "dd", pid: 7, cgroup: "/a", class: "read", origin: "direct" };
+  assert.deepEqual([nameOf(process), nameOf({ ...process, process: null }), nameOf({ ...process, process: null, pid: null })], ["dd", "[7]", "(not known)"]);
+  // Groups of files and of control groups have no process.
+  const other = { process: null, pid: null, cgroup: null, class: "read", origin: "direct" };
+  assert.deepEqual([nameOf({ ...other, file: "/var/db" }, "file"), nameOf(other, "file")], ["/var/db", "(not known)"]);
+  assert.deepEqual([nameOf({ ...other, cgroup: "/a" }, "cgroup"), nameOf(other, "cgroup"), knownName(other, "cgroup")], ["/a", "(not known)", null]);
+  // A name that is left out may be known.
+  assert.equal(nameOf({ ...other, leftOut: true }), "a process");
+  assert.equal(processName(null, null), "(not known)");
+  const none = { ios: 0, bytes: 0, mean_us: null };
+  const actor = { read: none, write: none, discard: none, flush: none, io_time_s: 0, io_time_percent: null };
+  assert.deepEqual([actorName({ ...actor, name: "unknown" }), actorName({ ...actor, name: "unknown[7]" })], [null, "unknown[7]"]);
 });

@@ -3,7 +3,7 @@
 import { h } from "../dom";
 import * as format from "../format";
 import type { Theme } from "../theme";
-import type { Column, Ios } from "./data";
+import { type Column, type Ios, NOT_KNOWN } from "./data";
 import type { Class, Colouring } from "./view";
 
 /** What shares a colour. */
@@ -47,7 +47,7 @@ export function grouped(ios: Ios, by: Colouring, colours: number, before: Groupi
     const parts = CAUSES.map(({ us }) => us(c));
     return { by, groups, of: Uint8Array.from({ length: count }, (_, i) => causeOf(parts.map((part) => part?.[i] ?? null))) };
   }
-  const names = Array.from({ length: count }, (_, i) => c.process[i] ?? (typeof c.pid[i] === "number" ? `[${c.pid[i]}]` : "the kernel"));
+  const names = Array.from({ length: count }, (_, i) => c.process[i] ?? (typeof c.pid[i] === "number" ? `[${c.pid[i]}]` : NOT_KNOWN));
   const time = new Map<string, number>();
   names.forEach((name, i) => time.set(name, (time.get(name) ?? 0) + (c.total_us[i] ?? 0)));
   const ranked = [...time.keys()].sort((a, b) => (time.get(b) ?? 0) - (time.get(a) ?? 0));

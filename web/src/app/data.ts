@@ -1,6 +1,6 @@
 // The types of the API's answers: heat maps, series, single I/Os, waits, stories, findings, actors, devices.
 
-import type { Class } from "./view";
+import type { Class, Subject } from "./view";
 
 /** Documents of the API, as docs/serve.md describes them: what of them this page reads. */
 
@@ -124,16 +124,29 @@ export interface Device {
 /** Whether a group may have a name that this reader may not see, and no number either. */
 export const isNameless = (who: Who): boolean => who.leftOut === true && !who.file && !who.process && typeof who.pid !== "number";
 
-/** A group in words. The kernel's own I/O has no process. */
-export function nameOf(who: Who): string {
-  if (who.file) return who.file;
+/** Where a process, control group or file is not known, as the program's own tables have it. */
+export const NOT_KNOWN = "(not known)";
+
+/** The same in the program's answers about actors. */
+const UNKNOWN_ACTOR = "unknown";
+
+/** What a group of a kind is called; `null` where that is not known. A group of a file has no process, and the other way round. */
+export function knownName(who: Who, by: Subject = "process"): string | null {
+  if (by === "file") return who.file ?? null;
+  if (by === "cgroup") return who.cgroup ?? null;
   if (who.process) return who.process;
-  if (typeof who.pid === "number") return `[${who.pid}]`;
-  if (isNameless(who)) return "a process";
-  return who.process === null ? "the kernel" : who.cgroup ?? "the kernel";
+  return typeof who.pid === "number" ? `[${who.pid}]` : null;
 }
 
-/** Whether a note says that this reader may not see names: then a missing name does not mean the kernel. */
+/** A group in words. */
+export function nameOf(who: Who, by: Subject = "process"): string {
+  return knownName(who, by) ?? (by === "process" && isNameless(who) ? "a process" : NOT_KNOWN);
+}
+
+/** What an actor is called; `null` where that is not known. */
+export const actorName = (actor: Actor): string | null => (actor.name === UNKNOWN_ACTOR ? null : actor.name);
+
+/** Whether a note says that this reader may not see names: then a missing name is not one that nobody knows. */
 export const leavesOutNames = (notes: string[]): boolean => notes.some((note) => note.startsWith("names of files and processes are left out"));
 
 /** Whether a note says that there are no single I/Os: then that no story or wait was found says nothing. */
@@ -144,6 +157,6 @@ export const leftOut = <T extends Who>(who: T): T => ({ ...who, leftOut: true })
 
 /** A process as the tables of actors and series name it. */
 export function processName(process: string | null, pid: number | null): string {
-  if (process === null) return pid === null ? "the kernel" : `[${pid}]`;
+  if (process === null) return pid === null ? NOT_KNOWN : `[${pid}]`;
   return pid === null ? process : `${process}[${pid}]`;
 }

@@ -1,6 +1,6 @@
 // Writes exported files: tables as CSV, and I/Os as a trace for Perfetto (JSON).
 
-import type { Ios } from "./data";
+import { type Ios, NOT_KNOWN } from "./data";
 import { lanes } from "./lanes";
 
 /** What is on screen, as files of other programs. */
@@ -47,7 +47,7 @@ export function trace(ios: Ios): string {
 
   const groups = new Map<string, number[]>();
   for (let i = 0; i < count; i++) {
-    const key = JSON.stringify([c.device[i], `${c.process[i] ?? "the kernel"} ${c.class[i]}`]);
+    const key = JSON.stringify([c.device[i], `${c.process[i] ?? NOT_KNOWN} ${c.class[i]}`]);
     const group = groups.get(key);
     if (group) group.push(i);
     else groups.set(key, [i]);

@@ -2,9 +2,10 @@
 
 import { fill, h } from "../dom";
 import type { Actor, Ios, Series, Wait } from "./data";
-import { nameOf } from "./data";
+import { actorName, knownName } from "./data";
 import { csv, ioColumns, save, trace } from "./export";
 import type { Loader } from "./part";
+import type { Subject } from "./view";
 
 /** What is on screen now. */
 export interface Screen {
@@ -18,6 +19,8 @@ export interface Screen {
   series: Series | null;
   actors: Actor[];
   waits: Wait[];
+  /** Whose these are. */
+  by: Subject;
   /** All I/Os of the view. */
   askIos(signal: AbortSignal): Promise<Ios>;
 }
@@ -48,7 +51,7 @@ export function exportMenu(screen: () => Screen, loader: Loader): HTMLElement {
       close();
     }),
     item("Waits (CSV)", "Who waited for whom: a row for each victim and each that it waited for", (now) => {
-      text(`${now.name}-waits.csv`, csv(waitColumns(now.waits)), "text/csv");
+      text(`${now.name}-waits.csv`, csv(waitColumns(now.waits, now.by)), "text/csv");
       close();
     }),
     item("I/Os for Perfetto (JSON)", "A trace with each I/O of the view, for ui.perfetto.dev", (now) => {
@@ -86,7 +89,7 @@ function seriesColumns(series: Series | null): Columns {
 }
 
 function actorColumns(list: Actor[]): Columns {
-  const columns: Columns = [["name", list.map((a) => a.name)], ["io_time_s", list.map((a) => a.io_time_s)]];
+  const columns: Columns = [["name", list.map(actorName)], ["io_time_s", list.map((a) => a.io_time_s)]];
   for (const cls of ["read", "write", "discard", "flush"] as const) {
     for (const field of ["ios", "bytes", "mean_us"] as const) columns.push([`${cls}_${field}`, list.map((a) => a[cls][field])]);
   }
@@ -94,15 +97,15 @@ function actorColumns(list: Actor[]): Columns {
 }
 
 /** Victims stand with their sums in each of their rows. */
-function waitColumns(list: Wait[]): Columns {
+function waitColumns(list: Wait[], by: Subject): Columns {
   const rows = list.flatMap((w) => (w.behind.length > 0 ? w.behind : [null]).map((behind) => ({ w, behind })));
   const victim = (of: (w: Wait) => unknown) => rows.map((row) => of(row.w));
   return [
-    ["device", victim((w) => w.device)], ["victim", victim((w) => nameOf(w.victim))], ["victim_pid", victim((w) => w.victim.pid)],
+    ["device", victim((w) => w.device)], ["victim", victim((w) => knownName(w.victim, by))], ["victim_pid", victim((w) => w.victim.pid)],
     ["victim_cgroup", victim((w) => w.victim.cgroup)], ["victim_class", victim((w) => w.victim.class)], ["victim_origin", victim((w) => w.victim.origin)],
     ["ios", victim((w) => w.ios)], ["io_time_s", victim((w) => w.io_time_s)], ["undisturbed_s", victim((w) => w.undisturbed_s)], ["own_s", victim((w) => w.own_s)],
     ["held_s", victim((w) => w.held_s)], ["device_s", victim((w) => w.device_s)], ["unknown_s", victim((w) => w.unknown_s)],
-    ["behind", rows.map((r) => r.behind && nameOf(r.behind))], ["behind_pid", rows.map((r) => r.behind?.pid)], ["behind_class", rows.map((r) => r.behind?.class)],
+    ["behind", rows.map((r) => r.behind && knownName(r.behind, by))], ["behind_pid", rows.map((r) => r.behind?.pid)], ["behind_class", rows.map((r) => r.behind?.class)],
     ["behind_s", rows.map((r) => r.behind?.seconds)], ["behind_ios", rows.map((r) => r.behind?.ios)],
   ];
 }

@@ -10,7 +10,7 @@ import { Problem, type Query, ask } from "./api";
 import { Chart, type Episode } from "./chart";
 import { blocksIn, blocksOf, grown, recordedOf } from "./compare";
 import { comparison } from "./comparison";
-import { type Actor, type Column, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, doneOf, leavesOutNames, leftOut, nameOf, startOf } from "./data";
+import { type Actor, type Column, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, NOT_KNOWN, actorName, doneOf, leavesOutNames, leftOut, nameOf, startOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
 import { CLASSES, type Ways, actors, findings, stories, storyKey, waits } from "./panels";
@@ -554,6 +554,7 @@ export class Application {
       series: this.#series && { ...this.#series, columns: at(this.#series.columns, rows) },
       actors: this.#actorList,
       waits: this.#waitList,
+      by: this.#by,
       askIos: async (signal) => within(await ask<Ios>("ios", { ...range, to: (to + 1).toFixed(6), limit: MAX_IOS }, signal)),
     };
   }
@@ -784,8 +785,8 @@ export class Application {
       const { list: waiting } = await this.#askWaits({ ...question(box), ...this.#shownIos(), by }, signal);
       return {
         // The next run of a program has another number: it is the same actor.
-        actors: list.map((a) => ({ name: a.name?.replace(/\[\d+\]$/, "") ?? "the kernel", rate: a.io_time_s / seconds })),
-        waits: waiting.flatMap((w) => w.behind.map((b) => ({ name: `${spoken(w.victim)} behind ${spoken(b)}`, rate: b.seconds / seconds }))),
+        actors: list.map((a) => ({ name: actorName(a)?.replace(/\[\d+\]$/, "") ?? NOT_KNOWN, rate: a.io_time_s / seconds })),
+        waits: waiting.flatMap((w) => w.behind.map((b) => ({ name: `${spoken(w.victim, by)} behind ${spoken(b, by)}`, rate: b.seconds / seconds }))),
       };
     };
     const classes = this.#view.cls === null ? (["read", "write"] as const) : [this.#view.cls];
@@ -815,7 +816,7 @@ function rateOf({ columns }: Series): number {
 }
 
 /** A group and its class, in words. */
-const spoken = (who: Who): string => `${nameOf(who)} ${who.origin === "writeback" ? "write-back" : who.class ?? ""}`.trim();
+const spoken = (who: Who, by: Subject): string => `${nameOf(who, by)} ${who.origin === "writeback" ? "write-back" : who.class ?? ""}`.trim();
 
 /** The I/Os for which `keep` holds. */
 function chosen(ios: Ios, keep: (i: number) => boolean): Ios {

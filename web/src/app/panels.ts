@@ -2,7 +2,7 @@
 
 import { fill, h } from "../dom";
 import * as format from "../format";
-import { type Actor, type Amount, type Finding, type Story, type Wait, type Who, isNameless, lacksIos, leavesOutNames, nameOf } from "./data";
+import { type Actor, type Amount, type Finding, type Story, type Wait, type Who, NOT_KNOWN, actorName, isNameless, knownName, lacksIos, leavesOutNames, nameOf } from "./data";
 import type { Class, Filter, Subject } from "./view";
 
 export interface Ways {
@@ -50,11 +50,11 @@ export function table(titles: Title[], rows: HTMLElement[][], classes: string[] 
 }
 
 /** A group that can be clicked, with its class. */
-function who(w: Who, by: Subject, ways: Ways, pid: boolean): HTMLElement {
-  const name = nameOf(w);
-  const known = by === "file" ? w.file : by === "cgroup" ? w.cgroup : w.process;
-  const label = by === "process" && pid && w.process && typeof w.pid === "number" ? `${name}[${w.pid}]` : by === "cgroup" ? w.cgroup ?? name : name;
-  const shown = typeof known === "string" && known !== ""
+function who(w: Who, by: Subject, ways: Ways): HTMLElement {
+  const known = knownName(w, by);
+  const label = by === "process" && w.process && typeof w.pid === "number" ? `${w.process}[${w.pid}]` : nameOf(w, by);
+  // Who may not see names may not choose by them either.
+  const shown = known !== null && w.leftOut !== true
     ? button("name", label, `Show only ${label}`, () => ways.filter({ by, name: label }))
     : h("span", { class: "name", text: label });
   return h("span", { class: `who ${w.class ?? ""}` }, shown, w.class ? h("small", { text: w.origin === "writeback" ? "write-back" : w.class }) : null);
@@ -73,7 +73,7 @@ export const storyKey = (s: Story): string => `${s.id} ${s.recording_start_unix_
 
 /** Who caused a story, in words. */
 export function culpritsOf({ culprits }: Pick<Story, "culprits">): string {
-  const known = culprits.filter((c) => !isNameless(c)).map(nameOf);
+  const known = culprits.filter((c) => !isNameless(c)).map((c) => nameOf(c));
   const nameless = culprits.length - known.length;
   if (nameless > 0) known.push(nameless > 1 ? "other processes" : "another process");
   return known.join(" and ");
@@ -171,11 +171,11 @@ export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subj
     ];
     const spoken = parts.filter(([, s]) => s > 0).map(([, s, name]) => `${name} ${seconds(s)}`).join(", ");
     return [
-      h("td", {}, who(w.victim, by, ways, true), h("small", { class: "dev", text: ` ${w.device}` })),
+      h("td", {}, who(w.victim, by, ways), h("small", { class: "dev", text: ` ${w.device}` })),
       h("td", { class: "num", text: seconds(w.io_time_s) }),
       h("td", {}, h("span", { class: "parts", role: "img", "aria-label": spoken, title: spoken }, ...parts.map(([cls, s, name]) => piece(cls, share(s), `${name} ${seconds(s)}`)))),
       h("td", { class: "num", text: behind > 0 ? seconds(behind) : format.ABSENT }),
-      h("td", {}, first && behind > 0 ? who(first, by, ways, true) : format.ABSENT, w.behind.length > 1 && behind > 0 ? h("small", { text: ` ${format.percent((100 * first!.seconds) / behind)}`, title: w.behind.map((b) => `${nameOf(b)} ${seconds(b.seconds)}`).join("\n") }) : null),
+      h("td", {}, first && behind > 0 ? who(first, by, ways) : format.ABSENT, w.behind.length > 1 && behind > 0 ? h("small", { text: ` ${format.percent((100 * first!.seconds) / behind)}`, title: w.behind.map((b) => `${nameOf(b, by)} ${seconds(b.seconds)}`).join("\n") }) : null),
     ];
   });
   const legend = h("p", { class: "legend" }, ...([["p-undisturbed", "undisturbed"], ["p-behind", "behind other I/O"], ["p-own", "its own queue"], ["p-held", "held"], ["p-device", "device"]] as const).map(([cls, name]) => h("span", {}, h("i", { class: cls }), name)));
@@ -191,14 +191,16 @@ export function actors(root: HTMLElement, list: Actor[], others: Actor | null, n
     return;
   }
   const most = Math.max(...all.map((a) => a.io_time_s), 1e-9);
+  const mayChoose = !leavesOutNames(notes);
   const amount = (a: Amount, cls: string) => [
     h("td", { class: `num ${cls}`, text: a.ios > 0 ? format.count(a.ios) : format.ABSENT }),
     h("td", { class: `num ${cls}`, text: a.ios > 0 ? format.bytes(a.bytes) : format.ABSENT }),
     h("td", { class: `num ${cls}`, text: format.micros(a.mean_us) }),
   ];
   const rows = all.map((a) => {
-    const name = a === others ? "others together" : a.name ? a.name : "the kernel";
-    const filter = a !== others && a.name ? button("name", name, `Show only ${name}`, () => ways.filter({ by, name })) : h("span", { class: "name", text: name });
+    const known = a === others ? null : actorName(a);
+    const name = a === others ? "others together" : known ?? NOT_KNOWN;
+    const filter = known !== null && mayChoose ? button("name", name, `Show only ${name}`, () => ways.filter({ by, name })) : h("span", { class: "name", text: name });
     return [
       h("td", { class: "actor" }, filter),
       h("td", { class: "num", text: seconds(a.io_time_s) }),
