@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use iolens_core::analysis::waits::Program;
-use iolens_core::model::{Class, Comm, DevId, Device, Inode, Io, Names};
+use iolens_core::model::{Class, Comm, DevId, Device, Inode, Io, KernelThread, Names};
 use iolens_core::store::IoColumns;
 
 use super::error::{QueryError, Result};
@@ -158,6 +158,12 @@ impl WantedProcess {
         if name.as_deref() == Some(self.text.as_str()) {
             return true;
         }
+        // Stories and sums of waits have all workers of the kernel as one program.
+        if self.text == WORKERS
+            && comm.and_then(|comm| comm.kernel_thread()) == Some(KernelThread::Worker)
+        {
+            return true;
+        }
         if tgid.is_none() {
             return false;
         }
@@ -170,6 +176,9 @@ impl WantedProcess {
                 .is_some_and(|(name, number)| tgid == Some(*number) && shown_name == name.as_str())
     }
 }
+
+/// What all workers of the kernel (`kworker/u4:1+flush-8:0`) are called together.
+const WORKERS: &str = "kworker";
 
 /// The number of a process, written exactly as it is shown: `007` and `+7` are names.
 fn process_number(text: &str) -> Option<i32> {
@@ -374,6 +383,16 @@ mod tests {
             let process = WantedProcess::new(text);
             assert_eq!(process.is(None, Some(7)), is_meant, "{text}");
         }
+    }
+
+    #[test]
+    fn workers_of_the_kernel_go_by_one_name() {
+        let worker = Some(Comm::new(b"kworker/u4:1+fl"));
+        let program = Some(Comm::new(b"kwork"));
+        let workers = WantedProcess::new("kworker");
+        assert!(workers.is(worker, Some(7)) && workers.is(worker, None));
+        assert!(!workers.is(program, Some(7)) && !workers.is(None, Some(7)));
+        assert!(!WantedProcess::new("kworker[8]").is(worker, Some(7)));
     }
 
     #[test]
