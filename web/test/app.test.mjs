@@ -294,6 +294,15 @@ describe("the application", { skip: missing !== null }, () => {
     await page.keyboard.press("Escape");
     await page.waitForFunction(() => !location.search.includes("filter"));
     assert.equal(await page.locator(".filter").isVisible(), false);
+    // Threads of a process may have names of their own, and the table of waits takes them together: its number has them all.
+    await page.locator(".waits button.name", { hasText: "dd[7]" }).first().click();
+    await page.waitForFunction(() => location.search.includes("filter=process%3A7"));
+    await quiet(page);
+    assert.match(server.asked.filter((a) => a.startsWith("actors")).at(-1), /[?&]process=7(&|$)/);
+    assert.match(await page.locator(".filter").textContent(), /^Only process dd\[7\]/);
+    assert.equal(await page.locator(".actors tr.chosen").count(), 1, "the actor has this number");
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => !location.search.includes("filter"));
     await page.locator("select[aria-label=Device]").selectOption("sdb");
     await page.waitForFunction(() => location.search.includes("device=sdb"));
     await quiet(page);

@@ -9,7 +9,7 @@ import type { LevelBlock } from "../src/generated/page";
 import { isIdle, joined, regridded, scaling, unrecorded } from "../src/app/chart";
 import { type Blocks, blocksIn, blocksOf, grown, shifts } from "../src/app/compare";
 import { type Ios, actorName, knownName, nameOf, processName } from "../src/app/data";
-import { nothingFound } from "../src/app/panels";
+import { filterOf, filterText, hasActor, nothingFound } from "../src/app/panels";
 import { csv, ioColumns, trace } from "../src/app/export";
 import { folded, foldPlan } from "../src/app/fold";
 import { sentence } from "../src/app/api";
@@ -626,4 +626,22 @@ test("what is not known is called the same in all tables, as in the program's ow
   const none = { ios: 0, bytes: 0, mean_us: null };
   const actor = { read: none, write: none, discard: none, flush: none, io_time_s: 0, io_time_percent: null };
   assert.deepEqual([actorName({ ...actor, name: "unknown" }), actorName({ ...actor, name: "unknown[7]" })], [null, "unknown[7]"]);
+});
+
+test("a name chooses the I/Os that its row counts", () => {
+  const pool = { process: "pool", pid: 7, cgroup: "/a", class: "read", origin: "direct" };
+  // The row of waits is of all threads, the actor of one name of them.
+  assert.deepEqual(filterOf(pool, "process"), { by: "process", name: "7" });
+  assert.deepEqual(filterOf({ ...pool, pid: null }, "process"), { by: "process", name: "pool" });
+  assert.deepEqual(filterOf(pool, "cgroup"), { by: "cgroup", name: "/a" });
+  assert.equal(filterOf({ ...pool, cgroup: "/" }, "cgroup"), null, "all are below it");
+  assert.equal(filterOf(pool, "file"), null);
+  const filter = { by: "process", name: "7" } as const;
+  assert.deepEqual(["pool[7]", "worker[7]", "pool[17]", "7"].map((name) => hasActor(filter, "process", name)), [true, true, false, true]);
+  assert.equal(hasActor({ by: "process", name: "pool[7]" }, "process", "worker[7]"), false);
+  assert.equal(hasActor(filter, "file", "7"), false);
+  const wait = { device: "sda", victim: { ...pool, pid: 8 }, ios: 1, io_time_s: 1, undisturbed_s: 1, own_s: 0, held_s: 0, device_s: 0, unknown_s: 0, behind: [{ ...pool, seconds: 1, ios: 1 }] };
+  assert.equal(filterText(filter, [wait]), "pool[7]");
+  assert.equal(filterText(filter, []), "7");
+  assert.equal(filterText({ by: "file", name: "8" }, [wait]), "8");
 });

@@ -13,7 +13,7 @@ import { comparison } from "./comparison";
 import { type Actor, type Column, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, NOT_KNOWN, actorName, doneOf, leavesOutNames, leftOut, nameOf, startOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
-import { CLASSES, type Ways, actors, findings, stories, storyKey, waits } from "./panels";
+import { CLASSES, type Ways, actors, filterText, findings, stories, storyKey, waits } from "./panels";
 import { Loader } from "./part";
 import { ALL_QUANTITIES, QUANTITIES, type Quantity, valuesOf } from "./quantities";
 import { selection } from "./selection";
@@ -248,12 +248,23 @@ export class Application {
     this.#quantity.hidden = v.to - v.from < IO_SPAN_S;
     this.#showLayouts();
     if (document.activeElement !== this.#find) this.#find.value = v.find ?? "";
-    this.#filter.hidden = v.filter === null;
-    if (v.filter) fill(this.#filter, `Only ${v.filter.by === "cgroup" ? "control group" : v.filter.by} `, h("b", { text: v.filter.name }), h("button", { type: "button", text: "×", title: "Show all (Escape)", "aria-label": "Show all", onclick: () => this.#set({ filter: null }) }));
-    else fill(this.#filter);
+    this.#showFilter();
     const host = v.host === null ? "" : `host=${encodeURIComponent(v.host)}&`;
     this.#report.href = `report?${host}from=${v.from.toFixed(3)}&to=${Math.max(v.to, v.from + 0.001).toFixed(3)}`;
     document.documentElement.dataset["ready"] ??= performance.now().toFixed(0);
+  }
+
+  #showFilter(): void {
+    const { filter } = this.#view;
+    this.#filter.hidden = filter === null;
+    if (filter === null) {
+      fill(this.#filter);
+      return;
+    }
+    const kind = filter.by === "cgroup" ? "control group" : filter.by;
+    const name = filterText(filter, this.#waitList);
+    const all = h("button", { type: "button", text: "×", title: "Show all (Escape)", "aria-label": "Show all", onclick: () => this.#set({ filter: null }) });
+    fill(this.#filter, h("span", { class: "only", title: name }, `Only ${kind} `, h("b", { text: name })), all);
   }
 
   /** Another time. What is asked for waits until the view rests. */
@@ -679,6 +690,7 @@ export class Application {
       this.#waitList = list;
       this.#suggest(list.flatMap((w) => [w.victim, ...w.behind].flatMap((who) => [who.process, who.cgroup, who.file])));
       waits(this.#waits, list, notes, by, this.#ways);
+      this.#showFilter();
     }, quiet);
   }
 
@@ -688,7 +700,7 @@ export class Application {
       const { actors: list, others, notes } = await ask<{ actors: Actor[]; others: Actor | null; notes: string[] }>("actors", { ...this.#question(), ...this.#shownIos(), by }, signal);
       this.#suggest(list.flatMap((a) => [a.name, a.name?.replace(/\[\d+\]$/, "")]));
       this.#actorList = others ? [...list, { ...others, name: "others together" }] : list;
-      actors(this.#actors, list, others ?? null, notes, by, this.#view.filter?.name ?? null, this.#ways);
+      actors(this.#actors, list, others ?? null, notes, by, this.#view.filter, this.#ways);
     }, quiet);
   }
 

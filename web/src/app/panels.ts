@@ -49,13 +49,39 @@ export function table(titles: Title[], rows: HTMLElement[][], classes: string[] 
   return h("table", { role: "table" }, h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...head)), h("tbody", { role: "rowgroup" }, ...body));
 }
 
+/** What chooses the I/Os of a group; `null` where nothing does. Threads of a process may have names of their own: its number has them all. */
+export function filterOf(w: Who, by: Subject): Filter | null {
+  const name = by === "process" && typeof w.pid === "number" ? String(w.pid) : knownName(w, by);
+  return name === null || isOfAll(by, name) ? null : { by, name };
+}
+
+/** Every control group is the root or below it. */
+const isOfAll = (by: Subject, name: string): boolean => by === "cgroup" && name === "/";
+
+/** What a click on a name does. */
+const onlyOf = (by: Subject, name: string): string => `Show only ${name}${by === "cgroup" ? " and what is below it" : ""}`;
+
+/** Whether a filter has the I/Os of an actor. A process that is chosen by its number has an actor for each name of its threads. */
+export function hasActor(filter: Filter | null, by: Subject, name: string): boolean {
+  if (filter === null || filter.by !== by) return false;
+  return name === filter.name || (by === "process" && name.endsWith(`[${filter.name}]`));
+}
+
+/** A filter in words; the tables of waits have names of processes. */
+export function filterText({ by, name }: Filter, waits: readonly Wait[]): string {
+  const isNumber = by === "process" && /^\d+$/.test(name);
+  const parties = isNumber ? waits.flatMap((w): Who[] => [w.victim, ...w.behind]) : [];
+  const named = parties.find((who) => who.pid === Number(name) && who.process);
+  return named?.process ? `${named.process}[${name}]` : name;
+}
+
 /** A group that can be clicked, with its class. */
 function who(w: Who, by: Subject, ways: Ways): HTMLElement {
-  const known = knownName(w, by);
+  const filter = filterOf(w, by);
   const label = by === "process" && w.process && typeof w.pid === "number" ? `${w.process}[${w.pid}]` : nameOf(w, by);
   // Who may not see names may not choose by them either.
-  const shown = known !== null && w.leftOut !== true
-    ? button("name", label, `Show only ${label}`, () => ways.filter({ by, name: label }))
+  const shown = filter !== null && w.leftOut !== true
+    ? button("name", label, onlyOf(by, label), () => ways.filter(filter))
     : h("span", { class: "name", text: label });
   return h("span", { class: `who ${w.class ?? ""}` }, shown, w.class ? h("small", { text: w.origin === "writeback" ? "write-back" : w.class }) : null);
 }
@@ -184,7 +210,7 @@ export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subj
 }
 
 /** Processes, control groups or files with most I/O time. */
-export function actors(root: HTMLElement, list: Actor[], others: Actor | null, notes: string[], by: Subject, chosen: string | null, ways: Ways): void {
+export function actors(root: HTMLElement, list: Actor[], others: Actor | null, notes: string[], by: Subject, chosen: Filter | null, ways: Ways): void {
   const all = [...list, ...(others && others.io_time_s > 0 ? [others] : [])];
   if (all.length === 0) {
     fill(root, h("p", { class: "empty", text: "No I/O completed in this time." }), ...notes.map((n) => h("p", { class: "note", text: n })));
@@ -200,7 +226,7 @@ export function actors(root: HTMLElement, list: Actor[], others: Actor | null, n
   const rows = all.map((a) => {
     const known = a === others ? null : actorName(a);
     const name = a === others ? "others together" : known ?? NOT_KNOWN;
-    const filter = known !== null && mayChoose ? button("name", name, `Show only ${name}`, () => ways.filter({ by, name })) : h("span", { class: "name", text: name });
+    const filter = known !== null && mayChoose && !isOfAll(by, known) ? button("name", name, onlyOf(by, name), () => ways.filter({ by, name })) : h("span", { class: "name", text: name });
     return [
       h("td", { class: "actor" }, filter),
       h("td", { class: "num", text: seconds(a.io_time_s) }),
@@ -211,7 +237,7 @@ export function actors(root: HTMLElement, list: Actor[], others: Actor | null, n
   });
   const numbers = ["Reads", "Bytes read", "Mean of reads", "Writes", "Bytes written", "Mean of writes", "Flushes"].map((text): Title => ({ text, kind: "num" }));
   const titles: Title[] = [{ text: by === "process" ? "Process" : by === "cgroup" ? "Control group" : "File" }, { text: "I/O time", kind: "num" }, { text: "Beside the others", kind: "spoken" }, ...numbers];
-  fill(root, table(titles, rows, all.map((a) => (a.name !== null && chosen === a.name ? "chosen" : ""))), ...notes.map((n) => h("p", { class: "note", text: n })));
+  fill(root, table(titles, rows, all.map((a) => (a.name !== null && hasActor(chosen, by, a.name) ? "chosen" : ""))), ...notes.map((n) => h("p", { class: "note", text: n })));
 }
 
 export { CLASSES };

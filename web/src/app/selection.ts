@@ -2,7 +2,7 @@
 
 import { fill, h } from "../dom";
 import * as format from "../format";
-import { type Column, type Ios, doneOf, processName } from "./data";
+import { type Column, type Ios, NOT_KNOWN, doneOf, processName } from "./data";
 import { type Box, type Class, OPEN_US } from "./view";
 import { type Ways, table } from "./panels";
 
@@ -23,7 +23,7 @@ export interface Difference {
 /** What took the largest part of an I/O's time. */
 function longest(c: Ios["columns"], i: number): string {
   const us = (column: Column | undefined): number => column?.[i] ?? 0;
-  if (typeof c.undisturbed_us?.[i] !== "number") return "not known";
+  if (typeof c.undisturbed_us?.[i] !== "number") return NOT_KNOWN;
   const who = c.wait_behind_process?.[i] ?? "another process";
   const what = c.wait_behind_origin?.[i] === "writeback" ? "write-back" : c.wait_behind_class?.[i] ?? "I/O";
   const parts: [string, number][] = [
@@ -52,10 +52,10 @@ export function differences(ios: Ios, box: Box): { rows: Difference[]; inside: n
   };
   const dims: Record<Dimension, (i: number) => string> = {
     process: (i) => processName(c.process[i] ?? null, c.pid[i] ?? null),
-    cgroup: (i) => c.cgroup[i] ?? "not known",
-    file: (i) => c.file[i] ?? "no file known",
+    cgroup: (i) => c.cgroup[i] ?? NOT_KNOWN,
+    file: (i) => c.file[i] ?? NOT_KNOWN,
     class: (i) => c.class[i] ?? "",
-    origin: (i) => c.origin[i] ?? "not known",
+    origin: (i) => c.origin[i] ?? NOT_KNOWN,
     device: (i) => c.device[i] ?? "",
     size: (i) => format.binaryBytes(2 ** Math.floor(Math.log2(Math.max(1, c.bytes[i] ?? 1)))),
     sectors,
@@ -109,7 +109,7 @@ export function selection(root: HTMLElement, ios: Ios, box: Box, ways: Ways, too
     else if (r.dimension === "class") ways.cls(r.value as Class);
     else if (r.dimension === "device") ways.device(r.value);
   };
-  const plain = (r: Difference) => r.dimension === "origin" || r.dimension === "size" || r.dimension === "sectors" || r.dimension === "waited";
+  const plain = (r: Difference) => r.value === NOT_KNOWN || r.dimension === "origin" || r.dimension === "size" || r.dimension === "sectors" || r.dimension === "waited";
   const cells = rows.slice(0, 12).map((r) => [
     h("td", {}, h("small", { text: `${TITLES[r.dimension]} ` }), plain(r) ? h("b", { text: r.value }) : h("button", { type: "button", class: "name", text: r.value, title: `Show only ${r.value}`, onclick: () => choose(r) })),
     h("td", { class: "num", text: format.percent(100 * r.inside) }), h("td", { class: "num", text: format.percent(100 * r.outside) }),
