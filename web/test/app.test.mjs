@@ -380,6 +380,30 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("what takes more time in boxes of some latencies is of those latencies, or says of what it is", async () => {
+    const ios = (query) => {
+      const answer = DOCUMENTS.ios(query);
+      // The second box has writes of 8 ms.
+      if (query.from >= NOW_S - 1000) answer.columns.total_us = answer.columns.total_us.map((us) => (us > 1000 ? 8000 * 1000 : us));
+      return answer;
+    };
+    const box = (from, to) => `&box=${from},${to},1000,1e9`;
+    const boxes = box(NOW_S - 3000, NOW_S - 2999) + box(NOW_S - 1000, NOW_S - 999);
+    const server = await serve({ documents: { ...DOCUMENTS, ios } });
+    const page = await open(server.url + AN_HOUR + boxes);
+    const growth = page.locator(".compared > div:nth-child(3)");
+    await growth.locator("tbody tr").first().waitFor();
+    const rows = await growth.locator("div:first-child tbody tr").allTextContents();
+    assert.deepEqual(rows.map((r) => /^\D+/.exec(r)[0]), ["dd"], "reads of 100 us are in no box");
+    assert.equal(await growth.locator(".note").count(), 0);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+    const without = await serve({ documents: { ...DOCUMENTS, ios: undefined } });
+    const other = await open(without.url + AN_HOUR + boxes);
+    await other.locator(".compared .note", { hasText: "Of all latencies" }).waitFor();
+    await other.close();
+  });
+
   test("a search marks the times of a name on the map, and the address holds it", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

@@ -7,7 +7,7 @@ import { cellsBetween, cellsOf, quantileOf, tierFor } from "../src/app/tiers";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
 import { isIdle, joined, regridded, scaling, unrecorded } from "../src/app/chart";
-import { type Blocks, blocksIn, blocksOf, grown, shifts } from "../src/app/compare";
+import { type Blocks, blocksIn, blocksOf, grown, isBounded, ratesIn, shifts } from "../src/app/compare";
 import { type Ios, actorName, knownName, nameOf, processName } from "../src/app/data";
 import { filterOf, filterText, hasActor, nothingFound } from "../src/app/panels";
 import { csv, ioColumns, trace } from "../src/app/export";
@@ -644,4 +644,23 @@ test("a name chooses the I/Os that its row counts", () => {
   assert.equal(filterText(filter, [wait]), "pool[7]");
   assert.equal(filterText(filter, []), "7");
   assert.equal(filterText({ by: "file", name: "8" }, [wait]), "8");
+});
+
+test("who takes time in a box, and waits, is of the latencies of the box", () => {
+  const us = [100, 5000, 9000, 9000];
+  const columns = {
+    start_ns: [0, 0, 0, 0], done_ns: [1e9, 2e9, 3e9, 9e9], device: us.map(() => "sda"), class: ["read", "read", "write", "read"], sector: us, bytes: us, queue_us: us, device_us: us,
+    total_us: us, error: us.map(() => 0), pid: [7, 7, 8, 7], process: ["db", "db", "dd", "db"], cgroup: us.map(() => "/a"), file: ["/x", null, "/y", "/x"], origin: ["direct", "direct", "writeback", "direct"],
+    wait_behind_us: [50, 4000, 0, 0], wait_behind_pid: us.map(() => 8), wait_behind_process: us.map(() => "dd"), wait_behind_class: us.map(() => "write"), wait_behind_origin: us.map(() => "writeback"),
+  };
+  const ios = { ios: 4, since_unix_s: 100, columns, notes: [] } as unknown as Ios;
+  const box = { from: 100, to: 104, lowUs: 1000, highUs: appView.OPEN_US };
+  assert.deepEqual([isBounded(box), isBounded({ ...box, lowUs: 0 }), isBounded({ ...box, lowUs: 0, highUs: 10 })], [true, false, true]);
+  // The first I/O is too short, the last one too late.
+  assert.deepEqual(ratesIn(ios, box, "process", 4), {
+    actors: [{ name: "db", rate: 0.00125 }, { name: "dd", rate: 0.00225 }],
+    waits: [{ name: "db read behind dd write-back", rate: 0.001 }],
+  });
+  assert.deepEqual(ratesIn(ios, box, "file", 4).actors.map((a) => a.name), ["(not known)", "/y"]);
+  assert.deepEqual(ratesIn(ios, { ...box, lowUs: 0 }, "cgroup", 4).waits.map((w) => w.name), ["/a read behind dd write-back", "/a read behind dd write-back"]);
 });

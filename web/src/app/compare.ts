@@ -1,8 +1,9 @@
 // The statistics of Compare: how I/Os per second and latency quantiles of two boxes differ, with 95 % intervals.
 
 import { random } from "../random";
-import type { Heat } from "./data";
+import { type Heat, type Ios, type Who, doneOf, nameOf, spoken } from "./data";
 import { quantileOf } from "./tiers";
+import { type Box, OPEN_US, type Subject } from "./view";
 
 /**
  * Latencies of two stretches of time compared, as `iolens diff` does it (A31 in docs/analyses.md). I/Os of one moment resemble each other,
@@ -129,10 +130,42 @@ export interface Growth {
   after: number;
 }
 
+/** A name, and what it takes in seconds per second of a stretch. */
+export interface Rate {
+  name: string;
+  rate: number;
+}
+
+/** Who takes time in a box, and who waits for whom. */
+export interface Rates {
+  actors: Rate[];
+  waits: Rate[];
+}
+
+/** Whether a box leaves out some latencies of its time. */
+export const isBounded = (box: Box): boolean => box.lowUs > 0 || box.highUs < OPEN_US;
+
+/** The rates of the I/Os in a box of which `seconds` are recorded. Of what an I/O waited for, the longest wait counts. */
+export function ratesIn(ios: Ios, box: Box, by: Subject, seconds: number): Rates {
+  const c = ios.columns;
+  const rates: Rates = { actors: [], waits: [] };
+  c.total_us.forEach((us, i) => {
+    const at = doneOf(ios, i);
+    if (at < box.from || at > box.to || us < box.lowUs || us > box.highUs) return;
+    const who: Who = { process: c.process[i] ?? null, pid: c.pid[i] ?? null, cgroup: c.cgroup[i] ?? null, file: c.file[i] ?? null, class: c.class[i] ?? null, origin: c.origin[i] ?? null };
+    rates.actors.push({ name: nameOf(who, by), rate: us / 1e6 / seconds });
+    const waited = c.wait_behind_us?.[i] ?? 0;
+    if (waited <= 0) return;
+    const culprit: Who = { process: c.wait_behind_process?.[i] ?? null, pid: c.wait_behind_pid?.[i] ?? null, class: c.wait_behind_class?.[i] ?? null, origin: c.wait_behind_origin?.[i] ?? null };
+    rates.waits.push({ name: `${spoken(who, by)} behind ${spoken(culprit)}`, rate: waited / 1e6 / seconds });
+  });
+  return rates;
+}
+
 /** What takes more time after, the largest growth first. Names that occur several times are summed. */
-export function grown(before: { name: string; rate: number }[], after: { name: string; rate: number }[]): Growth[] {
+export function grown(before: Rate[], after: Rate[]): Growth[] {
   const all = new Map<string, Growth>();
-  const add = (list: { name: string; rate: number }[], side: "before" | "after") => {
+  const add = (list: Rate[], side: "before" | "after") => {
     for (const { name, rate } of list) {
       const growth = all.get(name) ?? { name, before: 0, after: 0 };
       growth[side] += rate;

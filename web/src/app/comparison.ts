@@ -18,8 +18,8 @@ export interface ClassInBoxes {
 /** Cells of the distributions' curves. */
 const BINS = 60;
 
-/** The second box compared with the first: distributions, quantiles, and what takes more time. */
-export function comparison(root: HTMLElement, boxes: readonly [Box, Box], classes: ClassInBoxes[], actors: Growth[], waits: Growth[], tools: HTMLElement): void {
+/** The second box compared with the first: distributions, quantiles, and what takes more time. `note`: what of that is not of the boxes alone. */
+export function comparison(root: HTMLElement, boxes: readonly [Box, Box], classes: ClassInBoxes[], actors: Growth[], waits: Growth[], note: string | null, tools: HTMLElement): void {
   const [a, b] = boxes;
   const said = (box: Box) => `${format.clock(box.from, 0.1)} to ${format.clock(box.to, 0.1)} UTC, ${latencies(box)}`;
   const seen = classes.filter((c) => latenciesOf(c.before).some((n) => n > 0) || latenciesOf(c.after).some((n) => n > 0));
@@ -29,13 +29,13 @@ export function comparison(root: HTMLElement, boxes: readonly [Box, Box], classe
     return;
   }
   const measures = seen.flatMap((c) => shifts(c.before, c.after).map((shift) => ({ cls: c.cls, shift })));
-  const column = (label: string, ...content: HTMLElement[]) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, ...content);
+  const column = (label: string, ...content: (HTMLElement | null)[]) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, ...content);
   fill(root, head, h("div", { class: "compared" },
     column("Latency of both boxes", distributions(seen)),
     column("Change of each measure", table(
       [{ text: "Measure" }, { text: "A", kind: "num" }, { text: "B", kind: "num" }, { text: "Change", kind: "num" }, { text: "95 % interval", kind: "num" }],
       measures.map(({ cls, shift }) => row(cls, shift)), measures.map(({ shift }) => (clear(shift) ? "clear" : "")))),
-    column("What takes more time", growth("Actors with more I/O time", actors), growth("Waits that grew", waits))));
+    column("What takes more time", growth("Actors with more I/O time", actors), growth("Waits that grew", waits), note === null ? null : h("p", { class: "note", text: note }))));
 }
 
 /** Whether chance does not explain the change. */

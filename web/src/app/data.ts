@@ -143,6 +143,9 @@ export function nameOf(who: Who, by: Subject = "process"): string {
   return knownName(who, by) ?? (by === "process" && isNameless(who) ? "a process" : NOT_KNOWN);
 }
 
+/** A group and its class, in words. */
+export const spoken = (who: Who, by: Subject = "process"): string => `${nameOf(who, by)} ${who.origin === "writeback" ? "write-back" : who.class ?? ""}`.trim();
+
 /** What an actor is called; `null` where that is not known. */
 export const actorName = (actor: Actor): string | null => (actor.name === UNKNOWN_ACTOR ? null : actor.name);
 

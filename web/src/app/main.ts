@@ -8,9 +8,9 @@ import { Feed } from "../live/feed";
 import { choose, current } from "../theme";
 import { Problem, type Query, ask } from "./api";
 import { Chart, type Episode } from "./chart";
-import { blocksIn, blocksOf, grown, recordedOf } from "./compare";
+import { type Rates, blocksIn, blocksOf, grown, isBounded, ratesIn, recordedOf } from "./compare";
 import { comparison } from "./comparison";
-import { type Actor, type Column, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, type Who, NOT_KNOWN, actorName, doneOf, leavesOutNames, leftOut, nameOf, startOf } from "./data";
+import { type Actor, type Column, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, NOT_KNOWN, actorName, doneOf, leavesOutNames, leftOut, spoken, startOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
 import { CLASSES, type Ways, actors, filterText, findings, stories, storyKey, waits } from "./panels";
@@ -792,12 +792,12 @@ export class Application {
       return blocksIn(await ask<Heat>("heatmap", query, signal), box.lowUs, box.highUs);
     };
     // Of a box that is only partly recorded, rates are of that part.
-    const rates = async (box: Box, seconds: number) => {
+    const rates = async (box: Box, seconds: number): Promise<Rates> => {
       const { actors: list } = await ask<{ actors: Actor[] }>("actors", { ...question(box), ...this.#shownIos(), by }, signal);
       const { list: waiting } = await this.#askWaits({ ...question(box), ...this.#shownIos(), by }, signal);
       return {
         // The next run of a program has another number: it is the same actor.
-        actors: list.map((a) => ({ name: actorName(a)?.replace(/\[\d+\]$/, "") ?? NOT_KNOWN, rate: a.io_time_s / seconds })),
+        actors: list.map((a) => ({ name: actorName(a)?.replace(/(.)\[\d+\]$/, "$1") ?? NOT_KNOWN, rate: a.io_time_s / seconds })),
         waits: waiting.flatMap((w) => w.behind.map((b) => ({ name: `${spoken(w.victim, by)} behind ${spoken(b, by)}`, rate: b.seconds / seconds }))),
       };
     };
@@ -805,8 +805,21 @@ export class Application {
     const pairs = classes.map(async (cls) => ({ cls, before: await blocks(first, cls), after: await blocks(second, cls) }));
     const inBoxes = await Promise.all(pairs);
     const recorded = (side: "before" | "after", box: Box) => recordedOf(inBoxes[0]?.[side]) || box.to - box.from;
-    const [before, after] = await Promise.all([rates(first, recorded("before", first)), rates(second, recorded("after", second))]);
-    comparison(this.#box, [first, second], inBoxes, grown(before.actors, after.actors), grown(before.waits, after.waits), tools);
+    const seconds = [recorded("before", first), recorded("after", second)] as const;
+    const inBounds = async (box: Box, s: number): Promise<Rates> =>
+      ratesIn(await ask<Ios>("ios", { ...question(box), ...this.#shownIos(), limit: MAX_IOS }, signal), box, by, s);
+    // Sums of actors and waits are of all latencies. Of some latencies single I/Os tell, where there are not too many; a file holds few of them.
+    const isOfSome = isBounded(first) || isBounded(second);
+    let exact: [Rates, Rates] | null = null;
+    if (isOfSome && !this.shell.file) {
+      exact = await Promise.all([inBounds(first, seconds[0]), inBounds(second, seconds[1])]).catch((e: unknown) => {
+        if (e instanceof Problem && !e.passes) return null;
+        throw e;
+      });
+    }
+    const [before, after] = exact ?? (await Promise.all([rates(first, seconds[0]), rates(second, seconds[1])]));
+    const note = isOfSome && exact === null ? "Of all latencies in the time of the boxes: their I/Os are not known one by one, or are too many." : null;
+    comparison(this.#box, [first, second], inBoxes, grown(before.actors, after.actors), grown(before.waits, after.waits), note, tools);
   }
 }
 
@@ -826,9 +839,6 @@ function rateOf({ columns }: Series): number {
   const sum = (column: Column | undefined) => (column ?? []).reduce((n: number, v) => n + (v ?? 0), 0);
   return rows > 0 ? (sum(columns["r_per_s"]) + sum(columns["w_per_s"])) / rows : 0;
 }
-
-/** A group and its class, in words. */
-const spoken = (who: Who, by: Subject): string => `${nameOf(who, by)} ${who.origin === "writeback" ? "write-back" : who.class ?? ""}`.trim();
 
 /** The I/Os for which `keep` holds. */
 function chosen(ios: Ios, keep: (i: number) => boolean): Ios {
