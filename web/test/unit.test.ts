@@ -185,10 +185,16 @@ test("a last slot that is cut short weighs by its length, and makes no peak", ()
   assert.deepEqual([0, 1, 2].map((i) => slots.isCut(i)), [false, false, true]);
 });
 
-test("a last slot that is cut short sets no scale", () => {
-  const row = (rate: number, isCut: boolean) => ({ rate, isCut });
+test("a slot that is cut short, or far shorter than others, sets no scale", () => {
+  const row = (rate: number, isCut: boolean, length = 1) => ({ rate, isCut, length });
   assert.deepEqual(scaling([row(1, false), row(50, true)]).map((r) => r.rate), [1]);
   assert.deepEqual(scaling([row(50, true)]).map((r) => r.rate), [50]);
+  // What live adds to hours is of 100 ms; it is all there is only until they come.
+  assert.deepEqual(scaling([row(5, false, 3600), row(6, true, 600), row(900, false, 0.1)]).map((r) => r.rate), [5]);
+  assert.deepEqual(scaling([row(6, true, 600), row(900, false, 0.1)]).map((r) => r.rate), [6]);
+  assert.deepEqual(scaling([row(900, false, 0.1)]).map((r) => r.rate), [900]);
+  assert.deepEqual(scaling([row(5, false, 0.2), row(9, false, 0.1)]).map((r) => r.rate), [5, 9]);
+  assert.deepEqual(scaling([]), []);
   assert.equal(cutValue(4, 1, [5, null, 3]), 4, "its true rate, where others were as high");
   assert.equal(cutValue(400, 4, [5, 3]), 5);
   assert.equal(cutValue(400, 9, [5, 3]), 9, "as many in a whole slot are a peak");

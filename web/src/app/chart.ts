@@ -28,6 +28,8 @@ const CLICK_PX = 4;
 const NEAR_PX = 8;
 /** Narrower stretches without a row are not marked as not recorded. */
 const UNRECORDED_PX = 3;
+/** Rows that are shorter than this share of the longest one set no scale. */
+const LONG_SHARE = 0.4;
 /** Lines of a legend in a picture. */
 const LEGEND_LINE = 18;
 
@@ -1045,10 +1047,13 @@ export function isIdle(rows: readonly { values: Values; lossy: boolean }[]): boo
   return rows.length > 0 && rows.every((r) => !r.lossy && isOfNone(r.values));
 }
 
-/** The rows that set a scale. In a cut one a single I/O is a high rate: it counts only where there is nothing else. */
-export function scaling<R extends { isCut: boolean }>(rows: readonly R[]): readonly R[] {
-  const whole = rows.filter((r) => !r.isCut);
-  return whole.length > 0 ? whole : rows;
+/** The rows that set a scale. In a cut one a single I/O is a high rate: it counts only where there is nothing else. Neither do the 100 ms rows of
+ * now count beside rows of hours: their peaks, which are means there, would flatten all others. */
+export function scaling<R extends { length: number; isCut: boolean }>(rows: readonly R[]): readonly R[] {
+  const longest = rows.reduce((most, r) => Math.max(most, r.length), 0);
+  const long = rows.filter((r) => r.length >= longest * LONG_SHARE);
+  const whole = long.filter((r) => !r.isCut);
+  return whole.length > 0 ? whole : long;
 }
 
 /** Rare classes have no area, which would hide the others. */
