@@ -9,7 +9,7 @@ import type { LevelBlock } from "../src/generated/page";
 import { isIdle, joined, regridded, scaling, unrecorded } from "../src/app/chart";
 import { type Blocks, blocksIn, blocksOf, grown, isBounded, ratesIn, shifts } from "../src/app/compare";
 import { type Ios, actorName, knownName, nameOf, processName } from "../src/app/data";
-import { filterOf, filterText, hasActor, nothingFound } from "../src/app/panels";
+import { filterOf, filterText, hasActor, nothingFound, unmarkedOf } from "../src/app/panels";
 import { csv, ioColumns, trace } from "../src/app/export";
 import { folded, foldPlan } from "../src/app/fold";
 import { sentence } from "../src/app/api";
@@ -669,4 +669,12 @@ test("who takes time in a box, and waits, is of the latencies of the box", () =>
   });
   assert.deepEqual(ratesIn(ios, box, "file", 4).actors.map((a) => a.name), ["(not known)", "/y"]);
   assert.deepEqual(ratesIn(ios, { ...box, lowUs: 0 }, "cgroup", 4).waits.map((w) => w.name), ["/a read behind dd write-back", "/a read behind dd write-back"]);
+});
+
+test("a story says how many of its episodes have no mark", () => {
+  const episodes = Array.from({ length: 8 }, (_, i) => ({ start_s: i, end_s: i + 0.5 }));
+  assert.equal(unmarkedOf({ times: 15, episodes }), 7);
+  assert.equal(unmarkedOf({ times: 8, episodes }), 0);
+  assert.equal(unmarkedOf({ times: null, episodes }), 0);
+  assert.equal(unmarkedOf({ times: 3, episodes: [] }), 0, "its worst moment is marked");
 });

@@ -143,6 +143,8 @@ export class Chart {
   #found: Layer[] | null = null;
   #isFound: Found["has"] | null = null;
   #episodes: Episode[] = [];
+  /** So many episodes are in no answer. */
+  #unmarked = 0;
   #next: "box" | "second" | null = null;
   #bars: Bar[] = [];
   /** The bar that the keys have reached. */
@@ -336,8 +338,10 @@ export class Chart {
     this.#later();
   }
 
-  setEpisodes(episodes: Episode[]): void {
+  /** `unmarked`: so many more there are, of which it is not known when. */
+  setEpisodes(episodes: Episode[], unmarked: number): void {
     this.#episodes = episodes;
+    this.#unmarked = unmarked;
     this.#later();
   }
 
@@ -479,8 +483,9 @@ export class Chart {
     ctx.fillStyle = t.mark;
     ctx.fillRect(x, y - 8, 14, 4);
     ctx.fillStyle = t.muted;
-    const words = "stories: episodes, or the worst moment";
-    ctx.fillText(this.#fits(ctx, x + 18, words) ? words : "stories", x + 18, y - 2);
+    const more = this.#unmarked > 0 ? ` (${format.count(this.#unmarked)} more)` : "";
+    const words = `stories: episodes${more}, or the worst moment`;
+    ctx.fillText(this.#fits(ctx, x + 18, words) ? words : `stories${more}`, x + 18, y - 2);
   }
 
   /** Whether `words` that begin at `x` end within the picture. */

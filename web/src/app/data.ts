@@ -81,7 +81,8 @@ export interface Story {
   harm: { seconds: number; lost_time_percent: number | null; worst_at_s: number | null; worst_us: number | null } | null;
   /** The same cause, other I/Os of the victim. */
   also?: (Who & { class: string; harm_s: number })[];
-  times: number;
+  /** How often it happened; `null` where no program is the cause. */
+  times: number | null;
   episodes: { start_s: number; end_s: number }[];
   doubts?: unknown[];
   advice?: { text: string; now: string | null }[];

@@ -13,7 +13,7 @@ import { comparison } from "./comparison";
 import { type Actor, type Column, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, NOT_KNOWN, actorName, doneOf, leavesOutNames, leftOut, spoken, startOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
-import { CLASSES, type Ways, actors, filterText, findings, stories, storyKey, waits } from "./panels";
+import { CLASSES, type Ways, actors, filterText, findings, stories, storyKey, unmarkedOf, waits } from "./panels";
 import { Loader } from "./part";
 import { ALL_QUANTITIES, QUANTITIES, type Quantity, valuesOf } from "./quantities";
 import { selection } from "./selection";
@@ -653,7 +653,7 @@ export class Application {
       const kept = this.#list.filter((s) => this.#open.has(storyKey(s)) && !known.has(storyKey(s)) && stays(s));
       this.#list = [...kept, ...list];
       stories(this.#stories, this.#list, notes, this.#ways, this.#open);
-      this.#chart.setEpisodes(this.#list.flatMap(episodesOf));
+      this.#chart.setEpisodes(this.#list.flatMap(episodesOf), this.#list.reduce((n, s) => n + unmarkedOf(s), 0));
     }, quiet);
   }
 

@@ -115,6 +115,9 @@ export function victimOf({ victim, culprits }: Pick<Story, "victim" | "culprits"
   return what === "" ? whose : `${what} of ${whose}`;
 }
 
+/** How many episodes of a story have no mark: a story lists those in which most was lost. Without any, its worst moment is marked. */
+export const unmarkedOf = ({ times, episodes }: Pick<Story, "times" | "episodes">): number => (episodes.length === 0 ? 0 : Math.max(0, (times ?? 0) - episodes.length));
+
 /** The worst first, one line each, which opens to the whole story. */
 export function stories(root: HTMLElement, list: Story[], notes: string[], ways: Ways, open: Set<string>): void {
   if (list.length === 0) {
@@ -133,9 +136,10 @@ export function stories(root: HTMLElement, list: Story[], notes: string[], ways:
         h("span", { class: "line" }, h("span", { class: "kind", text: story.kind.replaceAll("-", " ").replace("writeback", "write-back") }), ...headline),
         h("span", { class: "harm" },
           h("b", { text: harm ? `${seconds(harm.seconds)} lost` : "" }),
-          h("small", { title: "Share of the victim's I/O time, longest latency, how often", text: harm ? `${typeof harm.lost_time_percent === "number" ? ` ${format.percent(harm.lost_time_percent)}` : ""}${typeof harm.worst_us === "number" ? `, up to ${format.micros(harm.worst_us)}` : ""}${story.times > 1 ? `, ${story.times} times` : ""}` : "" })),
+          h("small", { title: "Share of the victim's I/O time, longest latency, how often", text: harm ? `${typeof harm.lost_time_percent === "number" ? ` ${format.percent(harm.lost_time_percent)}` : ""}${typeof harm.worst_us === "number" ? `, up to ${format.micros(harm.worst_us)}` : ""}${(story.times ?? 0) > 1 ? `, ${story.times} times` : ""}` : "" })),
         h("span", { class: "amount" }, piece("harm-bar", (harm?.seconds ?? 0) / most, ""))),
       h("p", { text: story.summary }),
+      unmarkedOf(story) > 0 ? h("p", { class: "note", text: `Below the heat map ${story.episodes.length} of its ${format.count(story.times)} episodes are marked: those in which most was lost. Of a shorter time more are known.` }) : null,
       ...(story.advice ?? []).map((a) => h("p", { class: "advice" }, "Try: ", h("code", { text: a.text }), a.now ? ` (now ${a.now})` : "")),
       h("p", { class: "ways" },
         button("", "Show its time", "Zoom to the whole story", () => ways.lookAt(story, ...margin(story.start_unix_s, story.end_unix_s))),
