@@ -511,8 +511,14 @@ test("an axis of a month has days that do not touch, and a problem names times a
 
 test("a time is typed as the page writes it, with less of it, or as the API takes it", () => {
   const at = Date.parse("2026-11-26T04:15:00.250Z") / 1000;
-  assert.equal(appView.wallClock(at), "2026-11-26 04:15:00.250");
-  assert.equal(appView.typed(appView.wallClock(at), 0), at);
+  assert.equal(appView.wallClock(at, 1), "2026-11-26 04:15:00.250");
+  assert.equal(appView.typed(appView.wallClock(at, 1), 0), at);
+  // The shortest views have times of their own, too.
+  const [from, to] = [at + 0.00012, at + 0.00012 + appView.MIN_SPAN_S].map((s) => appView.wallClock(s, appView.MIN_SPAN_S)) as [string, string];
+  assert.deepEqual([from, to], ["2026-11-26 04:15:00.250120", "2026-11-26 04:15:00.250320"]);
+  assert.ok(Math.abs(appView.typed(to, 0)! - appView.typed(from, 0)! - appView.MIN_SPAN_S) < 1e-6);
+  assert.equal(appView.wallClock(at + 0.7499999, 0.001), "2026-11-26 04:15:01.000000");
+  assert.equal(appView.typed("2026-11-26 4:15:00.25", 0), at);
   assert.equal(appView.typed(" 2026-11-26 4:15 ", 0), at - 0.25);
   assert.equal(appView.typed("2026-11-26T04:15:00,25", 0), at);
   assert.equal(appView.typed("2026-11-26", 0), Date.parse("2026-11-26T00:00:00Z") / 1000);

@@ -57,6 +57,8 @@ const NEWEST_MS = 500;
 const FOLD_MS = 10_000;
 const PERIODS_MS = 60_000;
 const MAX_SUGGESTIONS = 200;
+/** A time to the millisecond. */
+const MILLIS_CHARACTERS = "2026-11-26 04:15:00.000".length;
 /** Of a wheel or a held key only the view at which it rests is asked for, and kept in the history. */
 const REST_MS = 150;
 const HISTORY_MS = 700;
@@ -235,8 +237,9 @@ export class Application {
     const v = this.#view;
     this.#chart.show(v);
     if (document.activeElement !== this.#from && document.activeElement !== this.#to) {
-      this.#from.value = wallClock(v.from);
-      this.#to.value = wallClock(v.to);
+      this.#from.value = wallClock(v.from, v.to - v.from);
+      this.#to.value = wallClock(v.to, v.to - v.from);
+      for (const input of [this.#from, this.#to]) input.classList.toggle("micros", input.value.length > MILLIS_CHARACTERS);
     }
     this.#span.textContent = `${format.date(v.from)}, ${format.span(v.to - v.from)}`;
     fill(this.#printed, this.#title());
@@ -545,7 +548,7 @@ export class Application {
   /** What is on screen, in a line. */
   #title(): string {
     const { from, to, device, cls, filter, host } = this.#view;
-    const [begin, end] = [wallClock(from), wallClock(to)];
+    const [begin, end] = [wallClock(from, to - from), wallClock(to, to - from)];
     return ["iolens", host, device ?? "all devices", cls && `only ${cls}`, filter && `only ${filter.by} ${filter.name}`, `${begin} to ${end} UTC`].filter(Boolean).join(", ");
   }
 

@@ -81,20 +81,29 @@ export function instant(text: string, now: number): number | null {
   const ago = /^-(\d+(?:\.\d+)?)\s*(us|ms|s|min|m|h|d)$/.exec(text);
   if (ago) return now - Number(ago[1]) * (UNITS[ago[2] ?? "s"] ?? 1);
   if (/^\d+(\.\d+)?$/.test(text)) return Number(text);
-  const parsed = Date.parse(text);
-  return Number.isFinite(parsed) ? parsed / 1000 : null;
+  // A date of the browser has no microseconds.
+  const fraction = /(:\d{2})(\.\d+)/.exec(text);
+  const parsed = Date.parse(fraction ? text.replace(fraction[0], fraction[1] ?? "") : text);
+  return Number.isFinite(parsed) ? parsed / 1000 + Number(fraction?.[2] ?? 0) : null;
 }
 
-/** An instant as the page writes it: UTC, to the millisecond. */
-export const wallClock = (s: number): string => new Date(s * 1000).toISOString().slice(0, 23).replace("T", " ");
+/** In views that are shorter, times need microseconds. */
+const MICROS_SPAN_S = 0.02;
+
+/** An instant of a view of so many seconds as the page writes it: UTC, to the millisecond or microsecond. */
+export function wallClock(s: number, span = Infinity): string {
+  if (span >= MICROS_SPAN_S) return new Date(s * 1000).toISOString().slice(0, 23).replace("T", " ");
+  const us = Math.round(s * 1e6);
+  const fraction = String(us % 1e6).padStart(6, "0");
+  return `${new Date(Math.floor(us / 1e6) * 1000).toISOString().slice(0, 19).replace("T", " ")}.${fraction}`;
+}
 
 /** An instant as a reader types it: as the page writes it, with less of it, or as the API takes it. Without a zone it is UTC. */
 export function typed(text: string, now: number): number | null {
   const parts = /^(\d{4}-\d{2}-\d{2})(?:[ T](\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?))?$/.exec(text.trim());
   if (!parts) return instant(text.trim(), now);
-  const time = (parts[2] ?? "00:00").replace(",", ".").padStart(5, "0");
-  const s = Date.parse(`${parts[1]}T${time.length === 5 ? `${time}:00` : time.padStart(8, "0")}Z`) / 1000;
-  return Number.isFinite(s) ? s : null;
+  const time = (parts[2] ?? "00:00").replace(",", ".").replace(/^(\d):/, "0$1:");
+  return instant(`${parts[1]}T${time.length === 5 ? `${time}:00` : time}Z`, now);
 }
 
 /** The view of an address; `null` as its range where the address names none that can be read. */
