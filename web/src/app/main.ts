@@ -260,6 +260,7 @@ export class Application {
   #showFilter(): void {
     const { filter } = this.#view;
     this.#filter.hidden = filter === null;
+    this.#filter.parentElement?.classList.toggle("filtered", filter !== null);
     if (filter === null) {
       fill(this.#filter);
       return;
