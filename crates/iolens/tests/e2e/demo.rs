@@ -54,8 +54,9 @@ fn it_records_its_own_disk_alone_and_says_what_its_reader_lost() {
     let text = words.join(" ");
     assert!(text.contains("Reads stopped for "), "{}", scene(&out));
     assert!(text.contains(" instead of 0."), "{}", scene(&out));
-    // One in 2.4 s for 15 s, which leaves 0.6 s: a machine that stops for longer comes to one less.
-    let fsyncs = if stop_ms(&text) > 600.0 { 5 } else { 6 };
+    // One in 2.4 s for 15 s, which leaves 0.6 s. A machine that is late by more comes to one less: it stopped once for half of that,
+    // or the disk was slow each time.
+    let fsyncs = if stop_ms(&text) > 300.0 { 5 } else { 6 };
     let has_fsyncs = (fsyncs..=6).any(|n| text.contains(&format!("{n} fsyncs")));
     assert!(has_fsyncs, "{}", scene(&out));
     // A loop device over memory may take the flushes so fast that no read loses much: then it is said that none did.
