@@ -19,7 +19,7 @@ use super::escape;
 use super::findings as words;
 use super::indent::indented;
 use super::report_detail::{self, Detail, SetBlock};
-use super::stories::{self, ClearedEntry, StoryEntry};
+use super::stories::{self, ClearedEntry, NotProvenEntry, StoryEntry};
 use super::times::Times;
 use super::waits::{OtherWaits, WaitEntry, WaitsBlock};
 use crate::engine::inventory::unrecorded_ns;
@@ -134,6 +134,9 @@ pub(super) struct ReportDocument<'a> {
     stories: Vec<StoryEntry>,
     /// The program asked for, or the one with most I/Os, if the disk did not make it wait; else `null`.
     not_the_disk: Option<ClearedEntry>,
+    /// The program asked for, or any, that may have lost most of its I/O time to another, where the recording does not show it; else
+    /// `null`.
+    not_proven: Option<NotProvenEntry>,
     /// What harms without a culprit, the most severe first.
     findings: Vec<FindingBlock>,
     /// What was seen and harmed no program that is known.
@@ -318,6 +321,7 @@ pub fn render(
         waits_others: waits.others,
         stories: stories::entries(report, meta, names, facts),
         not_the_disk: stories::cleared(report, names, facts),
+        not_proven: stories::not_proven(report, meta, names, facts),
         findings: findings(report, meta),
         facts: self::facts(report, meta),
         files,

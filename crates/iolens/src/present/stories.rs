@@ -277,6 +277,28 @@ pub(super) struct ClearedEntry {
     pub summary: String,
 }
 
+/// A program of which the recording does not show whether it waited.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct NotProvenEntry {
+    #[serde(flatten)]
+    program: ProgramEntry,
+    /// Name of the device.
+    device: String,
+    /// Its I/Os of this class.
+    class: Class,
+    /// How many completed.
+    ios: u64,
+    /// Sum of their latencies, start to done.
+    io_time_s: f64,
+    /// The program whose I/Os were beside them.
+    beside: ProgramEntry,
+    /// The most that they can have waited for it.
+    at_most_s: f64,
+    /// The same in words.
+    pub summary: String,
+}
+
 /// What is reported of a story while it happens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoryNews {
@@ -742,6 +764,28 @@ pub(super) fn cleared(
         excess_s: seconds(cleared.excess_ns),
         io_time_s: seconds(cleared.io_time_ns),
         summary: story_text::cleared(&cleared),
+    })
+}
+
+/// The program asked for, or any, that may have lost most of its I/O time to another, while no I/O shows what it takes undisturbed.
+pub(super) fn not_proven(
+    report: &Report,
+    meta: &RecordingMeta,
+    names: &Names,
+    facts: &RecordingFacts,
+) -> Option<NotProvenEntry> {
+    let name = facts.victim.as_deref().map(str::as_bytes);
+    let found = stories::not_proven(&report.waits, &report.stories, name)?;
+    let device = device_name(meta, found.dev);
+    Some(NotProvenEntry {
+        program: program_entry(&found.program, names),
+        class: found.class,
+        ios: found.ios,
+        io_time_s: seconds(found.io_time_ns),
+        beside: program_entry(&found.beside, names),
+        at_most_s: seconds(found.at_most_ns),
+        summary: story_text::not_proven(&found, &device),
+        device,
     })
 }
 

@@ -7,7 +7,9 @@ use std::path::Path;
 use indicatif::HumanCount;
 use iolens_core::analysis::Report;
 use iolens_core::analysis::limits::OwnLimit;
-use iolens_core::analysis::stories::{Advice, Cause, Cleared, CulpritIo, Doubt, Story, StoryKind};
+use iolens_core::analysis::stories::{
+    Advice, Cause, Cleared, CulpritIo, Doubt, NotProven, Story, StoryKind,
+};
 use iolens_core::analysis::waits::Program;
 use iolens_core::analysis::waits::stretches::Stretch;
 use iolens_core::model::{
@@ -104,7 +106,11 @@ pub(super) fn section(
         out.push_str(&text);
         shown += 1;
     }
-    if named.is_empty() {
+    let not_proven = stories::not_proven(report, meta, names, facts);
+    if let Some(not_proven) = not_proven.filter(|_| named.is_empty() || facts.victim.is_some()) {
+        // That no program lost much time is not known then.
+        out.push_str(&layout.sentences(&format!("  {}\n", terminal(&not_proven.summary))));
+    } else if named.is_empty() {
         let has_slow_device = !stories::suspects(report).is_empty();
         let nothing = if lacks_ios(report, meta, facts) {
             NO_IOS
@@ -674,6 +680,19 @@ pub(super) fn cleared(cleared: &Cleared) -> String {
         label(&cleared.program),
         duration(cleared.longest_ns as f64),
         duration(cleared.excess_ns as f64),
+    )
+}
+
+/// A program of which it is not known whether it waited.
+pub(super) fn not_proven(found: &NotProven, device: &str) -> String {
+    let class = plural(found.class).to_lowercase();
+    let ios = format!("{class} of {}", label(&found.program));
+    format!(
+        "Not proven: {ios} took {}, of which they can have lost up to {} behind {} on {device}. Hardly any of them had {device} to \
+         itself, so what they take undisturbed is not known: record a quieter time, too.",
+        duration(found.io_time_ns as f64),
+        duration(found.at_most_ns as f64),
+        label(&found.beside),
     )
 }
 

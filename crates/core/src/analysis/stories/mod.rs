@@ -6,6 +6,7 @@
 
 mod advice;
 mod cause;
+mod cleared;
 mod identity;
 mod joined;
 mod mechanism;
@@ -25,6 +26,7 @@ use crate::model::{Class, DevId, Origin};
 
 pub use advice::Advice;
 pub use cause::{Cause, is_likely_victim};
+pub use cleared::{Cleared, NotProven, cleared, not_proven};
 pub use identity::story_id;
 pub use joined::AlsoHurt;
 
@@ -319,21 +321,6 @@ pub enum Doubt {
     NoPressure,
 }
 
-/// The program with most I/Os, or the one asked for, of whose I/Os none was hurt.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cleared {
-    /// Whose I/Os.
-    pub program: Program,
-    /// How many: those for which a program can be waiting.
-    pub ios: u64,
-    /// The longest latency.
-    pub longest_ns: i64,
-    /// What was not undisturbed, in all.
-    pub excess_ns: i64,
-    /// Sum of the latencies.
-    pub io_time_ns: i64,
-}
-
 /// What is known besides waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
@@ -497,56 +484,6 @@ fn came_from_above(story: &Story, waits: &[DeviceVictims]) -> bool {
         .into_iter()
         .flat_map(|d| d.felt.from_above(&story.victim));
     groups.any(|group| group.class == story.class)
-}
-
-/// The program named `name`, or the one with most I/Os for which a program can be waiting, if no story is about it and none of
-/// its I/O went to a device of `suspects`, of which a warning says that it was slow by itself.
-pub fn cleared(
-    waits: &[DeviceVictims],
-    stories: &[Story],
-    suspects: &[DevId],
-    name: Option<&[u8]>,
-) -> Option<Cleared> {
-    let mut programs: std::collections::BTreeMap<Program, Cleared> = Default::default();
-    for effect in waits.iter().flat_map(|d| &d.felt.effects) {
-        let is_program = effect.victim.comm.is_some() && !cause::is_kernel_thread(&effect.victim);
-        // That a program which made others wait did not wait itself is worth a line to those only who ask.
-        let is_culprit = stories.iter().any(|s| s.culprits.contains(&effect.victim));
-        if !is_program || !is_named(effect, name) || name.is_none() && is_culprit {
-            continue;
-        }
-        let sum = programs.entry(effect.victim).or_insert(Cleared {
-            program: effect.victim,
-            ios: 0,
-            longest_ns: 0,
-            excess_ns: 0,
-            io_time_ns: 0,
-        });
-        sum.ios += effect.sums.ios;
-        sum.longest_ns = sum.longest_ns.max(effect.sums.longest_ns);
-        sum.excess_ns += effect.sums.time.excess_ns();
-        sum.io_time_ns += effect.sums.time.total_ns();
-    }
-    let busiest = programs.into_values().max_by_key(|c| c.ios)?;
-    let mut victims = stories.iter().flat_map(Story::victims);
-    let has_story = victims.any(|(victim, _)| *victim == busiest.program);
-    // It is cleared only if neither a story nor a warning of a device is about its I/O, and hardly any of it was slow.
-    let mut on_suspects = waits
-        .iter()
-        .filter(|d| suspects.contains(&d.dev))
-        .flat_map(|d| &d.felt.effects);
-    let has_suspect = on_suspects.any(|effect| effect.victim == busiest.program);
-    let is_hurt = has_story || has_suspect;
-    let has_lost_little =
-        (busiest.excess_ns as f64) < cause::MIN_LOST_OF_IO_TIME * busiest.io_time_ns as f64;
-    let is_quick =
-        busiest.ios >= cause::MIN_DELAYED_IOS && busiest.longest_ns < cause::LONG_DELAY_NS;
-    (!is_hurt && has_lost_little && is_quick).then_some(busiest)
-}
-
-fn is_named(effect: &Effect, name: Option<&[u8]>) -> bool {
-    let comm = effect.victim.comm;
-    name.is_none_or(|name| comm.is_some_and(|c| c.as_bytes() == name))
 }
 
 #[cfg(test)]

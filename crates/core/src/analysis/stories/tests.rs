@@ -303,6 +303,57 @@ fn a_program_that_lost_time_is_not_cleared() {
     }
 }
 
+/// Reads that always wait for one read of a scan, which never stops and keeps two in flight.
+fn reads_amid_a_scan() -> Vec<Io> {
+    let mut ios = Vec::new();
+    let mut begin_ns = 0;
+    for i in 0..3000 {
+        let done_ns = begin_ns + 5 * MS;
+        let mut scan = read_by("scan", 50, done_ns, 10 * MS);
+        scan.bytes = 1 << 20;
+        scan.sector = Some(2048 * i);
+        ios.push(scan);
+        begin_ns = done_ns;
+        if i % 5 == 0 {
+            begin_ns += MS;
+            ios.push(read_by("shop", 60, begin_ns, 6 * MS));
+        }
+    }
+    ios
+}
+
+#[test]
+fn of_a_program_that_never_had_the_device_to_itself_it_is_not_said_that_it_did_not_wait() {
+    let ios = reads_amid_a_scan();
+    let waits = waits_of(&ios);
+    let found = stories_of(&ios);
+    assert_eq!(found, []);
+    // The scan may only wait for its own reads, but that is not known either.
+    for who in [&b"shop"[..], b"scan"] {
+        assert_eq!(cleared(&waits, &found, &[], Some(who)), None);
+    }
+    let unknown = not_proven(&waits, &found, None).expect("it always waited");
+    let names = [unknown.program, unknown.beside].map(|program| name(&program));
+    assert_eq!(names, ["shop", "scan"]);
+    // Five of the six milliseconds of each.
+    let share = unknown.at_most_ns as f64 / unknown.io_time_ns as f64;
+    assert!((0.8..0.84).contains(&share), "{unknown:?}");
+    assert_eq!(not_proven(&waits, &found, Some(b"mail")), None);
+
+    // Once it has had it to itself, that is known.
+    let mut alone: Vec<Io> = (1..=20)
+        .map(|i| read_by("shop", 60, 20 * i * MS, MS))
+        .collect();
+    let later = ios.into_iter().map(|mut io| {
+        io.done_ns += 1000 * MS;
+        io
+    });
+    alone.extend(later);
+    let found = stories_of(&alone);
+    assert_eq!(name(&found[0].victim), "shop", "{found:#?}");
+    assert_eq!(not_proven(&waits_of(&alone), &found, None), None);
+}
+
 #[test]
 fn on_many_servers_no_process_is_blamed() {
     let shop = requests(7, "shop", Op::READ, 2000.0, MS);

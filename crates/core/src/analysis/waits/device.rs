@@ -130,6 +130,10 @@ pub(super) struct Wait<'a> {
     pub time: OwnedTime,
     /// By group, its own one too; no zeros.
     pub behind: &'a [(u32, i64)],
+    /// What an I/O of its kind takes undisturbed is only bounded from above.
+    pub is_bound: bool,
+    /// Then: what it may have waited behind each group, if undisturbed it takes no more than its own work.
+    pub at_most: &'a [(u32, i64)],
 }
 
 impl Wait<'_> {
@@ -306,6 +310,7 @@ pub(super) struct DeviceWaits {
     /// Of the I/O that is looked at: who worked while it waited.
     worked: Vec<GroupWork>,
     behind: Vec<(u32, i64)>,
+    at_most: Vec<(u32, i64)>,
     /// Room for the next batch: its members, what each has of its time, and what of that is work.
     members: Vec<Pending>,
     shares: Vec<Share>,
@@ -334,6 +339,7 @@ impl DeviceWaits {
             unexplained_at_ns: 0,
             worked: Vec::new(),
             behind: Vec::new(),
+            at_most: Vec::new(),
             members: Vec::new(),
             shares: Vec::new(),
             work: Vec::new(),
@@ -557,23 +563,22 @@ impl DeviceWaits {
         let undisturbed_ns = level.undisturbed_ns.min(latency_ns);
         let excess_ns = latency_ns - undisturbed_ns;
         self.behind.clear();
+        self.at_most.clear();
         let mut rest_ns = excess_ns;
-        if excess_ns > 0 {
+        if excess_ns > 0 || level.is_bound {
             let totals = self.find_work(io, excess_ns as f64);
             let model = match self.service() {
                 Service::InTurn => 0,
                 Service::SideBySide => 1,
             };
-            // No more is blamed than was worked, and never more than the excess.
-            let scale = excess_ns as f64 / totals[model].max(excess_ns as f64);
-            for worked in &self.worked {
-                let ns = ((worked.work[model] * scale) as i64).min(rest_ns);
-                if ns > 0 {
-                    self.behind.push((worked.group, ns));
-                    rest_ns -= ns;
-                }
-            }
+            rest_ns -= divide_work(&mut self.behind, &self.worked, model, totals, excess_ns);
             self.cached.divide(&mut self.behind);
+            if level.is_bound {
+                let own_ns = own_work(io)[model] as i64;
+                let room_ns = (latency_ns - own_ns).max(excess_ns);
+                divide_work(&mut self.at_most, &self.worked, model, totals, room_ns);
+                self.cached.divide(&mut self.at_most);
+            }
         }
         let misses_work = io.start_ns < self.workers.forgotten_ns()
             || rest_ns > 0 && sink.has_losses(io.device, io.start_ns, io.done_ns);
@@ -601,13 +606,14 @@ impl DeviceWaits {
                 unknown_ns,
             },
             behind: &self.behind,
+            is_bound: level.is_bound,
+            at_most: &self.at_most,
         });
     }
 
     /// Finds who worked while an I/O waited, notes what each model leaves unexplained, and returns the sum of the work by both.
     fn find_work(&mut self, io: &Pending, excess_ns: f64) -> [f64; 2] {
-        let side_work = io.side_rate * io.in_device_ns() as f64;
-        let own_work = [io.turn_work, side_work];
+        let own_work = own_work(io);
         self.fade_unexplained(io.done_ns);
         self.worked.clear();
         let mut totals = [0.0; 2];
@@ -640,6 +646,32 @@ impl DeviceWaits {
         }
         self.unexplained_at_ns = at_ns;
     }
+}
+
+/// Work of an I/O by both models.
+fn own_work(io: &Pending) -> [f64; 2] {
+    [io.turn_work, io.side_rate * io.in_device_ns() as f64]
+}
+
+/// Divides `excess_ns` among the groups that worked meanwhile by one of the models, and returns how much of it that explains. No more
+/// is blamed than was worked, and never more than the excess.
+fn divide_work(
+    parts: &mut Vec<(u32, i64)>,
+    worked: &[GroupWork],
+    model: usize,
+    totals: [f64; 2],
+    excess_ns: i64,
+) -> i64 {
+    let scale = excess_ns as f64 / totals[model].max(excess_ns as f64).max(1.0);
+    let mut rest_ns = excess_ns;
+    for worked in worked {
+        let ns = ((worked.work[model] * scale) as i64).min(rest_ns);
+        if ns > 0 {
+            parts.push((worked.group, ns));
+            rest_ns -= ns;
+        }
+    }
+    excess_ns - rest_ns
 }
 
 /// What a member of a batch has of its time.

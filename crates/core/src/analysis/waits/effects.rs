@@ -16,6 +16,9 @@ const MAX_DETAILED: usize = 512;
 const FIRST_LEAST_NS: i64 = 10_000_000;
 const LEAST_FACTOR: i64 = 8;
 
+/// Programs that are kept of those that a victim may have waited for.
+const MAX_SUSPECTS: usize = 32;
+
 /// Of longer recordings intervals of this length are looked at by themselves, too.
 pub const INTERVAL_NS: i64 = 120 * SECOND_NS;
 
@@ -208,6 +211,8 @@ pub struct EffectSums {
     pub worst: WorstWait,
     /// The longest latency.
     pub longest_ns: i64,
+    /// How many are of a kind of which too few had the device to themselves: what they lost is a lower bound, and may be nothing.
+    pub bound_ios: u64,
     /// All latencies.
     pub latencies: WaitLatencies,
 }
@@ -224,6 +229,7 @@ impl Default for EffectSums {
             to_ns: i64::MIN,
             worst: WorstWait::default(),
             longest_ns: 0,
+            bound_ios: 0,
             latencies: WaitLatencies::default(),
         }
     }
@@ -240,6 +246,7 @@ impl EffectSums {
         self.to_ns = self.to_ns.max(other.to_ns);
         self.worst.keep_worse(&other.worst);
         self.longest_ns = self.longest_ns.max(other.longest_ns);
+        self.bound_ios += other.bound_ios;
         self.latencies.merge(&other.latencies);
     }
 
@@ -263,6 +270,8 @@ impl EffectSums {
 pub(super) struct ProcessEffect {
     sums: EffectSums,
     pairs: Vec<PairSums>,
+    /// By actor, what the I/Os counted in [`EffectSums::bound_ios`] may have waited for it.
+    suspects: Vec<(u32, i64)>,
     /// End of the present interval, and the I/O time in it so far.
     interval_end_ns: i64,
     interval_io_time_ns: i64,
@@ -331,6 +340,7 @@ impl ProcessEffect {
         sums.to_ns = sums.to_ns.max(wait.io.done_ns);
         sums.worst.keep_worse(&wait.as_worst());
         sums.longest_ns = sums.longest_ns.max(latency_ns);
+        sums.bound_ios += u64::from(wait.is_bound);
         sums.latencies.add_to(WaitLatencies::bucket(latency_ns), 1);
     }
 
@@ -402,6 +412,15 @@ impl ProcessEffect {
         }
         pair.worst.keep_worse(&wait.as_worst());
         place
+    }
+
+    /// Counts what the last I/O may have waited for a program, its own one too.
+    pub fn may_have_waited(&mut self, actor: u32, at_most_ns: i64) {
+        if let Some(known) = self.suspects.iter_mut().find(|known| known.0 == actor) {
+            known.1 += at_most_ns;
+        } else if self.suspects.len() < MAX_SUSPECTS {
+            self.suspects.push((actor, at_most_ns));
+        }
     }
 
     /// Pairs that lost less than what a pair must have lost have details no more.
@@ -479,6 +498,9 @@ pub struct Effect {
     pub sums: EffectSums,
     /// Behind whom, the most time first.
     pub pairs: Vec<Pair>,
+    /// Programs that the I/Os counted in [`EffectSums::bound_ios`] may have waited for, the victim itself too, and how long at
+    /// most, the longest first.
+    pub suspects: Vec<(Program, i64)>,
 }
 
 impl Pair {
@@ -557,6 +579,7 @@ impl Effect {
             class,
             sums: EffectSums::default(),
             pairs: Vec::new(),
+            suspects: Vec::new(),
         }
     }
 
@@ -582,6 +605,11 @@ impl Effect {
         }) {
             self.sums.move_to_own(pair.ns);
         }
+        let suspects = std::mem::take(&mut self.suspects);
+        for (program, at_most_ns) in suspects.iter().chain(&other.suspects) {
+            let is_own = program.name() == both.name();
+            self.add_suspect(if is_own { both } else { *program }, *at_most_ns);
+        }
         self.sort_pairs();
     }
 
@@ -605,6 +633,16 @@ impl Effect {
                 self.add_pair(pair);
             }
         }
+        for (actor, at_most_ns) in &process.suspects {
+            self.add_suspect(program_of(*actor), *at_most_ns);
+        }
+    }
+
+    fn add_suspect(&mut self, program: Program, at_most_ns: i64) {
+        match self.suspects.iter_mut().find(|known| known.0 == program) {
+            Some(known) => known.1 += at_most_ns,
+            None => self.suspects.push((program, at_most_ns)),
+        }
     }
 
     fn add_pair(&mut self, pair: Pair) {
@@ -618,6 +656,8 @@ impl Effect {
     pub(super) fn sort_pairs(&mut self) {
         self.pairs
             .sort_by_key(|p| (std::cmp::Reverse(p.ns), p.culprit));
+        self.suspects
+            .sort_by_key(|(program, at_most_ns)| (std::cmp::Reverse(*at_most_ns), *program));
     }
 }
 

@@ -231,6 +231,9 @@ impl FeltTotals {
                 main = Some((pair, *ns));
             }
         }
+        for (group, at_most_ns) in wait.at_most {
+            effect.may_have_waited(self.actor_of[*group as usize], *at_most_ns);
+        }
         effect.close(wait, own_ns, main.map(|(pair, _)| pair));
         if self.left.is_wanted {
             self.left.raise();

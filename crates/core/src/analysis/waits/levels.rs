@@ -48,6 +48,8 @@ pub(super) struct Observed {
 pub(super) struct Level {
     /// Start to completion when nothing else was there.
     pub undisturbed_ns: i64,
+    /// Too few had the device to themselves: what they take undisturbed may be far less.
+    pub is_bound: bool,
     /// Work of an I/O on a device that serves one after the other is its credit, at most this: [`Level::MAX_CREDITS`] times the usual
     /// one, or that of late.
     pub most_work_ns: f64,
@@ -268,6 +270,7 @@ impl KindLevels {
         }
         Level {
             undisturbed_ns: undisturbed_ns as i64,
+            is_bound: !self.latency.has_enough_alone(),
             most_work_ns: (Level::MAX_CREDITS * self.credit.level()).max(self.late_credits.median),
             side_work_ns: self.work.level().max(1.0),
         }
@@ -349,6 +352,7 @@ mod tests {
         }
         let level = levels.of(0);
         assert!((1400..1600).contains(&level.undisturbed_ns), "{level:?}");
+        assert!(!level.is_bound);
     }
 
     #[test]
@@ -359,6 +363,7 @@ mod tests {
         }
         let level = levels.of(0);
         assert!((1000..2500).contains(&level.undisturbed_ns), "{level:?}");
+        assert!(level.is_bound);
     }
 
     #[test]

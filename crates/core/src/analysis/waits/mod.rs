@@ -82,6 +82,9 @@ impl DeviceVictims {
             for pair in &mut effect.pairs {
                 pair.culprit.hide_name();
             }
+            for (program, _) in &mut effect.suspects {
+                program.hide_name();
+            }
         }
         let programs = self.felt.groups.iter_mut().map(|group| &mut group.program);
         programs.flatten().for_each(Program::hide_name);

@@ -52,6 +52,7 @@ pub static REPORT: Endpoint = Endpoint {
         "waits_others",
         "stories",
         "not_the_disk",
+        "not_proven",
         "findings",
         "facts",
         "files",

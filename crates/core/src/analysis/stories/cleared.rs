@@ -1,0 +1,157 @@
+//! Programs of which no story is: those that did not wait, and those of which the recording does not show whether they did.
+
+use std::collections::BTreeMap;
+
+use super::{Story, cause};
+use crate::analysis::waits::effects::Effect;
+use crate::analysis::waits::{DeviceVictims, Program};
+use crate::model::{Class, DevId};
+
+/// The program with most I/Os, or the one asked for, of whose I/Os none was hurt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cleared {
+    /// Whose I/Os.
+    pub program: Program,
+    /// How many: those for which a program can be waiting.
+    pub ios: u64,
+    /// The longest latency.
+    pub longest_ns: i64,
+    /// What was not undisturbed, in all.
+    pub excess_ns: i64,
+    /// Sum of the latencies.
+    pub io_time_ns: i64,
+    /// What they may have waited for others or each other, where it is not known what they take undisturbed.
+    suspected_ns: i64,
+}
+
+impl Cleared {
+    fn of(program: Program) -> Cleared {
+        Cleared {
+            program,
+            ios: 0,
+            longest_ns: 0,
+            excess_ns: 0,
+            io_time_ns: 0,
+            suspected_ns: 0,
+        }
+    }
+
+    fn add(&mut self, effect: &Effect) {
+        self.ios += effect.sums.ios;
+        self.longest_ns = self.longest_ns.max(effect.sums.longest_ns);
+        self.excess_ns += effect.sums.time.excess_ns();
+        self.io_time_ns += effect.sums.time.total_ns();
+        self.suspected_ns += effect.suspects.iter().map(|(_, ns)| ns).sum::<i64>();
+    }
+
+    /// Whether hardly any of it was slow, or can have been.
+    fn is_shown(&self) -> bool {
+        let most_lost_ns = self.excess_ns.max(self.suspected_ns);
+        let has_lost_little =
+            (most_lost_ns as f64) < cause::MIN_LOST_OF_IO_TIME * self.io_time_ns as f64;
+        let is_quick = self.longest_ns < cause::LONG_DELAY_NS;
+        self.ios >= cause::MIN_DELAYED_IOS && has_lost_little && is_quick
+    }
+}
+
+/// The program named `name`, or the one with most I/Os for which a program can be waiting, if no story is about it and none of
+/// its I/O went to a device of `suspects`, of which a warning says that it was slow by itself.
+pub fn cleared(
+    waits: &[DeviceVictims],
+    stories: &[Story],
+    suspects: &[DevId],
+    name: Option<&[u8]>,
+) -> Option<Cleared> {
+    let mut programs: BTreeMap<Program, Cleared> = BTreeMap::new();
+    for effect in waits.iter().flat_map(|d| &d.felt.effects) {
+        // That a program which made others wait did not wait itself is worth a line to those only who ask.
+        let is_culprit = stories.iter().any(|s| s.culprits.contains(&effect.victim));
+        if is_asked_for(effect, name) && (name.is_some() || !is_culprit) {
+            let program = effect.victim;
+            let sum = programs.entry(program).or_insert(Cleared::of(program));
+            sum.add(effect);
+        }
+    }
+    let busiest = programs.into_values().max_by_key(|c| c.ios)?;
+    let mut on_suspects = waits
+        .iter()
+        .filter(|d| suspects.contains(&d.dev))
+        .flat_map(|d| &d.felt.effects);
+    let has_suspect = on_suspects.any(|effect| effect.victim == busiest.program);
+    let is_hurt = has_suspect || has_story(stories, &busiest.program);
+    (!is_hurt && busiest.is_shown()).then_some(busiest)
+}
+
+/// A program whose I/Os always had another program's beside them: what they take undisturbed is not in the recording, so whether they
+/// waited is not either.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NotProven {
+    /// Whose I/Os.
+    pub program: Program,
+    /// On this device.
+    pub dev: DevId,
+    /// Those of this class.
+    pub class: Class,
+    /// How many.
+    pub ios: u64,
+    /// Sum of the latencies.
+    pub io_time_ns: i64,
+    /// The program whose I/Os the device worked on meanwhile.
+    pub beside: Program,
+    /// The most that they can have waited for it.
+    pub at_most_ns: i64,
+}
+
+/// The program named `name`, or any, that may have lost most of its I/O time to another one, if no story says that it did.
+pub fn not_proven(
+    waits: &[DeviceVictims],
+    stories: &[Story],
+    name: Option<&[u8]>,
+) -> Option<NotProven> {
+    let mut most: Option<NotProven> = None;
+    for device in waits {
+        for effect in &device.felt.effects {
+            let is_new = is_asked_for(effect, name) && !has_story(stories, &effect.victim);
+            let found = is_new.then(|| of_effect(device.dev, effect)).flatten();
+            let is_more =
+                |known: NotProven| found.is_some_and(|found| found.at_most_ns > known.at_most_ns);
+            if most.is_none_or(is_more) {
+                most = found.or(most);
+            }
+        }
+    }
+    most
+}
+
+fn of_effect(dev: DevId, effect: &Effect) -> Option<NotProven> {
+    let sums = &effect.sums;
+    let mut others = effect
+        .suspects
+        .iter()
+        .filter(|(program, _)| program.comm.is_some() && *program != effect.victim);
+    let (beside, at_most_ns) = *others.next()?;
+    let io_time_ns = sums.time.total_ns();
+    let is_bound = sums.ios >= cause::MIN_DELAYED_IOS && 2 * sums.bound_ios > sums.ios;
+    let is_much = at_most_ns >= cause::LONG_DELAY_NS && 2 * at_most_ns >= io_time_ns;
+    (is_bound && is_much).then_some(NotProven {
+        program: effect.victim,
+        dev,
+        class: effect.class,
+        ios: sums.ios,
+        io_time_ns,
+        beside,
+        at_most_ns,
+    })
+}
+
+fn has_story(stories: &[Story], program: &Program) -> bool {
+    let mut victims = stories.iter().flat_map(Story::victims);
+    victims.any(|(victim, _)| victim == program)
+}
+
+/// Whether it is a program's, of the name that is asked for, if one is.
+fn is_asked_for(effect: &Effect, name: Option<&[u8]>) -> bool {
+    let comm = effect.victim.comm;
+    let is_program = comm.is_some() && !cause::is_kernel_thread(&effect.victim);
+    is_program && name.is_none_or(|name| comm.is_some_and(|c| c.as_bytes() == name))
+}
