@@ -228,6 +228,39 @@ fn the_planted_culprit_comes_first_and_no_other_is_named() {
 }
 
 #[test]
+fn who_moves_the_arm_away_is_the_culprit_of_what_coming_back_takes() {
+    let device = Device {
+        seek_ns: 8 * MS,
+        ..Device::fifo(1)
+    };
+    for seed in seeds() {
+        let mut stream = Vec::new();
+        for i in 0..SECONDS * 100 {
+            stream.push(Job {
+                at_ns: i * 10 * MS,
+                work_ns: MS / 2,
+                bytes: 64 << 10,
+                op: Op::READ,
+                sector: 128 * i,
+                who: "stream",
+            });
+        }
+        let mut random = requests(seed, "random", Op::READ, 20.0, MS / 2);
+        random.retain(|job| job.at_ns > 20 * SECOND_NS);
+        let calm = device.serve(stream.clone());
+        let served = device.serve([stream, random].concat());
+        let found = stories_of(&served);
+        let first = found.first().expect("a story");
+        assert_eq!(name(&first.victim), "stream", "{found:#?}");
+        assert_eq!(culprits(first), ["random"], "{found:#?}");
+        let harm_ns = io_time_ns(&served, "stream") - io_time_ns(&calm, "stream");
+        let attributed = first.harm.ns as f64 / harm_ns as f64;
+        assert!((0.6..=1.05).contains(&attributed), "{attributed}");
+        assert_eq!(stories_of(&calm), []);
+    }
+}
+
+#[test]
 fn twins_without_the_culprit_have_no_story() {
     let mut with_story = 0;
     let mut scenes = 0;

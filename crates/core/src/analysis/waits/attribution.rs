@@ -170,6 +170,7 @@ impl<M: WaitMeasure> Attribution<M> {
         let start_ns = io.start_ns().min(issue_ns);
         let mut pending = Pending::new(start_ns, issue_ns, io.done_ns, io.bytes);
         pending.device = device;
+        pending.sector = io.sector;
         pending.group = swept.groups.number(device, Group::of(io, self.grouping));
         pending.kind = kind_of_io(io) as u16;
         pending.is_waited_for = felt::is_waited_for(io);

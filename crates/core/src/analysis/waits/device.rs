@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::arm::{Arm, Continues, Place};
 use super::cached_writes::{CachedWrites, add};
 use super::first_ios::Alone;
 use super::levels::{Levels, Observed, class_of};
@@ -45,6 +46,8 @@ pub(super) struct Pending {
     pub issue_ns: i64,
     pub done_ns: i64,
     pub bytes: i64,
+    /// Its first sector; `None` if that is not recorded.
+    pub sector: Option<i64>,
     /// Number of its device.
     pub device: u32,
     /// Number of its group.
@@ -69,6 +72,8 @@ pub(super) struct Pending {
     side_rate: f64,
     /// Work if all are served in turn.
     turn_work: f64,
+    /// Whether it continues where its group left off.
+    continues: Continues,
 }
 
 impl Pending {
@@ -78,6 +83,7 @@ impl Pending {
             issue_ns,
             done_ns,
             bytes,
+            sector: None,
             device: 0,
             group: 0,
             kind: 0,
@@ -91,6 +97,17 @@ impl Pending {
             share_at_issue: 0.0,
             side_rate: 0.0,
             turn_work: 0.0,
+            continues: Continues::No,
+        }
+    }
+
+    /// Where it is served; a flush and a discard are nowhere.
+    fn place(&self) -> Place {
+        let is_somewhere = matches!(self.class(), Class::Read | Class::Write);
+        Place {
+            group: self.group,
+            first: self.sector.filter(|_| is_somewhere),
+            sectors: self.bytes / 512,
         }
     }
 
@@ -109,6 +126,9 @@ impl Pending {
     fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
         visit(&mut self.group);
         visit(&mut self.worker.group);
+        if let Continues::After(group) = &mut self.continues {
+            visit(group);
+        }
     }
 }
 
@@ -198,6 +218,7 @@ impl Slab {
         // A free place needs no group of its own: the first one is always there.
         io.group = 0;
         io.worker.group = 0;
+        io.continues = Continues::No;
     }
 
     /// Visits every number of a group that it keeps.
@@ -301,6 +322,7 @@ pub(super) struct DeviceWaits {
     ahead: VecDeque<Edge>,
     workers: Workers,
     cached: CachedWrites,
+    arm: Arm,
     last_done_ns: i64,
     batch: Option<Batch>,
     edges: u32,
@@ -332,6 +354,7 @@ impl DeviceWaits {
             ahead: VecDeque::new(),
             workers: Workers::new(others),
             cached: CachedWrites::new(others),
+            arm: Arm::default(),
             last_done_ns: i64::MIN,
             batch: None,
             edges: 0,
@@ -411,6 +434,7 @@ impl DeviceWaits {
     pub fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
         self.workers.each_group(visit);
         self.cached.each_group(visit);
+        self.arm.each_group(visit);
         for io in self.batch.iter_mut().flat_map(|batch| &mut batch.members) {
             io.each_group(visit);
         }
@@ -455,6 +479,7 @@ impl DeviceWaits {
 
     fn complete(&mut self, io: &mut Pending, sink: &mut impl WaitSink) {
         self.workers.end(io.worker, io.done_ns, io.side_rate);
+        io.continues = self.arm.serve(io.place());
         match io.class() {
             Class::Write => self.cached.wrote(io.group, io.bytes),
             Class::Flush => self.cached.flush_ends(),
@@ -493,6 +518,7 @@ impl DeviceWaits {
         let kind = usize::from(io.kind);
         levels.observe_credit(kind, credit_ns as f64, io.alone.as_ref());
         levels.observe_late_credit(kind, credit_ns as f64);
+        self.arm.observe(kind, io.continues, credit_ns as f64);
         let limit_ns = levels.of(kind).most_work_ns;
         io.turn_work = (limit_ns + self.writing_out_ns(io)).min(credit_ns as f64);
         self.work_in_turn(io, io.done_ns);
@@ -531,6 +557,7 @@ impl DeviceWaits {
             levels.observe_credit(kind, ns, io.alone.as_ref());
             if is_single {
                 levels.observe_late_credit(kind, ns);
+                self.arm.observe(kind, io.continues, ns);
             }
             shares.push(Share { ns, limit_ns: 0.0 });
         }
@@ -591,6 +618,11 @@ impl DeviceWaits {
                 device_ns -= ns;
                 add(&mut self.behind, group, ns);
             }
+        }
+        if let Some((group, most_ns)) = self.arm.came_back(usize::from(io.kind), io.continues) {
+            let ns = device_ns.min(most_ns);
+            device_ns -= ns;
+            add(&mut self.behind, group, ns);
         }
         let own = self.behind.iter().find(|(group, _)| *group == io.group);
         let own_ns = own.map_or(0, |(_, ns)| *ns);

@@ -10,6 +10,7 @@
 //!
 //! A28 in `docs/analyses.md` has the definition and what its accuracy was measured on.
 
+mod arm;
 mod attribution;
 mod bins;
 mod cached_writes;

@@ -41,6 +41,8 @@ pub struct Device {
     /// The device does nothing from one of these instants for so long.
     pub pauses: Vec<(i64, i64)>,
     pub limit: Option<Limit>,
+    /// An I/O that does not begin where the last one ended takes so much longer.
+    pub seek_ns: i64,
 }
 
 /// A token bucket: so many I/Os at full speed, and one more each interval.
@@ -80,6 +82,7 @@ impl Device {
             batch: 1,
             pauses: Vec::new(),
             limit: None,
+            seek_ns: 0,
         }
     }
 
@@ -118,6 +121,7 @@ impl Device {
         let mut waiting: Vec<(Job, i64)> = Vec::new();
         let mut next = 0;
         let mut head = 0;
+        let mut arm = 0;
         let mut in_driver: Vec<i64> = Vec::new();
         let mut served: Vec<(Job, i64, i64)> = Vec::new();
         let mut tokens = self.limit.map(|limit| Tokens {
@@ -152,7 +156,9 @@ impl Device {
                 full.map_or(arrived_ns, |i| in_driver[i].max(arrived_ns))
             };
             let allowed_ns = tokens.as_mut().map_or(begin_ns, |t| t.take(begin_ns));
-            let done_ns = self.end(allowed_ns, job.work_ns);
+            let seek_ns = if job.sector == arm { 0 } else { self.seek_ns };
+            arm = job.sector + job.bytes / 512;
+            let done_ns = self.end(allowed_ns, seek_ns + job.work_ns);
             in_driver.push(done_ns);
             free[server] = done_ns;
             served.push((job, issue_ns.min(begin_ns), done_ns));
