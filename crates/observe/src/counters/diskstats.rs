@@ -1,8 +1,9 @@
 //! `/proc/diskstats`: all devices and partitions in one read.
 
-use super::{KernelFile, Root, parse_diskstats_line};
+use super::{KernelFile, ParsedLine, Root, parse_diskstats_line};
 use iolens_core::model::{DevId, DiskCounters};
 use rustix::io::Errno;
+use std::ops::Range;
 use std::path::Path;
 
 /// Kind of a row of `/proc/diskstats`.
@@ -38,7 +39,7 @@ pub struct DiskstatsReader {
     buffer: Vec<u8>,
     /// The text of the read before, and where in it each row's line was.
     previous: Vec<u8>,
-    lines: Vec<std::ops::Range<usize>>,
+    lines: Vec<Range<usize>>,
     rows: Vec<DiskRow>,
     disks: Vec<Vec<u8>>,
     changed: Vec<usize>,
@@ -87,68 +88,40 @@ impl DiskstatsReader {
             }
         };
         let text = &self.buffer[..length];
+        self.changed.clear();
+        let mut has_new_rows = false;
         let mut n = 0;
         let mut at = 0;
-        let mut changed = false;
-        self.changed.clear();
         while at < length {
-            // The line of an idle device is the one it had before.
-            if let Some(line) = self.lines.get_mut(n)
-                && let Some(before) = self.previous.get(line.clone())
-                && text[at..].starts_with(before)
-                && text.get(at + before.len()).is_none_or(|b| *b == b'\n')
+            // The line of an idle device is the one it had before, and need not be parsed.
+            let before = self
+                .lines
+                .get(n)
+                .and_then(|line| self.previous.get(line.clone()));
+            if let Some(before) = before
+                && let Some(end) = end_if_same(text, at, before)
             {
-                *line = at..at + before.len();
-                at = line.end + 1;
+                self.lines[n] = at..end;
+                at = end + 1;
                 n += 1;
                 continue;
             }
-            let end = text[at..]
-                .iter()
-                .position(|b| *b == b'\n')
-                .map_or(length, |i| at + i);
-            let line = at..end;
-            at = end + 1;
-            let Some(p) = parse_diskstats_line(&text[line.clone()]) else {
+
+            let line = at..end_of_line(text, at);
+            at = line.end + 1;
+            let Some(parsed) = parse_diskstats_line(&text[line.clone()]) else {
                 continue;
             };
-            let dev = DevId::new(p.major, p.minor);
-            match self
-                .rows
-                .get_mut(n)
-                .filter(|r| r.dev == dev && same_name(&r.name, p.name))
-            {
-                Some(row) => {
-                    row.fields = p.stat.fields;
-                    row.counters = p.stat.counters;
-                    self.lines[n] = line;
-                }
-                None => {
-                    changed = true;
-                    // All that follow are taken anew: it is rare, and their order may have changed too.
-                    self.rows.truncate(n);
-                    self.lines.truncate(n);
-                    let name = sysfs_name(p.name);
-                    let kind = RowKind::Partition;
-                    self.rows.push(DiskRow {
-                        dev,
-                        name,
-                        kind,
-                        fields: p.stat.fields,
-                        counters: p.stat.counters,
-                    });
-                    self.lines.push(line);
-                }
-            }
+            has_new_rows |= put_row(&mut self.rows, &mut self.lines, n, parsed, line);
             self.changed.push(n);
             n += 1;
         }
-        if n < self.rows.len() {
-            changed = true;
-            self.rows.truncate(n);
-            self.lines.truncate(n);
-        }
-        if changed {
+
+        // Rows behind the last line are of devices that are gone.
+        let has_gone_rows = n < self.rows.len();
+        self.rows.truncate(n);
+        self.lines.truncate(n);
+        if has_new_rows || has_gone_rows {
             self.generation += 1;
             self.classify();
         }
@@ -195,6 +168,55 @@ impl DiskstatsReader {
     pub fn generation(&self) -> u64 {
         self.generation
     }
+}
+
+/// Where the line at `at` ends if it is the line `before`.
+fn end_if_same(text: &[u8], at: usize, before: &[u8]) -> Option<usize> {
+    let end = at + before.len();
+    let is_same = text[at..].starts_with(before) && text.get(end).is_none_or(|b| *b == b'\n');
+    is_same.then_some(end)
+}
+
+/// Where the line at `at` ends: at its line feed, or with the text.
+fn end_of_line(text: &[u8], at: usize) -> usize {
+    text[at..]
+        .iter()
+        .position(|b| *b == b'\n')
+        .map_or(text.len(), |i| at + i)
+}
+
+/// Puts a line's counters into row `n`. Returns whether it is a new row: another device had this place, or none.
+fn put_row(
+    rows: &mut Vec<DiskRow>,
+    lines: &mut Vec<Range<usize>>,
+    n: usize,
+    parsed: ParsedLine<'_>,
+    line: Range<usize>,
+) -> bool {
+    let dev = DevId::new(parsed.major, parsed.minor);
+    if let Some(row) = rows.get_mut(n)
+        && row.dev == dev
+        && same_name(&row.name, parsed.name)
+    {
+        row.fields = parsed.stat.fields;
+        row.counters = parsed.stat.counters;
+        lines[n] = line;
+        return false;
+    }
+
+    // All that follow are taken anew: it is rare, and their order may have changed too.
+    rows.truncate(n);
+    lines.truncate(n);
+    rows.push(DiskRow {
+        dev,
+        name: sysfs_name(parsed.name),
+        // Which of them are disks is looked up when all rows are known.
+        kind: RowKind::Partition,
+        fields: parsed.stat.fields,
+        counters: parsed.stat.counters,
+    });
+    lines.push(line);
+    true
 }
 
 fn same_name(sysfs: &[u8], kernel: &[u8]) -> bool {

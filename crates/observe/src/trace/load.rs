@@ -342,6 +342,7 @@ fn forms(without_fetch: bool) -> impl Iterator<Item = ProgramForm> {
     })
 }
 
+/// Loads the programs in one form.
 fn load_form<'a>(
     loader: &mut EbpfLoader<'a>,
     btf: &'a Btf,
@@ -349,37 +350,70 @@ fn load_form<'a>(
     features: Features,
     form: ProgramForm,
 ) -> Result<(Ebpf, Features), Refusal> {
-    let mut features = features;
+    let mut features = wanted_features(features, config);
+    loader
+        .btf(Some(btf))
+        .verifier_log_level(VerifierLogLevel::STATS);
+    set_map_sizes(loader, config, features);
+    set_constants(loader, config, features, form);
+
+    // This creates the maps; the verifier sees a program only when it is loaded, below.
+    let object = if form.has_fetch {
+        OBJECT
+    } else {
+        OBJECT_WITHOUT_FETCH
+    };
+    let mut bpf = loader.load(object).map_err(|e| Refusal {
+        loaded: 0,
+        error: refused("create the tracer's maps", &e),
+    })?;
+
+    load_programs(&mut bpf, btf, &mut features)?;
+    if features.syncs {
+        features.syncs = load_sync_probes(&mut bpf).is_ok();
+    }
+    Ok((bpf, features))
+}
+
+/// The features of this kernel that a recording with `config` uses.
+fn wanted_features(available: Features, config: Config) -> Features {
+    let mut features = available;
     features.dirty = features.dirty.filter(|_| config.attribution);
     features.flush_asked &= config.attribution && !features.io_start;
     features.syncs &= config.attribution;
-    // The loader borrows its values for as long as the types.
-    static NUMBERS: [u8; 64] = numbers();
-    let flag = |on: bool| -> &'static u8 { &NUMBERS[usize::from(on)] };
+    features
+}
+
+/// Sets the number of entries of each map. A map that is not used has one entry: the kernel refuses a map without entries.
+fn set_map_sizes(loader: &mut EbpfLoader<'_>, config: Config, features: Features) {
+    let cpus = config.rings.cpus as u32;
     let slots = slot_count(config.slots);
-    // Of a 64-bit hash, so many bits are shifted out as leave the number of a slot.
-    let shift: &'static u8 = &NUMBERS[64 - slots.trailing_zeros() as usize];
-    let RingSizes {
-        cpus,
-        shift: entry_shift,
-    } = config.rings;
+    let dirtiers = if features.dirty.is_some() {
+        DIRTIERS
+    } else {
+        1
+    };
+    let askers = if features.flush_asked { ASKERS } else { 1 };
     loader
-        .btf(Some(btf))
-        .verifier_log_level(VerifierLogLevel::STATS)
-        .map_max_entries("rings", cpus as u32)
-        .map_max_entries("entries", (cpus as u32) << entry_shift)
+        .map_max_entries("rings", cpus)
+        .map_max_entries("entries", cpus << config.rings.shift)
         .map_max_entries("slots", slots)
         .map_max_entries("slot_notes", slots)
         .map_max_entries("slot_ends", slots)
-        .map_max_entries(
-            "dirtiers",
-            if features.dirty.is_some() {
-                DIRTIERS
-            } else {
-                1
-            },
-        )
-        .map_max_entries("askers", if features.flush_asked { ASKERS } else { 1 })
+        .map_max_entries("dirtiers", dirtiers)
+        .map_max_entries("askers", askers);
+}
+
+/// Sets the constants of the programs. The verifier removes the code behind those that are 0.
+fn set_constants(
+    loader: &mut EbpfLoader<'_>,
+    config: Config,
+    features: Features,
+    form: ProgramForm,
+) {
+    // Of a 64-bit hash, so many bits are shifted out as leave the number of a slot.
+    let slot_shift = 64 - slot_count(config.slots).trailing_zeros();
+    loader
         .override_global(
             "request_has_queue_argument",
             flag(form.arguments.request_has_queue),
@@ -391,15 +425,15 @@ fn load_form<'a>(
             true,
         )
         .override_global("stores_in_order", flag(STORES_IN_ORDER), true)
-        .override_global("entry_shift", &NUMBERS[entry_shift as usize], true)
+        .override_global("entry_shift", number(config.rings.shift), true)
         .override_global(
             "flush_seq_bit",
-            &NUMBERS[usize::from(features.request_flags.flush_seq & 31)],
+            number(u32::from(features.request_flags.flush_seq & 31)),
             true,
         )
         .override_global(
             "io_stat_bit",
-            &NUMBERS[usize::from(features.request_flags.io_stat & 31)],
+            number(u32::from(features.request_flags.io_stat & 31)),
             true,
         )
         .override_global("has_io_start", flag(features.io_start), true)
@@ -411,7 +445,7 @@ fn load_form<'a>(
         .override_global("attribution", flag(config.attribution), true)
         .override_global("cgroup_of_bio", flag(config.cgroup_of_bio), true)
         .override_global("filtered", flag(config.filtered), true)
-        .override_global("slot_shift", shift, true);
+        .override_global("slot_shift", number(slot_shift), true);
     if config.attribution {
         let constants = [
             "end_of_iomap_dio",
@@ -421,21 +455,28 @@ fn load_form<'a>(
             "end_of_iomap_dio_simple",
             "end_of_waited_for",
         ];
-        for (constant, address) in constants.iter().zip(ends_of_direct_io()) {
+        for (constant, address) in constants.into_iter().zip(ends_of_direct_io()) {
             loader.override_global(constant, address, true);
         }
     }
-    let object = if form.has_fetch {
-        OBJECT
-    } else {
-        OBJECT_WITHOUT_FETCH
-    };
-    let mut bpf = loader.load(object).map_err(|e| Refusal {
-        loaded: 0,
-        error: refused("create the tracer's maps", &e),
-    })?;
-    for (loaded, probe) in probes(features).enumerate() {
-        let program = program(&mut bpf, probe).map_err(|error| Refusal { loaded, error })?;
+}
+
+/// A number below 64 as a constant of the programs. The loader borrows it for as long as the kernel's types.
+fn number(n: u32) -> &'static u8 {
+    static NUMBERS: [u8; 64] = numbers();
+    &NUMBERS[n as usize]
+}
+
+/// A switch as a constant of the programs.
+fn flag(on: bool) -> &'static u8 {
+    number(u32::from(on))
+}
+
+/// Loads the programs of `features`. Those that only attribute I/O are left out of `features` where the kernel refuses
+/// them; any other refusal is an error.
+fn load_programs(bpf: &mut Ebpf, btf: &Btf, features: &mut Features) -> Result<(), Refusal> {
+    for (loaded, probe) in probes(*features).enumerate() {
+        let program = program(bpf, probe).map_err(|error| Refusal { loaded, error })?;
         match program.load(probe.tracepoint, btf) {
             Ok(()) => {}
             Err(_) if Some(probe) == features.dirty => features.dirty = None,
@@ -448,10 +489,7 @@ fn load_form<'a>(
             }
         }
     }
-    if features.syncs {
-        features.syncs = load_sync_probes(&mut bpf).is_ok();
-    }
-    Ok((bpf, features))
+    Ok(())
 }
 
 fn load_sync_probes(bpf: &mut Ebpf) -> Result<(), ProgramError> {

@@ -160,9 +160,13 @@ impl Tracer {
         {
             return Err(TraceError::RingSize(options.ring_bytes));
         }
+
+        // What this kernel has, less what the options leave out.
         let mut features = Features::read()?;
         features.io_start &= !options.without_io_start;
         features.dirty = features.dirty.filter(|_| !options.without_dirtiers);
+
+        // The newest programs that this kernel accepts.
         let sizes = RingSizes::of(options.ring_bytes, load::cpus()?);
         let config = Config {
             rings: sizes,
@@ -178,25 +182,14 @@ impl Tracer {
             limits,
         } = load::load(config, features)?;
         heap::release_freed();
+
+        // The maps that user space reads or fills.
         let rings = map_rings(&bpf, sizes)?;
         let slots = map_slots(&bpf, options.slots)?;
-        let losses = LossReader::new(
-            Array::try_from(take_map(&mut bpf, ".bss")?)
-                .map_err(|e| refused("open its map .bss", &e))?,
-            Array::try_from(take_map(&mut bpf, ".data")?)
-                .map_err(|e| refused("open its map .data", &e))?,
-            PerCpuHashMap::try_from(take_map(&mut bpf, "losses")?)
-                .map_err(|e| refused("open its map losses", &e))?,
-        );
+        let losses = open_losses(&mut bpf)?;
         let filter = match &options.devices {
+            Some(devices) => Some(open_filter(&mut bpf, devices)?),
             None => None,
-            Some(devices) => {
-                let map = Array::try_from(take_map(&mut bpf, "devices")?);
-                let mut filter =
-                    DeviceFilter::new(map.map_err(|e| refused("open its map devices", &e))?);
-                filter.set(devices)?;
-                Some(filter)
-            }
         };
         let disk_names = HashMap::try_from(take_map(&mut bpf, "disk_names")?)
             .map_err(|e| refused("open its map disk_names", &e))?;
@@ -210,6 +203,7 @@ impl Tracer {
         } else {
             None
         };
+
         let mut tracer = Tracer {
             bpf,
             features,
@@ -227,11 +221,12 @@ impl Tracer {
             attached_ns: 0,
             _stats: stats,
         };
+
+        // What explains I/Os is attached before what records them. A kernel without ext4 or without wbt has no such
+        // tracepoints; nothing is missing then.
         if features.syncs {
-            // Of a kernel without ext4, or whose module is not loaded, there is nothing to see here.
             let _ = load::attach_sync_probes(&mut tracer.bpf);
         }
-        // Nor is there of a kernel without wbt.
         let _ = load::attach_wbt_probe(&mut tracer.bpf);
         tracer.attach(load::request_probes(features))?;
         if options.bio_based {
@@ -500,6 +495,25 @@ fn map_rings(bpf: &Ebpf, sizes: RingSizes) -> Result<CpuRings, TraceError> {
         sizes,
     )
     .map_err(|e| refused("map its rings", &e))
+}
+
+/// The counts of lost events.
+fn open_losses(bpf: &mut Ebpf) -> Result<LossReader, TraceError> {
+    Ok(LossReader::new(
+        Array::try_from(take_map(bpf, ".bss")?).map_err(|e| refused("open its map .bss", &e))?,
+        Array::try_from(take_map(bpf, ".data")?).map_err(|e| refused("open its map .data", &e))?,
+        PerCpuHashMap::try_from(take_map(bpf, "losses")?)
+            .map_err(|e| refused("open its map losses", &e))?,
+    ))
+}
+
+/// The filter of the programs, set to `devices`.
+fn open_filter(bpf: &mut Ebpf, devices: &[DevId]) -> Result<DeviceFilter, TraceError> {
+    let map = Array::try_from(take_map(bpf, "devices")?)
+        .map_err(|e| refused("open its map devices", &e))?;
+    let mut filter = DeviceFilter::new(map);
+    filter.set(devices)?;
+    Ok(filter)
 }
 
 fn map_slots(bpf: &Ebpf, slots: u32) -> Result<Slots, TraceError> {
