@@ -58,23 +58,17 @@ impl Started {
 pub fn start(plan: &ThrottlePlan, stacks: &[&MountPath]) -> Result<Started> {
     let disks: Vec<DevId> = stacks.iter().flat_map(|s| &s.disks).map(|d| d.id).collect();
     let actuator = choose(plan.actuator, &disks)?;
-    // Where version 1 has the block controller, the I/O's control group is of that hierarchy.
-    let has_it = actuator
-        .group()
-        .is_some_and(|g| g.hierarchy() == Hierarchy::V1Blkio);
-    let blkio = if has_it {
-        None
-    } else {
-        Group::new(Hierarchy::V1Blkio).ok()
-    };
-    let mut guardian = Guardian::start()
-        .context("the guardian, which resumes the command if iolens dies, cannot be started")?;
+    let blkio = marking_group(&actuator);
     let groups: Vec<PathBuf> = actuator
         .group()
         .into_iter()
         .chain(&blkio)
         .map(|g| g.dir().to_owned())
         .collect();
+
+    // The guardian knows what it has to undo before the command runs.
+    let mut guardian = Guardian::start()
+        .context("the guardian, which resumes the command if iolens dies, cannot be started")?;
     for dir in &groups {
         guardian.watch_group(dir).context("the guardian has died")?;
     }
@@ -83,33 +77,17 @@ pub fn start(plan: &ThrottlePlan, stacks: &[&MountPath]) -> Result<Started> {
             .end_with_iolens()
             .context("the guardian has died")?;
     }
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0("iolens").arg("enter").args(
-        groups
-            .iter()
-            .flat_map(|g| ["--group".as_ref(), g.as_os_str()]),
-    );
+
     let (reader, writer) = std::io::pipe().context("no pipe to the command")?;
-    // By its name, and not inherited: the command must not find a descriptor that it knows nothing of.
-    command.arg("--tell").arg(format!(
-        "/proc/{}/fd/{}",
-        std::process::id(),
-        writer.as_raw_fd()
-    ));
-    if actuator.needs_session() {
-        command.arg("--session");
-    } else {
-        command.process_group(0);
-    }
-    let child = command
-        .arg("--")
-        .args(&plan.command)
+    let child = enter_command(plan, &actuator, &groups, &writer)
         .spawn()
         .context("the command cannot be started")?;
     let leader = Pid::from_child(&child);
     guardian
         .watch_leader(leader)
         .context("the guardian has died")?;
+
+    // A command in a session of its own has no terminal that could be handed over.
     let own_terminal = !actuator.needs_session();
     let terminal_of = if own_terminal {
         terminal::hand_over(std::io::stdin(), leader)
@@ -135,6 +113,46 @@ pub fn start(plan: &ThrottlePlan, stacks: &[&MountPath]) -> Result<Started> {
         blkio,
         refused: (reader, Some(writer)),
     })
+}
+
+/// A control group that only marks the command's I/O. Where version 1 has the block controller, the I/O's control group
+/// is of that hierarchy; the actuator may have one there already.
+fn marking_group(actuator: &Actuator) -> Option<Group> {
+    let has_one = actuator
+        .group()
+        .is_some_and(|g| g.hierarchy() == Hierarchy::V1Blkio);
+    if has_one {
+        None
+    } else {
+        Group::new(Hierarchy::V1Blkio).ok()
+    }
+}
+
+/// `iolens enter`, which joins `groups` and becomes the command of `plan`. It writes a byte to `refused` if it cannot.
+fn enter_command(
+    plan: &ThrottlePlan,
+    actuator: &Actuator,
+    groups: &[PathBuf],
+    refused: &PipeWriter,
+) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("iolens").arg("enter");
+    for dir in groups {
+        command.arg("--group").arg(dir);
+    }
+    // By its name, and not inherited: the command must not find a descriptor that it knows nothing of.
+    command.arg("--tell").arg(format!(
+        "/proc/{}/fd/{}",
+        std::process::id(),
+        refused.as_raw_fd()
+    ));
+    if actuator.needs_session() {
+        command.arg("--session");
+    } else {
+        command.process_group(0);
+    }
+    command.arg("--").args(&plan.command);
+    command
 }
 
 /// `st_dev` of the files on these disks: that of the mount, and of what is stacked under it.

@@ -17,7 +17,7 @@ use crate::analysis::counters::pressure::HostPressure;
 use crate::analysis::counters::summary::{self, Counted};
 use crate::analysis::device::by_issue::SweptByIssue;
 use crate::analysis::device::context::DeviceContext;
-use crate::analysis::device::detail::{DeviceDetail, Gathered, burst_slot_ns};
+use crate::analysis::device::detail::{Completed, DeviceDetail, Gathered, Swept, burst_slot_ns};
 use crate::analysis::device::set::SetSummary;
 use crate::analysis::device::slots::SlotSummary;
 use crate::analysis::device::stages::Bios;
@@ -313,6 +313,8 @@ impl ReportBuilder {
         let (sweeps, swept, set, clipped) = self.starts.finish(&known);
         let (issued, by_issue) = self.issues.finish(&known);
         let s2c: Vec<Latencies> = (0..known.len()).map(|i| counts.latencies(i)).collect();
+
+        // Counts, busy time and concurrency of each device.
         let mut devices = counts.finish(end_ns, sweeps, issued, clipped);
         // A recording of counters alone has no I/Os: its devices are those that were counted.
         if devices.ios == 0 && !self.plan.has_ios {
@@ -328,39 +330,26 @@ impl ReportBuilder {
             host: &self.host,
             devices: &devices,
         };
+        let util_io_ticks_percent = context.util_io_ticks_percent();
+
+        // Findings that need no device in depth.
         let mut found = context.findings_of_all(&known, trouble, page_cache);
-        found.extend(
-            sync_calls
-                .finish(window)
-                .iter()
-                .map(|b| b.finding(None, window, path_of)),
-        );
+        for blocked in &sync_calls.finish(window) {
+            found.push(blocked.finding(None, window, path_of));
+        }
         found.extend(context.slow_members(&known, &by_issue));
+
         // What a device's detail needs of others is known now, so devices are finished one after the other.
-        let parts = swept.into_iter().zip(by_issue).zip(completed).zip(s2c);
-        let gathered =
-            known
-                .into_iter()
-                .zip(parts)
-                .map(|(dev, (((swept, issued), completed), s2c))| {
-                    let gathered = Gathered {
-                        swept,
-                        issued,
-                        completed,
-                        s2c,
-                    };
-                    (dev, gathered)
-                });
+        let gathered = gather(known, swept, by_issue, completed, s2c);
         let details = context.details(gathered, &mut self.bios, path_of, &mut found);
         let links = context.links();
-        links
-            .iter()
-            .for_each(|link| found.extend(conclude_link(link, path_of)));
+        for link in &links {
+            found.extend(conclude_link(link, path_of));
+        }
         syncs::without_doubles(&mut found);
         findings::sort(&mut found);
-        let util_io_ticks_percent = context.util_io_ticks_percent();
-        let regime = self.plan.kernel.map(|k| k.0);
         let (set, set_slots) = set.finish(window, &context.busy_percents(&details));
+
         // A story says who made whom wait: it takes the waits of each victim and the details of all devices.
         let waits = WaitsOfSome::finish(self.waits);
         let scene = Scene {
@@ -375,13 +364,14 @@ impl ReportBuilder {
             memory: self.memory_limits,
         };
         let stories = stories::stories(&waits, &scene, limits);
+
         Report {
             devices,
             set,
             set_slots,
             util_io_ticks_percent,
             all_classes: BTreeMap::new(),
-            regime,
+            regime: self.plan.kernel.map(|k| k.0),
             details,
             links,
             actors: self.actors.finish(),
@@ -391,6 +381,30 @@ impl ReportBuilder {
             findings: found,
         }
     }
+}
+
+/// What the three parts of the stream hold of each of the devices `known`, device by device; the lists are in their order.
+fn gather(
+    known: Vec<DevId>,
+    swept: Vec<Swept>,
+    issued: Vec<SweptByIssue>,
+    completed: Vec<Completed>,
+    s2c: Vec<Latencies>,
+) -> Vec<(DevId, Gathered)> {
+    let parts = swept.into_iter().zip(issued).zip(completed).zip(s2c);
+    let mut gathered = Vec::with_capacity(known.len());
+    for (dev, (((swept, issued), completed), s2c)) in known.into_iter().zip(parts) {
+        gathered.push((
+            dev,
+            Gathered {
+                swept,
+                issued,
+                completed,
+                s2c,
+            },
+        ));
+    }
+    gathered
 }
 
 /// What the answers about all devices have in common.
@@ -435,7 +449,7 @@ impl ReportContext<'_> {
     /// Each device in depth, in the order of their numbers; what they show is added to `found`.
     fn details(
         &self,
-        gathered: impl Iterator<Item = (DevId, Gathered)>,
+        gathered: Vec<(DevId, Gathered)>,
         bios: &mut BTreeMap<DevId, Bios>,
         path_of: PathOf,
         found: &mut Vec<Finding>,
