@@ -298,11 +298,7 @@ fn open_log<R: Row>(
             if let Column::Ints(ints) = column
                 && let Some(problem) = def.problem(ints, first_row, false)
             {
-                return Err(ReadFailure::Fatal(StoreError::BadColumn {
-                    path: path.to_owned(),
-                    column: def.name,
-                    problem,
-                }));
+                return Err(ReadFailure::bad_column(path, def.name, problem));
             }
         }
         R::assemble_all(&columns, f.rows as usize, &mut rows);

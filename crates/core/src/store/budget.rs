@@ -84,16 +84,7 @@ impl Budget {
         let Some(found) = Root::open(root)? else {
             return Ok(freed);
         };
-        let mut closed: Vec<(Stored, Sizes)> = Vec::new();
-        for stored in found
-            .recordings()
-            .iter()
-            .filter(|r| Some(r.path.as_path()) != growing)
-        {
-            own(&stored.path, self.access)?;
-            closed.push((stored.clone(), sizes(&stored.path)?));
-        }
-        closed.sort_by_key(|(stored, _)| stored.start_unix_ns);
+        let mut closed = self.closed_recordings(&found, growing)?;
         // The directories of the root and its hosts, and the lock.
         let mut fixed = (found.hosts().len() as u64 + 2) * BLOCK;
         loop {
@@ -105,6 +96,8 @@ impl Budget {
                 return Ok(freed);
             };
             let path = closed[at].0.path.clone();
+
+            // A recording that loses its single I/Os must be readable: what it misses then is written into it.
             if what == Tier::Single
                 && let Err(e) = Recording::open(&path)
             {
@@ -119,6 +112,7 @@ impl Budget {
                 }
                 continue;
             }
+
             match what {
                 Tier::Single => {
                     drop_single(&path, self.access)?;
@@ -135,6 +129,7 @@ impl Budget {
                     continue;
                 }
             }
+
             // What went is not tried again, whatever the file system says of it.
             let now = sizes(&path)?;
             closed[at].1 = match what {
@@ -144,6 +139,25 @@ impl Budget {
         }
     }
 
+    /// The recordings of `root` but the one at `growing`, with what they take, the oldest first.
+    fn closed_recordings(
+        &self,
+        root: &Root,
+        growing: Option<&Path>,
+    ) -> Result<Vec<(Stored, Sizes)>, StoreError> {
+        let mut closed = Vec::new();
+        for stored in root.recordings() {
+            if Some(stored.path.as_path()) == growing {
+                continue;
+            }
+            own(&stored.path, self.access)?;
+            closed.push((stored.clone(), sizes(&stored.path)?));
+        }
+        closed.sort_by_key(|(stored, _)| stored.start_unix_ns);
+        Ok(closed)
+    }
+
+    /// Which of `closed` loses what next; `None` if there are none.
     fn next_to_go(&self, closed: &[(Stored, Sizes)], now_unix_ns: i64) -> Option<(usize, Tier)> {
         if closed.is_empty() {
             return None;

@@ -11,7 +11,6 @@ use super::column::{Column, Ints, Lists, Texts};
 use super::parquet_read::{ColumnChunk, ReadFailure};
 use super::schema::Kind;
 use super::text;
-use crate::store::StoreError;
 
 impl ColumnChunk {
     /// Skips `rows` rows.
@@ -188,11 +187,7 @@ fn cut(chunk: &ColumnChunk) -> ReadFailure {
 }
 
 fn bad(path: &Path, chunk: &ColumnChunk, problem: &str) -> ReadFailure {
-    ReadFailure::Fatal(StoreError::BadColumn {
-        path: path.to_owned(),
-        column: chunk.def.name,
-        problem: problem.to_owned(),
-    })
+    ReadFailure::bad_column(path, chunk.def.name, problem)
 }
 
 /// Puts values, which come without their nulls, into their rows.

@@ -18,6 +18,7 @@ use parquet::file::metadata::{
 use parquet::file::reader::{ChunkReader, Length, RowGroupReader};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescriptor;
 
 use super::disk;
 use super::error::StoreError;
@@ -80,6 +81,19 @@ pub(crate) fn guarded<T>(
 }
 
 impl ReadFailure {
+    /// A column that holds something else than the format says; `problem` follows its name in the message.
+    pub fn bad_column(
+        path: &Path,
+        column: &'static str,
+        problem: impl Into<String>,
+    ) -> ReadFailure {
+        ReadFailure::Fatal(StoreError::BadColumn {
+            path: path.to_owned(),
+            column,
+            problem: problem.into(),
+        })
+    }
+
     /// What the system's refusal to read a file means.
     pub fn io(path: &Path, e: io::Error) -> ReadFailure {
         match e.kind() {
@@ -154,11 +168,7 @@ impl ParquetFile {
             } else {
                 continue;
             };
-            return Err(ReadFailure::Fatal(StoreError::BadColumn {
-                path: path.to_owned(),
-                column: time.name,
-                problem,
-            }));
+            return Err(ReadFailure::bad_column(path, time.name, problem));
         }
         Ok(file)
     }
@@ -386,13 +396,26 @@ fn find_column(
             Ok(None)
         };
     };
-    let column = schema.column(leaf);
-    let expected = if def.kind == Kind::Text {
-        "text (BYTE_ARRAY)"
-    } else {
-        "integers (INT32 or INT64)"
-    };
-    let fits = match def.kind {
+    if let Some(problem) = type_problem(&schema.column(leaf), def.kind) {
+        return Err(ReadFailure::bad_column(path, def.name, problem));
+    }
+    if let Some(codec) = unreadable_codec(meta, leaf) {
+        let problem = format!(
+            "is compressed with {codec}; write it with SNAPPY, ZSTD or without compression"
+        );
+        return Err(ReadFailure::bad_column(path, def.name, problem));
+    }
+    Ok(Some(leaf))
+}
+
+/// Why a leaf of this type cannot hold a column of `kind`.
+fn type_problem(column: &ColumnDescriptor, kind: Kind) -> Option<String> {
+    if let Some(unit) = column.logical_type_ref().and_then(coarse_unit) {
+        return Some(format!(
+            "is a time in {unit}, and it must hold nanoseconds since the start of the recording"
+        ));
+    }
+    let fits = match kind {
         Kind::Text => column.physical_type() == Physical::BYTE_ARRAY,
         Kind::I32 | Kind::I64 => {
             matches!(column.physical_type(), Physical::INT32 | Physical::INT64)
@@ -400,47 +423,35 @@ fn find_column(
         // No table that is logged has one.
         Kind::F64 | Kind::List => false,
     };
-    let logical = column.logical_type_ref();
-    if let Some(unit) = logical.and_then(coarse_unit) {
-        let problem = format!(
-            "is a time in {unit}, and it must hold nanoseconds since the start of the recording"
-        );
-        return Err(ReadFailure::Fatal(StoreError::BadColumn {
-            path: path.to_owned(),
-            column: def.name,
-            problem,
-        }));
+    let is_plain = column.max_rep_level() == 0 && column.max_def_level() <= 1;
+    if fits && is_plain {
+        return None;
     }
-    if !fits || column.max_rep_level() > 0 || column.max_def_level() > 1 {
-        let problem = format!(
-            "is {}, and it must hold plain {expected}",
-            column.physical_type()
-        );
-        return Err(ReadFailure::Fatal(StoreError::BadColumn {
-            path: path.to_owned(),
-            column: def.name,
-            problem,
-        }));
+    let expected = if kind == Kind::Text {
+        "text (BYTE_ARRAY)"
+    } else {
+        "integers (INT32 or INT64)"
+    };
+    Some(format!(
+        "is {}, and it must hold plain {expected}",
+        column.physical_type()
+    ))
+}
+
+/// The name of a compression of column `leaf` that is not read here. Each row group may be compressed in another way.
+fn unreadable_codec(meta: &ParquetMetaData, leaf: usize) -> Option<String> {
+    for group in meta.row_groups() {
+        let Some(chunk) = group.columns().get(leaf) else {
+            continue;
+        };
+        let codec = chunk.compression();
+        if !is_readable(&codec) {
+            // Without the level that follows in parentheses.
+            let name = codec.to_string();
+            return Some(name.split('(').next().unwrap_or_default().to_owned());
+        }
     }
-    // Each row group may be compressed in another way.
-    let mut codecs = meta
-        .row_groups()
-        .iter()
-        .filter_map(|g| g.columns().get(leaf))
-        .map(ColumnChunkMetaData::compression);
-    if let Some(codec) = codecs.find(|codec| !is_readable(codec)) {
-        let codec = codec.to_string();
-        let codec = codec.split('(').next().unwrap_or_default();
-        let problem = format!(
-            "is compressed with {codec}; write it with SNAPPY, ZSTD or without compression"
-        );
-        return Err(ReadFailure::Fatal(StoreError::BadColumn {
-            path: path.to_owned(),
-            column: def.name,
-            problem,
-        }));
-    }
-    Ok(Some(leaf))
+    None
 }
 
 /// Zstd and Snappy are what iolens and most others write; every further codec is a dependency more.

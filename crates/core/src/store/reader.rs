@@ -62,6 +62,7 @@ impl Recording {
             first_ios: None,
         };
         opening.warnings.extend(warning);
+
         // Logs first: a segment that is closed in between is then found twice, never not at all.
         let mut logs = opening.read_logs()?;
         let mut blocks: [Vec<Block>; Table::COUNT] = Default::default();
@@ -69,6 +70,7 @@ impl Recording {
             let logs = logs.remove(&table).unwrap_or_default();
             blocks[table as usize - 1] = opening.read_table(table, logs, meta.tables.as_ref())?;
         }
+        // Requests that were open when the recorder was killed are in a file of their own.
         let mut open_known = 0;
         if meta.end_ns.is_none() {
             let requests = &mut blocks[Table::Requests as usize - 1];
@@ -76,39 +78,32 @@ impl Recording {
             open_known = open.as_ref().map_or(0, |b| b.rows);
             requests.extend(open);
         }
+
         let mut marks: Vec<Mark> = opening.read_all(&blocks[Table::Marks as usize - 1], |_| {})?;
         let mut lost: Vec<Lost> =
             opening.read_all(&blocks[Table::Lost as usize - 1], join_losses)?;
         opening.note_missing_beginning(&meta, &lost);
-        let last = blocks.iter().flatten().map(|b| b.max).max().unwrap_or(0);
-        // A recording does not end before its last I/O, whatever a foreign description says.
-        let last_io = blocks[Table::Io as usize - 1]
-            .iter()
-            .map(|b| b.max)
-            .max()
-            .unwrap_or(i64::MIN);
-        let end_ns = meta
-            .end_ns
-            .unwrap_or(last)
-            .max(if last_io == 0 { 1 } else { last_io });
+        let end_ns = end_of(&meta, &blocks);
         let Opening {
             damage, warnings, ..
         } = opening;
+
+        // A killed recorder left a mark of how many requests were open; those not found above are lost.
         let open = marks
             .extract_if(.., |m| m.kind == Mark::OPEN_REQUESTS)
             .last();
-        lost.extend(
-            open.filter(|_| meta.end_ns.is_none())
-                .and_then(|m| never_closed(&m, open_known, end_ns)),
-        );
-        // A hole after the last block reaches to the end.
-        lost.extend(damage.into_iter().map(|l| match l.to_ns {
-            i64::MAX => Lost {
-                to_ns: end_ns.max(l.from_ns),
-                ..l
-            },
-            _ => l,
-        }));
+        if meta.end_ns.is_none()
+            && let Some(open) = open
+        {
+            lost.extend(never_closed(&open, open_known, end_ns));
+        }
+        for mut hole in damage {
+            // A hole after the last block reaches to the end.
+            if hole.to_ns == i64::MAX {
+                hole.to_ns = end_ns.max(hole.from_ns);
+            }
+            lost.push(hole);
+        }
         lost.sort_by_key(|l| l.to_ns);
         let disk_bytes = disk::bytes_below(path);
         Ok(Recording {
@@ -303,6 +298,20 @@ impl Recording {
             failed: false,
         }
     }
+}
+
+/// End of a recording in nanoseconds since its start: as its description says, else the last observation. It does not end
+/// before its last I/O, whatever a foreign description says.
+fn end_of(meta: &RecordingMeta, blocks: &[Vec<Block>; Table::COUNT]) -> i64 {
+    let last = blocks.iter().flatten().map(|b| b.max).max().unwrap_or(0);
+    let last_io = blocks[Table::Io as usize - 1]
+        .iter()
+        .map(|b| b.max)
+        .max()
+        .unwrap_or(i64::MIN);
+    // A recording with an I/O has a length, even if that I/O completed at its very start.
+    let least = if last_io == 0 { 1 } else { last_io };
+    meta.end_ns.unwrap_or(last).max(least)
 }
 
 /// The requests that were open when a recorder was killed (or are open now, if it still runs), and of which nothing is

@@ -161,19 +161,11 @@ pub(in crate::store) fn read<R>(
             continue;
         }
         let path = recording.join(table).join(&name);
-        let read = with_file(&path, |file| {
-            for i in 0..file.meta().num_row_groups() {
-                let group = file.group(i).map_err(|e| damaged(&path, &e))?;
-                if meets(&*group, range) {
-                    for row in decode(&*group).map_err(|e| damaged(&path, &e))? {
-                        let (own_step_s, at_ns) = slot(&row);
-                        if own_step_s == step_s && range.contains(&at_ns) {
-                            take(row);
-                        }
-                    }
-                }
+        let read = each_row(&path, range, &decode, |row| {
+            let (own_step_s, at_ns) = slot(&row);
+            if own_step_s == step_s && range.contains(&at_ns) {
+                take(row);
             }
-            Ok(())
         });
         match read {
             Ok(()) => {}
@@ -184,6 +176,27 @@ pub(in crate::store) fn read<R>(
         }
     }
     Ok(warnings)
+}
+
+/// Gives `take` the rows of one file's row groups that meet `range`.
+fn each_row<R>(
+    path: &Path,
+    range: &Range<i64>,
+    decode: &impl Fn(&dyn RowGroupReader) -> Result<Vec<R>, ParquetError>,
+    mut take: impl FnMut(R),
+) -> Result<(), StoreError> {
+    with_file(path, |file| {
+        for i in 0..file.meta().num_row_groups() {
+            let group = file.group(i).map_err(|e| damaged(path, &e))?;
+            if !meets(&*group, range) {
+                continue;
+            }
+            for row in decode(&*group).map_err(|e| damaged(path, &e))? {
+                take(row);
+            }
+        }
+        Ok(())
+    })
 }
 
 /// A file's bytes.
