@@ -171,45 +171,45 @@ pub(in crate::analysis) fn bursts_of(
         })
         .collect();
     let sizes = Sizes::of_averages(&bins);
-    let found: Vec<(Burst, Excess)> = match limit.source {
-        LimitSource::Learned => segment(&bins, (0, slots), series.dt_ns, &sizes)
-            .into_iter()
-            .map(|e| {
-                (
-                    bursts::describe(series, limit, &rule, e.first as usize, e.end as usize),
-                    e,
-                )
-            })
-            .collect(),
-        // A stream that bursts a hundred thousand times is a steady one.
-        LimitSource::User | LimitSource::Link => bursts::find(series, limit, &rule)
-            .into_iter()
-            .take(MAX_BURSTS * 100)
-            .filter_map(|b| {
-                Some((
-                    excess(&bins, (b.first as u64, b.end as u64), slots, &sizes)?,
-                    b,
-                ))
-            })
-            .map(|(e, b)| (b, e))
-            .collect(),
+    let found = match limit.source {
+        LimitSource::Learned => {
+            let mut found = Vec::new();
+            for e in segment(&bins, (0, slots), series.dt_ns, &sizes) {
+                let burst =
+                    bursts::describe(series, limit, &rule, e.first as usize, e.end as usize);
+                found.push((burst, e));
+            }
+            found
+        }
+        LimitSource::User | LimitSource::Link => {
+            let mut found = Vec::new();
+            // A stream that bursts a hundred thousand times is a steady one.
+            for burst in bursts::find(series, limit, &rule)
+                .into_iter()
+                .take(MAX_BURSTS * 100)
+            {
+                let range = (burst.first as u64, burst.end as u64);
+                if let Some(e) = excess(&bins, range, slots, &sizes) {
+                    found.push((burst, e));
+                }
+            }
+            found
+        }
     };
-    found
-        .into_iter()
-        .map(|(burst, e)| {
-            let second = sampled_view(series, &burst, SECOND_NS);
-            let place = (burst.from_ns, burst.to_ns);
-            let significance = Significance::of((e, series.dt_ns, slots));
-            detail(
-                burst,
-                second,
-                significance,
-                lossy(place.0, place.1),
-                cause(place.0, place.1),
-            )
-        })
-        .filter(|b| limit.source != LimitSource::Learned || is_hidden(b))
-        .collect()
+
+    let mut details = Vec::new();
+    for (burst, e) in found {
+        let second = sampled_view(series, &burst, SECOND_NS);
+        let significance = Significance::of((e, series.dt_ns, slots));
+        let is_lossy = lossy(burst.from_ns, burst.to_ns);
+        let main_actor = cause(burst.from_ns, burst.to_ns);
+        let burst = detail(burst, second, significance, is_lossy, main_actor);
+        // What a stream does by itself counts only if coarser samples do not show it.
+        if limit.source != LimitSource::Learned || is_hidden(&burst) {
+            details.push(burst);
+        }
+    }
+    details
 }
 
 /// One-second samples show less of it than it is.

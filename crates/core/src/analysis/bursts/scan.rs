@@ -288,6 +288,14 @@ impl Background {
         self.rate = self.rate.max(rate);
         self.upper_rate = self.upper_rate.max(upper_rate);
     }
+
+    /// At least the rate and the variance of `ios`, the background of I/Os whose mean size is `mean` units.
+    fn raise_to(&mut self, ios: &Background, mean: f64) {
+        self.raise((ios.rate * mean, ios.upper_rate * mean));
+        for (own, known) in self.variance.iter_mut().zip(&ios.variance) {
+            *own = own.max(*known);
+        }
+    }
 }
 
 /// The mean of counts whose variance is their mean and whose quantile [`CALM`] is `high`.
@@ -503,26 +511,11 @@ pub(in crate::analysis) fn segment(
         let Some(law) = sizes.law(measure) else {
             continue;
         };
-        let mut values: Vec<(u64, f64)> = Vec::new();
-        for bin in bins {
-            let amount = match measure {
-                Measure::Bytes => bin.bytes,
-                Measure::Ios => bin.ios,
-            };
-            let units = amount as f64 / law.unit;
-            if units > 0.0 {
-                values.push((bin.at, units));
-            }
-        }
+        let values = in_units(bins, measure, law.unit);
         let mut background = Background::of(&values, range, scales);
         // I/Os are many: they show best at which rate they come and how much it varies.
         if let Some(known) = &by_number {
-            background.raise((known.rate * law.mean, known.upper_rate * law.mean));
-            background
-                .variance
-                .iter_mut()
-                .zip(&known.variance)
-                .for_each(|(v, known)| *v = v.max(*known));
+            background.raise_to(known, law.mean);
         }
         let mut stream = Stream {
             measure,
@@ -540,6 +533,34 @@ pub(in crate::analysis) fn segment(
         all.extend(found);
         by_number.get_or_insert(stream.background);
     }
+
+    let mut kept = without_overlaps(all);
+    // So many are the stream's own texture.
+    if kept.len() > MAX_IN_SEGMENT {
+        return Vec::new();
+    }
+    kept.sort_by_key(|e| e.first);
+    kept
+}
+
+/// What each bin has of `measure`, in units; bins without any are left out.
+fn in_units(bins: &[BurstBin], measure: Measure, unit: f64) -> Vec<(u64, f64)> {
+    let mut values = Vec::new();
+    for bin in bins {
+        let amount = match measure {
+            Measure::Bytes => bin.bytes,
+            Measure::Ios => bin.ios,
+        };
+        let units = amount as f64 / unit;
+        if units > 0.0 {
+            values.push((bin.at, units));
+        }
+    }
+    values
+}
+
+/// Of stretches that overlap the least likely one.
+fn without_overlaps(mut all: Vec<Excess>) -> Vec<Excess> {
     all.sort_by(|a, b| a.per_bin.total_cmp(&b.per_bin));
     let mut kept: Vec<Excess> = Vec::new();
     for e in all {
@@ -547,11 +568,6 @@ pub(in crate::analysis) fn segment(
             kept.push(e);
         }
     }
-    // So many are the stream's own texture.
-    if kept.len() > MAX_IN_SEGMENT {
-        return Vec::new();
-    }
-    kept.sort_by_key(|e| e.first);
     kept
 }
 

@@ -283,11 +283,44 @@ impl Stacks {
 #[derive(Debug)]
 struct Reach {
     scope: StallScope,
-    /// Other devices that stalled, of how many.
-    others: (usize, usize),
-    /// Name of the array or of the controller, its devices, and those of them that stalled.
-    group: Option<(String, usize, usize)>,
+    /// Devices beside it, and how many of them stalled.
+    others: usize,
+    others_stalled: usize,
+    /// The array or the controller that the scope speaks of.
+    group: Option<StallGroup>,
     layers: Vec<String>,
+}
+
+/// The devices of an array, or behind a controller, during a stall of one of them.
+#[derive(Debug)]
+struct StallGroup {
+    name: String,
+    devices: usize,
+    stalled: usize,
+}
+
+/// The devices beside one that stalls: those that lie neither on it nor under it.
+#[derive(Debug, Default)]
+struct Beside {
+    devices: usize,
+    /// Those that stall at the same time.
+    stalled: Vec<DevId>,
+}
+
+impl Beside {
+    /// How many of `members` stall; the device itself is one of them.
+    fn stalled_of(&self, members: &[DevId]) -> usize {
+        1 + self.stalled.iter().filter(|d| members.contains(d)).count()
+    }
+
+    /// How far the stall reaches where devices have nothing in common.
+    fn scope(&self) -> StallScope {
+        match self.stalled.len() {
+            0 => StallScope::Device,
+            n if n == self.devices => StallScope::All,
+            _ => StallScope::Devices,
+        }
+    }
 }
 
 /// The findings: the longest stalls of each device. `all` are the stalls of every device that did I/O.
@@ -344,70 +377,90 @@ fn explains(lower: &Stalls, upper: &Stall) -> bool {
     2 * both_ns >= upper.to_ns - upper.from_ns
 }
 
+/// How far a stall of `dev` reaches. The nearest that devices can have in common is an array, then a controller; without
+/// either they are just devices.
 fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -> Reach {
-    // Layers above stall because this device does; others with it have something in common.
     let mut layers = Vec::new();
-    let mut others = 0;
-    let mut stalled = Vec::new();
+    let mut beside = Beside::default();
     for (other, stalls) in all {
         let is_stalled = meets(stalls, stall);
+        // Layers above stall because this device does; others with it have something in common.
         if is_stalled && stacks.lies_on(*other, dev) {
             layers.extend(stacks.names.get(other).cloned());
         }
         if *other != dev && !stacks.are_stacked(*other, dev) {
-            others += 1;
-            stalled.extend(is_stalled.then_some(*other));
+            beside.devices += 1;
+            if is_stalled {
+                beside.stalled.push(*other);
+            }
         }
     }
-    let others_stalled = (stalled.len(), others);
-    let array = stacks.array_of(dev, all).map(|(array, members)| {
-        (
-            stacks.names.get(&array).cloned().unwrap_or_default(),
-            members,
-        )
-    });
-    let behind = stacks.behind.get(&dev);
-    let neighbours: Vec<DevId> = all
-        .iter()
-        .map(|(d, _)| *d)
-        .filter(|d| behind.is_some() && stacks.behind.get(d) == behind)
-        .collect();
-    // The nearest that they can have in common is an array, then a controller; without either they are just devices.
-    let (scope, group) = if let Some((name, members)) = array {
-        let m = members.len();
-        let n = 1 + stalled.iter().filter(|d| members.contains(d)).count();
-        let scope = match n {
-            1 => StallScope::ArrayMember,
-            n if n == m => StallScope::Array,
-            _ => StallScope::ArrayMembers,
-        };
-        (scope, Some((name, m, n)))
-    } else if let (Some(name), true) = (
-        behind,
-        neighbours.len() > 1 && others_stalled.0 < others_stalled.1,
-    ) {
-        let m = neighbours.len();
-        let n = 1 + stalled.iter().filter(|d| neighbours.contains(d)).count();
-        let scope = match n {
-            1 => StallScope::Device,
-            n if n == m && others_stalled.0 == m - 1 => StallScope::Host,
-            _ => StallScope::Devices,
-        };
-        (scope, Some((name.clone(), m, n)))
-    } else {
-        let scope = match others_stalled {
-            (0, _) => StallScope::Device,
-            (n, m) if n == m => StallScope::All,
-            _ => StallScope::Devices,
-        };
-        (scope, None)
+    let common = in_array(dev, all, stacks, &beside)
+        .or_else(|| behind_controller(dev, all, stacks, &beside));
+    let (scope, group) = match common {
+        Some((scope, group)) => (scope, Some(group)),
+        None => (beside.scope(), None),
     };
     Reach {
         scope,
-        others: others_stalled,
+        others: beside.devices,
+        others_stalled: beside.stalled.len(),
         group,
         layers,
     }
+}
+
+/// The reach of a stall of an array's member within the array; `None` if `dev` is in no array.
+fn in_array(
+    dev: DevId,
+    all: &[(DevId, &Stalls)],
+    stacks: &Stacks,
+    beside: &Beside,
+) -> Option<(StallScope, StallGroup)> {
+    let (array, members) = stacks.array_of(dev, all)?;
+    let group = StallGroup {
+        name: stacks.names.get(&array).cloned().unwrap_or_default(),
+        devices: members.len(),
+        stalled: beside.stalled_of(&members),
+    };
+    let scope = match group.stalled {
+        1 => StallScope::ArrayMember,
+        n if n == group.devices => StallScope::Array,
+        _ => StallScope::ArrayMembers,
+    };
+    Some((scope, group))
+}
+
+/// The reach of a stall among the devices behind one controller or host; `None` if there is one such device only, or if
+/// all devices stall, which no single controller explains.
+fn behind_controller(
+    dev: DevId,
+    all: &[(DevId, &Stalls)],
+    stacks: &Stacks,
+    beside: &Beside,
+) -> Option<(StallScope, StallGroup)> {
+    let behind = stacks.behind.get(&dev)?;
+    let neighbours: Vec<DevId> = all
+        .iter()
+        .map(|(d, _)| *d)
+        .filter(|d| stacks.behind.get(d) == Some(behind))
+        .collect();
+    if neighbours.len() < 2 || beside.stalled.len() >= beside.devices {
+        return None;
+    }
+    let group = StallGroup {
+        name: behind.clone(),
+        devices: neighbours.len(),
+        stalled: beside.stalled_of(&neighbours),
+    };
+    // All behind it, and no other device, is the controller or the host itself.
+    let is_whole = group.stalled == group.devices && beside.stalled.len() == group.devices - 1;
+    let scope = match group.stalled {
+        1 => StallScope::Device,
+        _ if is_whole => StallScope::Host,
+        _ => StallScope::Devices,
+    };
+    Some((scope, group))
 }
 
 fn finding(
@@ -418,7 +471,8 @@ fn finding(
     reach: Reach,
     host: Option<HostState>,
 ) -> Finding {
-    let (group_devices, group_devices_stalled) = reach.group.as_ref().map(|g| (g.1, g.2)).unzip();
+    let group_devices = reach.group.as_ref().map(|g| g.devices);
+    let group_devices_stalled = reach.group.as_ref().map(|g| g.stalled);
     Finding {
         dev: Some(dev),
         from_ns: s.from_ns,
@@ -433,9 +487,9 @@ fn finding(
             completed_after: s.after,
             flush_in_flight: s.flush,
             scope: reach.scope,
-            other_devices_stalled: reach.others.0,
-            other_devices: reach.others.1,
-            group: reach.group.map(|g| g.0),
+            other_devices_stalled: reach.others_stalled,
+            other_devices: reach.others,
+            group: reach.group.map(|g| g.name),
             group_devices,
             group_devices_stalled,
             layers_stalled: reach.layers,

@@ -33,7 +33,14 @@ struct ChainStep {
     periods: u8,
 }
 
+/// How far before an onset the beat some periods earlier lies, in nanoseconds.
+struct BeatWindow {
+    most: f64,
+    least: f64,
+}
+
 impl<'a> Chains<'a> {
+    /// No chains yet; `onsets` are times in nanoseconds, in order.
     pub fn find(onsets: &'a [f64]) -> Chains<'a> {
         Chains {
             onsets,
@@ -43,78 +50,94 @@ impl<'a> Chains<'a> {
         }
     }
 
+    /// Finds the best chain that ends at each onset, for one `period` in nanoseconds. A beat may come `half` a window's width
+    /// early or late, and up to two beats may be missing; the window of two and three periods is wider by the root of them.
     pub fn follow(&mut self, period: f64, half: f64) {
-        let Chains {
-            onsets,
-            evidence,
-            steps,
-            gains: known,
-        } = self;
+        let onsets = self.onsets;
         #[cfg(test)]
         LOOKED_AT.with(|n| n.set(n.get() + onsets.len()));
         let n = onsets.len();
         let mean_rate = n as f64 / (onsets[n - 1] - onsets[0]).max(1.0);
         let wide = [1.0f64, 2.0, 3.0].map(|k| half * k.sqrt());
 
+        let windows = [0, 1, 2].map(|k| {
+            let distance = (k + 1) as f64 * period;
+            BeatWindow {
+                most: distance + wide[k],
+                least: distance - wide[k],
+            }
+        });
+
         // Up to this many the mean rate counts, and all gain the same.
         let usual = (5.0 * period * mean_rate) as usize;
-        evidence.clear();
-        steps.clear();
-        known.clear();
+        self.evidence.clear();
+        self.steps.clear();
+        self.gains.clear();
         let mut recent = 0;
         let mut from = [0usize; 3];
-        let windows = [0, 1, 2].map(|k| {
-            (
-                (k + 1) as f64 * period + wide[k],
-                (k + 1) as f64 * period - wide[k],
-            )
-        });
         for (j, t) in onsets.iter().enumerate() {
             while t - onsets[recent] > 5.0 * period {
                 recent += 1;
             }
             let crowd = (j - recent).saturating_sub(usual);
-            if known.len() <= crowd {
-                known.resize(crowd + 1, None);
+            if self.gains.len() <= crowd {
+                self.gains.resize(crowd + 1, None);
             }
             // What a beat adds depends only on how crowded the onset is, so it is worked out once for each crowd.
-            let gain = *known[crowd].get_or_insert_with(|| {
+            let gain = *self.gains[crowd].get_or_insert_with(|| {
                 let rate = mean_rate.max((j - recent) as f64 / (5.0 * period));
                 gains_at(rate, wide)
             });
-            // Without an onset one, two or three periods earlier the chain begins here and has no evidence yet.
-            let mut best = 0.0;
-            let mut step = ChainStep {
-                from: j as u32,
-                first: j as u32,
-                periods: 0,
-            };
-            for (k, from) in from.iter_mut().enumerate() {
-                let earliest = t - windows[k].0;
-                let latest = t - windows[k].1;
-                // Windows only move forwards, so the first onset inside is at or after that of the onset before.
-                *from += onsets[*from..j]
-                    .iter()
-                    .take_while(|at| **at < earliest)
-                    .count();
-                let inside = onsets[*from..j]
-                    .iter()
-                    .zip(&evidence[*from..j])
-                    .take_while(|(at, _)| **at <= latest);
-                for (i, (_, before)) in inside.enumerate() {
-                    if before + gain[k] > best {
-                        best = before + gain[k];
-                        step = ChainStep {
-                            from: (*from + i) as u32,
-                            first: steps[*from + i].first,
-                            periods: k as u8 + 1,
-                        };
-                    }
+            let (best, step) = self.best_step(j, &windows, &gain, &mut from);
+            self.evidence.push(best);
+            self.steps.push(step);
+        }
+    }
+
+    /// The best chain that ends at onset `j`, and its evidence. `from` is the first onset that may lie in each window; it
+    /// moves on from onset to onset.
+    fn best_step(
+        &self,
+        j: usize,
+        windows: &[BeatWindow; 3],
+        gain: &[f64; 3],
+        from: &mut [usize; 3],
+    ) -> (f64, ChainStep) {
+        let onsets = self.onsets;
+        let evidence = &self.evidence;
+        let steps = &self.steps;
+        let t = onsets[j];
+        // Without an onset one, two or three periods earlier the chain begins here and has no evidence yet.
+        let mut best = 0.0;
+        let mut step = ChainStep {
+            from: j as u32,
+            first: j as u32,
+            periods: 0,
+        };
+        for (k, window) in windows.iter().enumerate() {
+            let earliest = t - window.most;
+            let latest = t - window.least;
+            // Windows only move forwards, so the first onset inside is at or after that of the onset before.
+            while from[k] < j && onsets[from[k]] < earliest {
+                from[k] += 1;
+            }
+            // Each onset inside may be the beat before this one: the chain that ends at it goes on here.
+            for i in from[k]..j {
+                if onsets[i] > latest {
+                    break;
+                }
+                let with_beat = evidence[i] + gain[k];
+                if with_beat > best {
+                    best = with_beat;
+                    step = ChainStep {
+                        from: i as u32,
+                        first: steps[i].first,
+                        periods: k as u8 + 1,
+                    };
                 }
             }
-            evidence.push(best);
-            steps.push(step);
         }
+        (best, step)
     }
 
     /// Most evidence, and the onset that its chain ends at.
