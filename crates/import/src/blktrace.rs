@@ -264,6 +264,35 @@ impl Cursor {
     }
 }
 
+/// The part of a record before its data. Its numbers have the byte order of the machine that wrote them.
+struct Header<'a> {
+    bytes: &'a [u8],
+    swapped: bool,
+}
+
+impl Header<'_> {
+    fn u16(&self, at: usize) -> u16 {
+        let v = u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]);
+        if self.swapped { v.swap_bytes() } else { v }
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        let b = self.bytes;
+        let v = u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
+        if self.swapped { v.swap_bytes() } else { v }
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        let first = u64::from(self.u32(at));
+        let second = u64::from(self.u32(at + 4));
+        if self.swapped {
+            first << 32 | second
+        } else {
+            second << 32 | first
+        }
+    }
+}
+
 /// The record at the beginning of `rest`, and its length.
 fn record(rest: &[u8]) -> Result<(Record, usize), String> {
     const CUT: &str = "cut off inside a record";
@@ -280,33 +309,29 @@ fn record(rest: &[u8]) -> Result<(Record, usize), String> {
             magic & 0xff
         ));
     };
-    let h = rest.get(..HEADERS[version]).ok_or(CUT)?;
-    let u16_at = |i: usize| {
-        let v = u16::from_le_bytes([h[i], h[i + 1]]);
-        if swapped { v.swap_bytes() } else { v }
-    };
-    let u32_at = |i: usize| {
-        let v = u32::from_le_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]);
-        if swapped { v.swap_bytes() } else { v }
-    };
-    let u64_at = |i: usize| {
-        let a = u64::from(u32_at(i));
-        let b = u64::from(u32_at(i + 4));
-        if swapped { a << 32 | b } else { b << 32 | a }
+    let header = Header {
+        bytes: rest.get(..HEADERS[version]).ok_or(CUT)?,
+        swapped,
     };
     // Version 8 has 64 bits of action, whose upper half encodes kinds of zone operations.
     let (pid, action, device, error, pdu_len) = match version {
-        0 => (u32_at(32), u32_at(28), u32_at(36), u16_at(44), u16_at(46)),
+        0 => (
+            header.u32(32),
+            header.u32(28),
+            header.u32(36),
+            header.u16(44),
+            header.u16(46),
+        ),
         _ => (
-            u32_at(28),
-            u64_at(32) as u32,
-            u32_at(40),
-            u16_at(48),
-            u16_at(50),
+            header.u32(28),
+            header.u64(32) as u32,
+            header.u32(40),
+            header.u16(48),
+            header.u16(50),
         ),
     };
-    let len = h.len() + usize::from(pdu_len);
-    let Some(pdu) = rest.get(h.len()..len) else {
+    let len = header.bytes.len() + usize::from(pdu_len);
+    let Some(pdu) = rest.get(header.bytes.len()..len) else {
         return Err("cut off inside a record's data".to_owned());
     };
     let begin = if action & WITH_CGROUP != 0 {
@@ -319,14 +344,11 @@ fn record(rest: &[u8]) -> Result<(Record, usize), String> {
     } else {
         Vec::new()
     };
-    let time = u64_at(8);
-    let sector = u64_at(16);
-    let bytes = u32_at(24);
     Ok((
         Record {
-            time,
-            sector,
-            bytes,
+            time: header.u64(8),
+            sector: header.u64(16),
+            bytes: header.u32(24),
             action,
             pid,
             device,

@@ -26,7 +26,9 @@ pub(super) fn finish(
             MAX_DEVICES,
         ));
     }
-    if let (true, Some(first)) = (options.strict, damage.places.first()) {
+    if options.strict
+        && let Some(first) = damage.places.first()
+    {
         return Err(ImportError::Damaged {
             first: first.clone(),
             count: damage.count,
@@ -40,12 +42,15 @@ pub(super) fn finish(
             });
         }
     }
+
+    // One list of devices and one time line for all logs.
     let (devices, same) = devices.into_list();
     if !same.is_empty() {
         logs.iter_mut().for_each(|(_, log)| rename(log, &same));
     }
     one_after_the_other(&mut logs);
     let (start_unix_ns, start_monotonic_ns) = align(&mut logs, options);
+
     let mut kinds: Vec<LogFormat> = logs.iter().map(|(k, _)| *k).collect();
     let mut names: Vec<&str> = kinds.iter().map(|k| k.name()).collect();
     names.sort_unstable();
@@ -62,6 +67,8 @@ pub(super) fn finish(
         damage,
         kinds: Vec::new(),
     };
+
+    // What the logs hold, in order of time and each row once.
     for (_, log) in logs {
         collect(&mut out, log);
     }
@@ -72,6 +79,7 @@ pub(super) fn finish(
     merge_rows(&mut out, &devices);
     out.cpu.sort_by_key(|c| (c.to_ns, c.from_ns));
     out.cpu.dedup();
+
     note_layers(&mut out.meta, &devices);
     out.meta.devices = devices;
     // Windows are half-open: the last completion must be before the end.

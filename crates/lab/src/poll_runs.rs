@@ -36,24 +36,11 @@ pub fn run(
         return Ok(());
     }
     let most = plan.cells.iter().map(|c| c.disks).max().unwrap_or(1);
-    let registry = experiment.registry();
-    let mut loops: Vec<LoopDisk> = Vec::new();
-    if given.is_empty() {
-        need_room(&plan.dir, plan.size * most as u64)?;
-        for i in 0..most {
-            let path = plan
-                .dir
-                .join(format!("iolens-lab-{}-{i}.disk", std::process::id()));
-            loops.push(
-                registry
-                    .loop_disk(&path, plan.size)
-                    .context("no loop device can be made")?,
-            );
-            if watcher.interrupted() {
-                bail!(INTERRUPTED);
-            }
-        }
-    }
+    let loops = if given.is_empty() {
+        make_disks(experiment, plan, most, watcher)?
+    } else {
+        Vec::new()
+    };
     let nodes: Vec<&Path> = loops
         .iter()
         .map(|l| l.device.as_path())
@@ -63,41 +50,79 @@ pub fn run(
         .iter()
         .map(|n| Disk::under(n))
         .collect::<std::io::Result<_>>()?;
+
     watcher.begin(left.len(), f64::from(plan.seconds) + 12.0);
     for id in left {
-        let cell = &plan.cells[id];
-        let label = format!(
-            "{} disks, {} workers, {} %",
-            cell.disks, cell.workers, cell.target_percent
-        );
-        watcher.run(&label);
-        space_for_a_run(experiment.dir())?;
-        let dir = experiment.fresh_cell(id)?;
-        let nodes = &nodes[..cell.disks];
-        let disks = &disks[..cell.disks];
-        let rate = calibrate(cell, nodes, watcher)?;
-        let recording = dir.join("rec.iolens");
-        let watched = disks.iter().map(|d| d.dev).collect();
-        let (mut result, _) = recorded(recording.clone(), watched, watcher, &label, |stop| {
-            std::thread::scope(|s| {
-                let load =
-                    s.spawn(|| run_fio(&load_words(cell, nodes, plan.seconds + 4, rate), stop));
-                // fio needs a moment to start; the first second that is compared begins after it.
-                std::thread::sleep(std::time::Duration::from_millis(700));
-                let polled = measure(plan, cell, disks, whole.machine.hz, stop);
-                match load.join() {
-                    Ok(Ok(_)) => polled,
-                    Ok(Err(e)) => polled.and(Err(e)),
-                    Err(_) => bail!("the load panicked"),
-                }
-            })
-        })?;
-        fill_exact(&recording, disks, whole.machine.hz, &mut result.seconds)?;
-        experiment.finish_cell(id, &result)?;
+        let n = plan.cells[id].disks;
+        run_cell(experiment, whole, id, &nodes[..n], &disks[..n], watcher)?;
         watcher.run_done();
     }
     watcher.end();
     Ok(())
+}
+
+/// Makes `n` loop disks over files in the plan's directory.
+fn make_disks(
+    experiment: &Experiment,
+    plan: &PollPlan,
+    n: usize,
+    watcher: &dyn Watcher,
+) -> Result<Vec<LoopDisk>> {
+    let registry = experiment.registry();
+    need_room(&plan.dir, plan.size * n as u64)?;
+    let mut disks = Vec::new();
+    for i in 0..n {
+        let path = plan
+            .dir
+            .join(format!("iolens-lab-{}-{i}.disk", std::process::id()));
+        disks.push(
+            registry
+                .loop_disk(&path, plan.size)
+                .context("no loop device can be made")?,
+        );
+        if watcher.interrupted() {
+            bail!(INTERRUPTED);
+        }
+    }
+    Ok(disks)
+}
+
+/// Runs cell `id` on its disks: finds the rate of the load, then polls and records while the load runs.
+fn run_cell(
+    experiment: &Experiment,
+    whole: &Plan<PollPlan>,
+    id: usize,
+    nodes: &[&Path],
+    disks: &[Disk],
+    watcher: &dyn Watcher,
+) -> Result<()> {
+    let plan = &whole.plan;
+    let cell = &plan.cells[id];
+    let label = format!(
+        "{} disks, {} workers, {} %",
+        cell.disks, cell.workers, cell.target_percent
+    );
+    watcher.run(&label);
+    space_for_a_run(experiment.dir())?;
+    let dir = experiment.fresh_cell(id)?;
+    let rate = calibrate(cell, nodes, watcher)?;
+    let recording = dir.join("rec.iolens");
+    let watched = disks.iter().map(|d| d.dev).collect();
+    let (mut result, _) = recorded(recording.clone(), watched, watcher, &label, |stop| {
+        std::thread::scope(|s| {
+            let load = s.spawn(|| run_fio(&load_words(cell, nodes, plan.seconds + 4, rate), stop));
+            // fio needs a moment to start; the first second that is compared begins after it.
+            std::thread::sleep(std::time::Duration::from_millis(700));
+            let polled = measure(plan, cell, disks, whole.machine.hz, stop);
+            match load.join() {
+                Ok(Ok(_)) => polled,
+                Ok(Err(e)) => polled.and(Err(e)),
+                Err(_) => bail!("the load panicked"),
+            }
+        })
+    })?;
+    fill_exact(&recording, disks, whole.machine.hz, &mut result.seconds)?;
+    experiment.finish_cell(id, &result)
 }
 
 /// 75 % reads in random runs of 1000, as the published comparison drove its disks.

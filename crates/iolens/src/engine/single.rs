@@ -10,6 +10,7 @@ use iolens_core::analysis::{Consumer as _, Window};
 use iolens_core::model::Io;
 use iolens_core::store::IoColumns;
 
+use super::caller::Caller;
 use super::error::Result;
 use super::part::Part;
 use super::query::{Grain, Query};
@@ -63,6 +64,21 @@ impl KnownNames<'_> {
         });
         Arc::clone(name)
     }
+
+    /// `io` with its names; its wait is not known yet.
+    fn named(&mut self, io: Io, done_unix_ns: i64) -> NamedIo {
+        let cgroup = GroupBy::Cgroup.key(&io);
+        let file = GroupBy::File.key(&io);
+        let has_file = matches!(file, GroupKey::File(Some(_)));
+        NamedIo {
+            done_unix_ns,
+            device: self.of(GroupKey::Device(io.dev)),
+            cgroup: io.cgroup.is_some().then(|| self.of(cgroup)),
+            file: has_file.then(|| self.of(file)),
+            wait: None,
+            io,
+        }
+    }
 }
 
 /// All I/Os that completed in the window of `query`, by completion; at most `limit`.
@@ -70,65 +86,70 @@ impl KnownNames<'_> {
 /// # Errors
 /// No recording holds the time, or it cannot be read.
 pub fn ios(query: &Query<'_>, limit: usize) -> Result<std::result::Result<Vec<NamedIo>, TooMany>> {
-    let caller = query.caller;
     let answer = query.parts(Grain::Ios)?;
     let mut found: Vec<NamedIo> = Vec::new();
     for part in &answer.parts {
-        let meta = part.recording.meta();
-        let mut names = KnownNames {
-            part,
-            known: HashMap::new(),
-        };
-        let Range { start, end } = window::with_last_instant(&part.recording, &part.range);
-        let window = Window::new(start, end);
-        let first = found.len();
-        let mut waits = IoWaitsBuilder::of(window, |io| part.filter.has(&part.shown(io)));
-        let read = super::waits::around(&part.recording, &(start..end));
-        for lost in part.recording.lost(read.clone()) {
-            waits.lost(&lost);
+        if let Some(to_ns) = add_ios_of(part, query.caller, limit, &mut found)? {
+            return Ok(Err(TooMany {
+                from_ns: answer.parts[0].unix_ns().start,
+                to_ns,
+            }));
         }
-        let mut reader =
-            decode::Ios::identified(&part.recording, read, IoColumns::ALL).started_before(end);
-        while let Some(batch) = reader.next() {
-            caller.check()?;
-            let batch = batch?;
-            waits.consume(&batch, reader.later_start_ns());
-            for io in &batch {
-                let io = part.shown(io);
-                if !window.contains(io.done_ns) || !part.filter.has(&io) {
-                    continue;
-                }
-                let done_unix_ns = meta.start_unix_ns.saturating_add(io.done_ns);
-                if found.len() == limit {
-                    return Ok(Err(TooMany {
-                        from_ns: answer.parts[0].unix_ns().start,
-                        to_ns: done_unix_ns,
-                    }));
-                }
-                let cgroup = GroupBy::Cgroup.key(&io);
-                let file = GroupBy::File.key(&io);
-                let has_file = matches!(file, GroupKey::File(Some(_)));
-                found.push(NamedIo {
-                    done_unix_ns,
-                    device: names.of(GroupKey::Device(io.dev)),
-                    cgroup: io.cgroup.is_some().then(|| names.of(cgroup)),
-                    file: has_file.then(|| names.of(file)),
-                    wait: None,
-                    io,
-                });
-            }
-        }
-        // One for each I/O that was found, in the same order.
-        for (io, wait) in found[first..].iter_mut().zip(waits.finish()) {
-            let mut wait = wait;
-            if part.recording.hides_names()
-                && let Some(group) = &mut wait.behind
-            {
-                group.hide_name();
-            }
-            io.wait = Some(wait);
-        }
-        caller.damage(reader.reader().warnings());
     }
     Ok(Ok(found))
+}
+
+/// Adds the I/Os of one part to `found`. Returns the completion, in Unix time in nanoseconds, of the first one beyond `limit`.
+fn add_ios_of(
+    part: &Part,
+    caller: &Caller,
+    limit: usize,
+    found: &mut Vec<NamedIo>,
+) -> Result<Option<i64>> {
+    let start_unix_ns = part.recording.meta().start_unix_ns;
+    let Range { start, end } = window::with_last_instant(&part.recording, &part.range);
+    let window = Window::new(start, end);
+    let mut names = KnownNames {
+        part,
+        known: HashMap::new(),
+    };
+
+    // Waits need what was in flight around the window too: more is read than is shown.
+    let read = super::waits::around(&part.recording, &(start..end));
+    let mut waits = IoWaitsBuilder::of(window, |io| part.filter.has(&part.shown(io)));
+    for lost in part.recording.lost(read.clone()) {
+        waits.lost(&lost);
+    }
+    let first = found.len();
+    let mut reader =
+        decode::Ios::identified(&part.recording, read, IoColumns::ALL).started_before(end);
+    while let Some(batch) = reader.next() {
+        caller.check()?;
+        let batch = batch?;
+        waits.consume(&batch, reader.later_start_ns());
+        for io in &batch {
+            let io = part.shown(io);
+            if !window.contains(io.done_ns) || !part.filter.has(&io) {
+                continue;
+            }
+            let done_unix_ns = start_unix_ns.saturating_add(io.done_ns);
+            if found.len() == limit {
+                return Ok(Some(done_unix_ns));
+            }
+            found.push(names.named(io, done_unix_ns));
+        }
+    }
+
+    // There is one wait for each I/O that was found, in the same order.
+    for (io, wait) in found[first..].iter_mut().zip(waits.finish()) {
+        let mut wait = wait;
+        if part.recording.hides_names()
+            && let Some(group) = &mut wait.behind
+        {
+            group.hide_name();
+        }
+        io.wait = Some(wait);
+    }
+    caller.damage(reader.reader().warnings());
+    Ok(None)
 }

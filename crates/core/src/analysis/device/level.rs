@@ -51,6 +51,14 @@ impl LevelStretch {
     }
 }
 
+/// Adds the time at each level to `sum`, which becomes as long as the longer of both.
+fn add_levels(sum: &mut Vec<i64>, ns_at: &[i64]) {
+    sum.resize(sum.len().max(ns_at.len()), 0);
+    for (sum, ns) in sum.iter_mut().zip(ns_at) {
+        *sum += ns;
+    }
+}
+
 impl LevelTime {
     /// Nothing in flight at the start of `window`.
     pub fn new(window: Window) -> LevelTime {
@@ -117,11 +125,7 @@ impl LevelTime {
     fn sum_up(&mut self) {
         self.ns_at.clear();
         for s in &self.past {
-            self.ns_at.resize(self.ns_at.len().max(s.ns_at.len()), 0);
-            s.ns_at
-                .iter()
-                .zip(&mut self.ns_at)
-                .for_each(|(ns, sum)| *sum += ns);
+            add_levels(&mut self.ns_at, &s.ns_at);
         }
         self.ns_cut.clone_from(&self.ns_at);
     }
@@ -135,10 +139,9 @@ impl LevelTime {
             return;
         }
         let mut ns_at = self.ns_at.clone();
-        self.ns_cut
-            .iter()
-            .zip(&mut ns_at)
-            .for_each(|(before, ns)| *ns -= before);
+        for (ns, before) in ns_at.iter_mut().zip(&self.ns_cut) {
+            *ns -= before;
+        }
         self.ns_cut.clone_from(&self.ns_at);
         self.past.push(LevelStretch {
             from_ns,
@@ -146,24 +149,24 @@ impl LevelTime {
             ns_at,
         });
         if self.past.len() > PAST {
-            let mut kept: Vec<LevelStretch> = Vec::with_capacity(PAST);
-            for s in self.past.drain(..) {
-                match kept.last_mut().filter(|last| {
-                    last.to_ns - last.from_ns < (s.to_ns - self.window.from_ns) / (PAST as i64 / 2)
-                }) {
-                    Some(last) => {
-                        last.to_ns = s.to_ns;
-                        last.ns_at.resize(last.ns_at.len().max(s.ns_at.len()), 0);
-                        s.ns_at
-                            .iter()
-                            .zip(&mut last.ns_at)
-                            .for_each(|(ns, sum)| *sum += ns);
-                    }
-                    None => kept.push(s),
-                }
-            }
-            self.past = kept;
+            self.join_past();
         }
+    }
+
+    /// Joins each past stretch with the one before it, as long as that is short for the time since the window began.
+    fn join_past(&mut self) {
+        let mut kept: Vec<LevelStretch> = Vec::with_capacity(PAST);
+        for s in self.past.drain(..) {
+            let least_ns = (s.to_ns - self.window.from_ns) / (PAST as i64 / 2);
+            match kept.last_mut() {
+                Some(last) if last.to_ns - last.from_ns < least_ns => {
+                    last.to_ns = s.to_ns;
+                    add_levels(&mut last.ns_at, &s.ns_at);
+                }
+                _ => kept.push(s),
+            }
+        }
+        self.past = kept;
     }
 
     #[inline]

@@ -24,6 +24,30 @@ struct RollupSlot {
     lost: f64,
 }
 
+impl RollupSlot {
+    /// Adds the time in flight of one device, and how long any of its I/Os of each class was in flight.
+    fn add_flight(
+        &mut self,
+        dev: DevId,
+        flight: Flight,
+        busy_of_class_ns: Option<[i64; Class::ALL.len()]>,
+    ) {
+        match self.flights.entry(dev) {
+            Entry::Vacant(first) => {
+                first.insert(DeviceFlight {
+                    flight,
+                    busy_of_class_ns,
+                });
+            }
+            Entry::Occupied(mut sum) => {
+                let sum = sum.get_mut();
+                sum.flight.add(&flight);
+                sum.busy_of_class_ns = add_each(sum.busy_of_class_ns, busy_of_class_ns);
+            }
+        }
+    }
+}
+
 /// Quantile of latencies in microseconds. The longest is in the last bucket, which is as narrow as any other.
 fn quantile_us(counts: &CallHistogram, share: f64) -> Option<f64> {
     let ns = counts.quantile(share)?;
@@ -77,19 +101,7 @@ impl RollupTimeline {
             // In rows of all classes; those of one class hold a part of the same losses.
             slot.lost += r.lost_ios.map_or(f64::INFINITY, |n| n as f64);
             if let (Some(dev), Some(flight)) = (r.dev, r.flight) {
-                match slot.flights.entry(dev) {
-                    Entry::Vacant(first) => {
-                        first.insert(DeviceFlight {
-                            flight,
-                            busy_of_class_ns: r.busy_of_class_ns,
-                        });
-                    }
-                    Entry::Occupied(mut sum) => {
-                        let sum = sum.get_mut();
-                        sum.flight.add(&flight);
-                        sum.busy_of_class_ns = add_each(sum.busy_of_class_ns, r.busy_of_class_ns);
-                    }
-                }
+                slot.add_flight(dev, flight, r.busy_of_class_ns);
             }
             return;
         };
