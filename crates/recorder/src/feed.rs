@@ -118,31 +118,39 @@ impl Feed {
         devices: Option<&[DevId]>,
         topology: &Topology,
     ) -> Result<Feed> {
-        let why_not = match options.choice {
-            SourceChoice::Counters => "as requested".to_owned(),
-            choice => match start_tracer(options, devices, topology) {
-                Ok(tracer) => {
-                    let (counters, mut limits) = counters_beside_events(devices, topology);
-                    limits.extend_from_slice(tracer.limits());
-                    let events = FeedKind::Events {
-                        tracer: Box::new(tracer),
-                        counters,
-                    };
-                    let feed = Feed {
-                        limits,
-                        devices: devices.map(<[DevId]>::to_vec),
-                        ..Feed::new(events, Source::Ebpf)
-                    };
-                    return feed.with_files(options.files.as_ref())?.begin();
-                }
-                // Counters would not be what was asked for: they hold no single I/O and no request.
-                Err(e) if choice == SourceChoice::Ebpf || options.files.is_some() => {
-                    return Err(e.into());
-                }
-                Err(e) => e.to_string(),
-            },
-        };
-        // The first of the limits says why, and what to do about it.
+        if options.choice == SourceChoice::Counters {
+            return Feed::of_counters(options, devices, topology, "as requested");
+        }
+        match start_tracer(options, devices, topology) {
+            Ok(tracer) => {
+                let (counters, mut limits) = counters_beside_events(devices, topology);
+                limits.extend_from_slice(tracer.limits());
+                let events = FeedKind::Events {
+                    tracer: Box::new(tracer),
+                    counters,
+                };
+                let feed = Feed {
+                    limits,
+                    devices: devices.map(<[DevId]>::to_vec),
+                    ..Feed::new(events, Source::Ebpf)
+                };
+                feed.with_files(options.files.as_ref())?.begin()
+            }
+            // Counters would not be what was asked for: they hold no single I/O and no request.
+            Err(e) if options.choice == SourceChoice::Ebpf || options.files.is_some() => {
+                Err(e.into())
+            }
+            Err(e) => Feed::of_counters(options, devices, topology, &e.to_string()),
+        }
+    }
+
+    /// Reads the kernel's counters only. The first of the limits says why (`why_not`), and what to do about it.
+    fn of_counters(
+        options: &FeedOptions,
+        devices: Option<&[DevId]>,
+        topology: &Topology,
+        why_not: &str,
+    ) -> Result<Feed> {
         let period =
             Duration::from_nanos(u64::try_from(options.counters_step_ns).unwrap_or(10_000_000));
         let sampler = sampler(devices, topology, period)

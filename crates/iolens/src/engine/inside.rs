@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use iolens_core::analysis::Report;
-use iolens_core::analysis::heat::SparseCells;
+use iolens_core::analysis::heat::{Heat, SparseCells};
 use iolens_core::analysis::stream::steps::{LONGEST_STEP_NS, readable_step, steps_in};
 use iolens_core::analysis::timeline::{Extended, GroupBy, Row};
 use iolens_core::analysis::waits::Grouping;
@@ -80,6 +80,59 @@ pub struct DeviceCells {
     pub read: SparseCells,
     /// Of writes.
     pub write: SparseCells,
+}
+
+/// What one heat map is of.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct HeatScope {
+    /// `None`: devices without a map of their own, together.
+    device: Option<String>,
+    is_in_sum: bool,
+}
+
+/// Sums the heat of reads and of writes by scope: each of `devices` has its own; the others are taken together, if they
+/// count in the sum of all.
+fn by_scope(
+    heats: BTreeMap<(DevId, Class), Heat>,
+    part: &Part,
+    devices: &[String],
+) -> BTreeMap<HeatScope, BTreeMap<Class, Heat>> {
+    let known = &part.recording.meta().devices;
+    let mut scopes: BTreeMap<HeatScope, BTreeMap<Class, Heat>> = BTreeMap::new();
+    for ((dev, class), heat) in heats {
+        let name = device_name(known, dev);
+        let is_in_sum = part.filter.layers.counts(dev);
+        let has_own = devices.contains(&name);
+        if !(has_own || is_in_sum) || !matches!(class, Class::Read | Class::Write) {
+            continue;
+        }
+        let scope = HeatScope {
+            device: has_own.then_some(name),
+            is_in_sum,
+        };
+        let classes = scopes.entry(scope).or_default();
+        let sum = match classes.remove(&class) {
+            Some(sum) => sum.joined(heat),
+            None => heat,
+        };
+        classes.insert(class, sum);
+    }
+    scopes
+}
+
+/// Appends the first `width` columns of `heat` to `cells`. I/Os that complete at the very end are in a column after these;
+/// they count in the last.
+fn push_columns(cells: &mut SparseCells, heat: &Heat, width: usize) {
+    let (whole, after) = heat.columns.split_at(width);
+    for (i, column) in whole.iter().enumerate() {
+        let mut column = column.clone();
+        if i + 1 == width {
+            for later in after {
+                column.merge(later);
+            }
+        }
+        cells.push(&column);
+    }
 }
 
 /// What the charts below the heat map show of one device, or of all.
@@ -236,54 +289,31 @@ impl Inside {
         let range = &part.range;
         let length_ns = range.end - range.start;
         self.column_ns = column(length_ns);
-        let known = &part.recording.meta().devices;
-        let mut cells: BTreeMap<(Option<String>, bool), [SparseCells; 2]> = BTreeMap::new();
+        let mut cells: BTreeMap<HeatScope, [SparseCells; 2]> = BTreeMap::new();
         let mut columns = 0;
         let mut begin_ns = range.start;
         while begin_ns < range.end {
             let end_ns = (begin_ns + COLUMNS_AT_ONCE * self.column_ns).min(range.end);
             let width = steps_in(end_ns - begin_ns, self.column_ns) as usize;
             let read = heat::of_devices(part, begin_ns..end_ns, self.column_ns, caller)?;
-            // Devices with few I/Os are taken together, if they count in the sum of all.
-            let mut scopes: BTreeMap<(Option<String>, bool), BTreeMap<Class, Vec<_>>> =
-                BTreeMap::new();
-            for ((dev, class), heat) in read {
-                let name = device_name(known, dev);
-                let is_in_sum = part.filter.layers.counts(dev);
-                let own = devices.contains(&name);
-                if (own || is_in_sum) && matches!(class, Class::Read | Class::Write) {
-                    let scope = scopes.entry((own.then_some(name), is_in_sum)).or_default();
-                    scope.entry(class).or_default().push(heat);
-                }
-            }
-            for (scope, classes) in scopes {
+            for (scope, classes) in by_scope(read, part, devices) {
                 let both = cells.entry(scope).or_default();
-                for (class, heats) in classes {
+                for (class, sum) in classes {
                     let own = &mut both[usize::from(class == Class::Write)];
+                    // This scope may have had no I/O of this class so far.
                     own.fill(columns);
-                    let Some(sum) = heats.into_iter().reduce(|a, b| a.joined(b)) else {
-                        continue;
-                    };
-                    // What completed at the very end of the part is in a column after the last.
-                    let (whole, after) = sum.columns.split_at(width);
-                    for (i, column) in whole.iter().enumerate() {
-                        let mut column = column.clone();
-                        if i + 1 == width {
-                            after.iter().for_each(|later| column.merge(later));
-                        }
-                        own.push(&column);
-                    }
+                    push_columns(own, &sum, width);
                 }
             }
             columns += width;
             begin_ns = end_ns;
         }
-        for ((device, is_in_sum), [mut read, mut write]) in cells {
+        for (scope, [mut read, mut write]) in cells {
             read.fill(columns);
             write.fill(columns);
             self.heats.push(DeviceCells {
-                device,
-                is_in_sum,
+                device: scope.device,
+                is_in_sum: scope.is_in_sum,
                 read,
                 write,
             });

@@ -512,31 +512,8 @@ fn class_row(name: &str, c: &ClassSummary) -> Vec<String> {
 }
 
 fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, times: &Times) -> String {
-    let mut out = String::new();
+    let mut out = lost_ios(report, times);
     let s = &report.devices;
-    let _ = match s.lost_ios {
-        Some(0) => writeln!(out, "  losses: none"),
-        Some(n) => {
-            writeln!(
-                out,
-                "  losses: {}, {:.3} % of all",
-                count_of(n, "I/O"),
-                100.0 * n as f64 / (n + s.ios) as f64
-            )
-        }
-        None => writeln!(out, "  losses: some, their number is unknown"),
-    };
-    for (f, lost) in losses(report) {
-        let n = lost
-            .ios
-            .map_or_else(|| "unknown number".to_owned(), |n| n.to_string());
-        let reason = lost.reason.name();
-        let when = times.span(f.from_ns, f.to_ns);
-        let _ = writeln!(
-            out,
-            "    {n} ({reason}) within {when}; excluded from all figures above"
-        );
-    }
     if s.censored_ios > 0 {
         let _ = writeln!(
             out,
@@ -589,6 +566,36 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, times:
     out.push_str(
         "  %seq: begins where the previous I/O of the same device and class, by start, ended\n",
     );
+    out
+}
+
+/// How many I/Os are missing in all, and when.
+fn lost_ios(report: &Report, times: &Times) -> String {
+    let mut out = String::new();
+    let s = &report.devices;
+    let _ = match s.lost_ios {
+        Some(0) => writeln!(out, "  losses: none"),
+        Some(n) => {
+            writeln!(
+                out,
+                "  losses: {}, {:.3} % of all",
+                count_of(n, "I/O"),
+                100.0 * n as f64 / (n + s.ios) as f64
+            )
+        }
+        None => writeln!(out, "  losses: some, their number is unknown"),
+    };
+    for (f, lost) in losses(report) {
+        let n = lost
+            .ios
+            .map_or_else(|| "unknown number".to_owned(), |n| n.to_string());
+        let reason = lost.reason.name();
+        let when = times.span(f.from_ns, f.to_ns);
+        let _ = writeln!(
+            out,
+            "    {n} ({reason}) within {when}; excluded from all figures above"
+        );
+    }
     out
 }
 

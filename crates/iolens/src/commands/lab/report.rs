@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use iolens_core::model::DataTable;
 use iolens_core::private::{Access, write_file};
 use iolens_core::store::data_parquet;
 use iolens_lab::copies::CopyResult;
@@ -54,36 +55,26 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
         media: "application/json",
         content: pretty.clone().into(),
     }];
-    for (name, table) in &rendered.tables {
-        let parquet = data_parquet(table)?;
-        files.push(Raw {
-            name: format!("{name}.csv"),
-            media: "text/csv",
-            content: csv(table).into(),
-        });
-        files.push(Raw {
-            name: format!("{name}.parquet"),
-            media: "application/vnd.apache.parquet",
-            content: parquet,
-        });
-    }
+    files.extend(table_files(&rendered.tables)?);
     for f in &files {
         save(&dir.join(&f.name), &f.content)?;
     }
-    let plan_file = Raw {
+
+    // The page holds them too, with the plan that is in the directory already.
+    files.push(Raw {
         name: "experiment.json".to_owned(),
         media: "application/json",
         content: escape::json(&serde_json::to_string_pretty(&plan)?)
             .as_bytes()
             .to_vec(),
-    };
-    files.push(plan_file);
+    });
     // Without line ends and indents, which are a third of it.
     files[0].content = escape::json(&serde_json::to_string(&whole)?)
         .as_bytes()
         .to_vec();
     files.retain(|f| f.content.len() <= MAX_EMBEDDED_BYTES);
     let page = save_page(&dir.join("report.html"), &document, &files)?;
+
     if as_json {
         print!("{pretty}");
         return Ok(0);
@@ -102,6 +93,24 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
     ));
     print!("{}\n{written}", text(&document, layout));
     Ok(0)
+}
+
+/// Each table as CSV and as Parquet.
+fn table_files(tables: &[(&str, DataTable)]) -> Result<Vec<Raw>> {
+    let mut files = Vec::new();
+    for (name, table) in tables {
+        files.push(Raw {
+            name: format!("{name}.csv"),
+            media: "text/csv",
+            content: csv(table).into(),
+        });
+        files.push(Raw {
+            name: format!("{name}.parquet"),
+            media: "application/vnd.apache.parquet",
+            content: data_parquet(table)?,
+        });
+    }
+    Ok(files)
 }
 
 /// Writes a file of the experiment's directory whole or not at all.

@@ -347,30 +347,9 @@ impl ScreenView {
             KeyCode::Char('c') => self.group_by(GroupBy::Cgroup),
             KeyCode::Char('f') => self.group_by(GroupBy::File),
             KeyCode::Char('g') => self.next_group(),
-            KeyCode::Char('w') => {
-                self.table = match self.table {
-                    ShownTable::Waits if self.by == GroupBy::Device => ShownTable::Actors,
-                    ShownTable::Waits => ShownTable::Actors,
-                    ShownTable::Actors => ShownTable::Waits,
-                };
-                if self.table == ShownTable::Waits && self.by == GroupBy::Device {
-                    self.by = GroupBy::Process;
-                }
-                self.changed()
-            }
-            KeyCode::Char('r') => {
-                self.class = match self.class {
-                    None => Some(Class::Read),
-                    Some(Class::Read) => Some(Class::Write),
-                    Some(_) => None,
-                };
-                self.changed()
-            }
-            KeyCode::Char('t') => {
-                let at = PARTS.iter().position(|p| *p == self.part).unwrap_or(0);
-                self.part = PARTS[(at + 1) % PARTS.len()];
-                self.changed()
-            }
+            KeyCode::Char('w') => self.other_table(),
+            KeyCode::Char('r') => self.next_class(),
+            KeyCode::Char('t') => self.next_part(),
             KeyCode::Char('+' | '=') => self.zoom(-1),
             KeyCode::Char('-') => self.zoom(1),
             KeyCode::Char('s') => Action::Save,
@@ -379,13 +358,7 @@ impl ScreenView {
                 self.typing = Some(self.filter.clone());
                 Action::Draw
             }
-            KeyCode::Tab | KeyCode::BackTab => {
-                self.focus = match self.focus {
-                    Focus::Heat => Focus::Table,
-                    Focus::Table => Focus::Heat,
-                };
-                Action::Draw
-            }
+            KeyCode::Tab | KeyCode::BackTab => self.other_focus(),
             KeyCode::Enter => self.enter(),
             KeyCode::Backspace => self.back(),
             KeyCode::Esc => self.escape(),
@@ -399,6 +372,43 @@ impl ScreenView {
             KeyCode::End => self.resume(),
             _ => Action::Nothing,
         }
+    }
+
+    /// Shows who waited instead of who did I/O, or the other way round. Waits are not known by device.
+    fn other_table(&mut self) -> Action {
+        self.table = match self.table {
+            ShownTable::Waits => ShownTable::Actors,
+            ShownTable::Actors => ShownTable::Waits,
+        };
+        if self.table == ShownTable::Waits && self.by == GroupBy::Device {
+            self.by = GroupBy::Process;
+        }
+        self.changed()
+    }
+
+    /// Reads, then writes, then all I/Os.
+    fn next_class(&mut self) -> Action {
+        self.class = match self.class {
+            None => Some(Class::Read),
+            Some(Class::Read) => Some(Class::Write),
+            Some(_) => None,
+        };
+        self.changed()
+    }
+
+    /// The next part of the latency that the heat map shows.
+    fn next_part(&mut self) -> Action {
+        let at = PARTS.iter().position(|p| *p == self.part).unwrap_or(0);
+        self.part = PARTS[(at + 1) % PARTS.len()];
+        self.changed()
+    }
+
+    fn other_focus(&mut self) -> Action {
+        self.focus = match self.focus {
+            Focus::Heat => Focus::Table,
+            Focus::Table => Focus::Heat,
+        };
+        Action::Draw
     }
 
     fn type_filter(&mut self, code: KeyCode) -> Action {

@@ -399,25 +399,10 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
         .collect();
     let (label, note) = match &devices[..] {
         [one] => (one.clone(), None),
-        many => {
-            let above: Vec<String> = data
-                .facts
-                .layers
-                .keys()
-                .map(|dev| device_name(data.meta, *dev))
-                .collect();
-            let rule = match &above[..] {
-                [] => String::new(),
-                above => format!(
-                    " Each I/O counts once, on the bottom layer; left out: {}.",
-                    query_text::some_of(above)
-                ),
-            };
-            (
-                format!("All {} devices", many.len()),
-                Some(format!("The sum of {}.{rule}", many.join(", "))),
-            )
-        }
+        many => (
+            format!("All {} devices", many.len()),
+            Some(note_on_sum(many, data)),
+        ),
     };
     let alone = match plan.scopes[i].devices[..] {
         [dev] => Some(dev),
@@ -453,6 +438,22 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
             .flat_map(|l| &l.counts)
             .all(|c| c.ios == [0; 4]),
     }
+}
+
+/// Which devices a sum is of, and which layers above them it leaves out.
+fn note_on_sum(devices: &[String], data: &ReportData) -> String {
+    let mut above = Vec::new();
+    for dev in data.facts.layers.keys() {
+        above.push(device_name(data.meta, *dev));
+    }
+    let mut note = format!("The sum of {}.", devices.join(", "));
+    if !above.is_empty() {
+        note += &format!(
+            " Each I/O counts once, on the bottom layer; left out: {}.",
+            query_text::some_of(&above)
+        );
+    }
+    note
 }
 
 fn loss(l: &LossInterval, meta: &RecordingMeta) -> LossBlock {
