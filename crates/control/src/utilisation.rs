@@ -234,13 +234,7 @@ impl Utilisation {
 
     /// Utilisation since the last call (or since this was made). Reads one small file of sysfs per disk.
     pub fn sample(&mut self) -> Reading {
-        // One look at the clock for all disks: reading one of them takes a microsecond, and the counters are in
-        // milliseconds.
-        let mut now = monotonic_ns();
-        if self.resolve_inline && self.resolve_due(now) {
-            self.resolve();
-            now = monotonic_ns();
-        }
+        let now = self.resolved_now();
         let estimator = self.estimator;
         let buffer = &mut self.buffer;
         let disks: Vec<DiskReading> = self
@@ -264,11 +258,7 @@ impl Utilisation {
     /// The same, but only how busy the busiest disk was, in percent: all that a throttle needs, and what the cached reading
     /// keeps. Allocates nothing. `None`: there is no disk, or one of them is not known.
     pub fn sample_busiest(&mut self) -> Option<f64> {
-        let mut now = monotonic_ns();
-        if self.resolve_inline && self.resolve_due(now) {
-            self.resolve();
-            now = monotonic_ns();
-        }
+        let now = self.resolved_now();
         let estimator = self.estimator;
         let buffer = &mut self.buffer;
         let mut busiest = Some(f64::NEG_INFINITY);
@@ -320,6 +310,17 @@ impl Utilisation {
             Some(watch) => watch.changed(),
             None => self.resolver.refresh().unwrap_or(true),
         }
+    }
+
+    /// Looks the path up again if that is due and nothing else does it. Returns the time in nanoseconds of `CLOCK_MONOTONIC`
+    /// for a sample of all disks: reading one of them takes a microsecond, and the counters are in milliseconds.
+    fn resolved_now(&mut self) -> i64 {
+        let now = monotonic_ns();
+        if self.resolve_inline && self.resolve_due(now) {
+            self.resolve();
+            return monotonic_ns();
+        }
+        now
     }
 
     /// Looks the path up again. One that has vanished keeps its last disks: callers report these.

@@ -8,6 +8,7 @@ use std::ops::Bound;
 use iolens_core::model::{CpuShares, DevId};
 
 use super::clock::{Stamp, day_must_be_first, parse_both, parse_both_banner_dates};
+use super::cpu_share::CpuShare;
 use super::intervals::{Report, Run, place};
 use super::iostat_columns::{Column, Row, column, value};
 use super::log::Log;
@@ -68,7 +69,7 @@ pub struct Parser {
     headings: BTreeSet<Vec<u8>>,
     /// Counts headings of devices.
     heading_number: u64,
-    cpu: Option<Vec<CpuField>>,
+    cpu: Option<Vec<Option<CpuShare>>>,
     cpu_row_next: bool,
     /// A long name that got a line of its own, and that line.
     pending_name: Option<(Vec<u8>, u64)>,
@@ -82,28 +83,16 @@ pub struct Parser {
     network_rows: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum CpuField {
-    User,
-    Nice,
-    System,
-    Iowait,
-    Steal,
-    Idle,
-    Other,
-}
-
-impl CpuField {
-    fn of_heading(word: &[u8]) -> CpuField {
-        match word {
-            b"%user" => CpuField::User,
-            b"%nice" => CpuField::Nice,
-            b"%system" | b"%sys" => CpuField::System,
-            b"%iowait" => CpuField::Iowait,
-            b"%steal" => CpuField::Steal,
-            b"%idle" => CpuField::Idle,
-            _ => CpuField::Other,
-        }
+/// The share that a heading stands for; `None` of other columns.
+fn cpu_share(heading: &[u8]) -> Option<CpuShare> {
+    match heading {
+        b"%user" => Some(CpuShare::User),
+        b"%nice" => Some(CpuShare::Nice),
+        b"%system" | b"%sys" => Some(CpuShare::System),
+        b"%iowait" => Some(CpuShare::Iowait),
+        b"%steal" => Some(CpuShare::Steal),
+        b"%idle" => Some(CpuShare::Idle),
+        _ => None,
     }
 }
 
@@ -262,7 +251,7 @@ impl Parser {
     fn cpu_heading(&mut self, log: &mut Log, text: &[u8]) {
         self.drop_pending(log);
         self.next_report(log);
-        self.cpu = Some(words(text).skip(1).map(CpuField::of_heading).collect());
+        self.cpu = Some(words(text).skip(1).map(cpu_share).collect());
         self.cpu_row_next = true;
     }
 
@@ -270,21 +259,15 @@ impl Parser {
         let fields = self.cpu.clone().unwrap_or_default();
         let mut cpu = CpuShares::default();
         let mut cells = words(line.bytes);
-        for f in &fields {
-            let Some((v, _)) = cells.next().and_then(value) else {
+        for share in fields {
+            let Some((percent, _)) = cells.next().and_then(value) else {
                 return log.damaged(
                     line.number,
                     "processor shares that do not fit their heading",
                 );
             };
-            match f {
-                CpuField::User => cpu.user = Some(v),
-                CpuField::Nice => cpu.nice = Some(v),
-                CpuField::System => cpu.system = Some(v),
-                CpuField::Iowait => cpu.iowait = Some(v),
-                CpuField::Steal => cpu.steal = Some(v),
-                CpuField::Idle => cpu.idle = Some(v),
-                CpuField::Other => {}
+            if let Some(share) = share {
+                *share.place_in(&mut cpu) = Some(percent);
             }
         }
         if cells.next().is_some() {

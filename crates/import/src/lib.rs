@@ -14,6 +14,7 @@ mod blktrace;
 mod block_events;
 mod clock;
 mod content;
+mod cpu_share;
 mod damage;
 mod devices;
 mod diskstats;

@@ -10,6 +10,7 @@ use std::ops::Range;
 use iolens_core::model::{CpuShares, DAY_NS, DevId};
 
 use super::clock::{DateOrder, Stamp, day_must_be_first, parse_both_banner_dates, parse_stamp};
+use super::cpu_share::CpuShare;
 use super::iostat_columns::{Column, Row, column, value};
 use super::iostat_text::Banner;
 use super::log::{Epoch, Log};
@@ -34,19 +35,9 @@ enum SarTable {
         /// Whether the name comes after the numbers (`--pretty`).
         name_last: bool,
     },
-    Cpu(Vec<CpuColumn>),
+    Cpu(Vec<CpuShare>),
     /// A table of something else.
     Other,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum CpuColumn {
-    User,
-    Nice,
-    System,
-    Iowait,
-    Steal,
-    Idle,
 }
 
 impl SarTable {
@@ -94,15 +85,15 @@ fn meaning(heading: &[u8]) -> Column {
 }
 
 /// The share that a heading counts to: `sar -u ALL` has interrupts and guests apart, which belong to others.
-fn share(heading: &[u8]) -> CpuColumn {
+fn share(heading: &[u8]) -> CpuShare {
     match heading {
-        b"%user" | b"%usr" | b"%guest" => CpuColumn::User,
-        b"%nice" | b"%gnice" => CpuColumn::Nice,
-        b"%iowait" => CpuColumn::Iowait,
-        b"%steal" => CpuColumn::Steal,
-        b"%idle" => CpuColumn::Idle,
+        b"%user" | b"%usr" | b"%guest" => CpuShare::User,
+        b"%nice" | b"%gnice" => CpuShare::Nice,
+        b"%iowait" => CpuShare::Iowait,
+        b"%steal" => CpuShare::Steal,
+        b"%idle" => CpuShare::Idle,
         // %system, %sys, and the interrupts %irq and %soft, which `iostat` counts to it.
-        _ => CpuColumn::System,
+        _ => CpuShare::System,
     }
 }
 
@@ -345,7 +336,7 @@ impl SarParser<'_> {
         }
     }
 
-    fn cpu(&mut self, line: Line<'_>, time_ns: i64, cells: &[&[u8]], columns: &[CpuColumn]) {
+    fn cpu(&mut self, line: Line<'_>, time_ns: i64, cells: &[&[u8]], columns: &[CpuShare]) {
         let values: Option<Vec<_>> = cells.iter().skip(1).map(|c| value(c)).collect();
         let is_cut = !line.complete && self.may_be_cut(cells, false);
         let values = values.filter(|v| v.len() == columns.len() && !is_cut);
@@ -369,14 +360,7 @@ impl SarParser<'_> {
             ..CpuShares::default()
         };
         for (column, (percent, _)) in columns.iter().zip(values) {
-            let share = match column {
-                CpuColumn::User => &mut cpu.user,
-                CpuColumn::Nice => &mut cpu.nice,
-                CpuColumn::System => &mut cpu.system,
-                CpuColumn::Iowait => &mut cpu.iowait,
-                CpuColumn::Steal => &mut cpu.steal,
-                CpuColumn::Idle => &mut cpu.idle,
-            };
+            let share = column.place_in(&mut cpu);
             *share = Some(share.unwrap_or(0.0) + percent);
         }
         self.log.cpu.push(cpu);

@@ -4,7 +4,7 @@ use super::list::{Ask, DeviceList};
 use super::pattern::is_pattern;
 use super::reader::{Alternate, Reader, Selection, in_root};
 use crate::cli::iostat::{IostatPlan, Step};
-use iolens_observe::counters::{PersistentNames, Root, mapper_target};
+use iolens_observe::counters::{PersistentNames, Root, mapper_target, sysfs_name};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -235,7 +235,7 @@ impl Resolver<'_> {
     /// The name in sysfs for what a user calls a device: a kernel name, a path to its node, or a link to that.
     fn device_name(&self, word: &[u8]) -> Vec<u8> {
         let path = Path::new(OsStr::from_bytes(word));
-        let resolved = if self.is_device(&bang(word)) {
+        let resolved = if self.is_device(&sysfs_name(word)) {
             None
         } else if self.root.is_live() {
             std::fs::canonicalize(path).ok()
@@ -245,22 +245,16 @@ impl Resolver<'_> {
             None
         };
         match resolved {
-            Some(path) => bang(strip_dev(&path.into_os_string().into_vec())),
+            Some(path) => sysfs_name(strip_dev(&path.into_os_string().into_vec())),
             // What a live run would not find stays as it is; a recorded sample may lack the node.
             None if self.root.is_live() && path.is_absolute() => word.to_vec(),
-            None => bang(strip_dev(word)),
+            None => sysfs_name(strip_dev(word)),
         }
     }
 }
 
 fn strip_dev(path: &[u8]) -> &[u8] {
     path.strip_prefix(b"/dev/").unwrap_or(path)
-}
-
-fn bang(name: &[u8]) -> Vec<u8> {
-    name.iter()
-        .map(|b| if *b == b'/' { b'!' } else { *b })
-        .collect()
 }
 
 /// `0.5`, `100ms`, `2s`, `1.5m`: a number with a fraction, a unit or both. Plain digits are the reference's own.

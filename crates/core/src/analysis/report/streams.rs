@@ -97,6 +97,11 @@ impl Consumer for Completions {
     }
 }
 
+/// Whether a sweep of `window` takes an I/O: it completes after the window begins, and starts early enough to matter.
+fn reaches_into(window: Window, io: &Io) -> bool {
+    io.done_ns >= window.from_ns && io.start_ns() < window.learned_until_ns()
+}
+
 /// `items` by device number, put in the order of `known`; devices without any get a new one.
 fn aligned<T>(items: Vec<T>, index: &DeviceIndex, known: &[DevId], new: impl Fn() -> T) -> Vec<T> {
     let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
@@ -180,8 +185,7 @@ impl Starts {
     }
 
     fn push(&mut self, io: &Io) {
-        let is_too_late = io.start_ns() >= self.window.learned_until_ns();
-        if io.done_ns < self.window.from_ns || is_too_late {
+        if !reaches_into(self.window, io) {
             return;
         }
         let key = self.index.number(io.dev);
@@ -279,8 +283,7 @@ impl Issues {
     }
 
     fn push(&mut self, io: &Io) {
-        let is_too_late = io.start_ns() >= self.window.learned_until_ns();
-        if io.done_ns < self.window.from_ns || is_too_late {
+        if !reaches_into(self.window, io) {
             return;
         }
         let key = self.index.number(io.dev);
