@@ -1,4 +1,5 @@
-//! A reading that many threads share: a few ns while it is fresh, and no caller waits.
+//! A utilisation reading shared by many threads. Reading it takes a few nanoseconds while it is fresh, and no caller
+//! blocks.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

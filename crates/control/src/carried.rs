@@ -1,8 +1,8 @@
-//! What the kernel's workers do on disks on behalf of a layer above them.
+//! I/O that kernel worker threads submit to disks on behalf of a layer above (dm-crypt, parity RAID, loop).
 //!
-//! Below dm-crypt, an array with parity, or a loop device over a file, threads of the kernel submit the I/O, and on the disk it
-//! does not say whose it is. On the layer itself it does. So whose it is is read there, and what workers do on the
-//! disks below counts as the layer's, as long as it is no more than the layer was asked for. Beyond that it may be anyone's.
+//! On the disks below such a layer the submitting task is a worker, not the process that caused the I/O. On the layer
+//! itself the process is known. The owner is therefore read on the layer, and I/O of workers on the disks below counts
+//! as the layer's, up to the amount that the layer was asked for. Anything beyond that has no known owner.
 
 use std::collections::HashSet;
 use std::path::Path;

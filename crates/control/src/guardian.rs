@@ -6,8 +6,9 @@
 //! stopped (SIGSTOP, a debugger) would leave the command as it was, so after a silence the command is resumed, too.
 //! `asleep` announces an intended silence: Ctrl-Z.
 //!
-//! There are two of them, each with a pipe of its own, so that nothing stays held if iolens is killed together with one.
-//! The second is no child of iolens and in a session of its own. One that is gone is replaced.
+//! There are two guardians, each with its own pipe, so that the command does not stay stopped if iolens and one
+//! guardian are killed together. The second one is not a child of iolens and runs in its own session. A guardian that
+//! has died is replaced.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};

@@ -1,4 +1,4 @@
-//! The signals of several paths at once: exact from events where available, else from the kernel's counters.
+//! Utilisation of several paths at once: exact from events where available, else estimated from the kernel's counters.
 
 use std::path::PathBuf;
 

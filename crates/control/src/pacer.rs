@@ -1,4 +1,4 @@
-//! What a held command has written goes to the disk at the command's share, piece by piece.
+//! Writes back the dirty pages of a throttled command at the command's own share of the time.
 //!
 //! A program that copies files fills the page cache, and the kernel writes it back on its own schedule: 30 s later
 //! all at once, in a queue so deep that all other I/O waits behind it, whether the command is held or not. While the

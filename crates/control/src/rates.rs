@@ -1,7 +1,7 @@
 //! Limits the I/O rate of a command: `io.max` of cgroup v2, or `blkio.throttle.*` of version 1.
 //!
-//! The controller gives a share of the time. It becomes the same share of the rate that the command reached while
-//! it had no limit: a command that may run half of the time moves half as much.
+//! The controller decides on a share of the time. The limit is that share of the rate that the command reached without
+//! a limit: a command that may run half of the time gets half of its unlimited rate.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! Who causes the I/O of a recording that grows: gathered with names on the writer's thread, written beside the rollups.
+//! The actors of a growing recording: summed with their names on the writer's thread, written beside the rollups.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! A stretch of what was observed, written as a recording of its own.
+//! Writes a stretch of observations as a separate recording.
 
 use std::path::{Path, PathBuf};
 

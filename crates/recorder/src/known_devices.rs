@@ -1,4 +1,4 @@
-//! The devices of a recorder, which come and go.
+//! The list of devices of a recorder, kept up to date by hot-plug.
 
 use anyhow::{Context as _, Result};
 use iolens_core::model::{DevId, Device, DeviceKind, Mark};

@@ -1,4 +1,4 @@
-//! One count of everything that a session loses, in whichever part it is lost: the tracer, the queue to the writer, the writer's disk.
+//! Counts all losses of a session in one place: in the tracer, in the queue to the writer, on the writer's disk.
 //! Metrics, health, the last line and the summary of a recording all read it, so they cannot disagree.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Where a session's observations go: the recording that grows, and for a moment the one before it.
+//! Routes a session's observations to the growing recording and, for a moment after a rotation, to the one before it.
 //!
-//! A session that goes on in another recording keeps its probes and its clock; times are moved to the new start here, and
-//! what completed before it still goes to the old recording. Nothing is lost or doubled in between.
+//! A session that continues in another recording keeps its probes and its clock. Times are converted to the new start
+//! here, and I/Os that completed before it go to the old recording. Nothing is lost or counted twice in between.
 
 use std::path::PathBuf;
 use std::thread::JoinHandle;

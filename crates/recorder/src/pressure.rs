@@ -1,8 +1,9 @@
-//! Looks at what the host is short of while I/O is recorded, and at how late the recorder's own timer wakes it.
+//! Samples the host's pressure while I/O is recorded, and the lateness of the recorder's own timer.
 //!
-//! A stall of 20 ms is only a stall of the device if the CPUs had time for it. The kernel's totals are therefore read ten
-//! times a second, and at once after a timer that was late. Intervals that are alike are stored as one of up to a second.
-//! Time without I/O is one interval, which is stored when I/O goes on: an idle machine's disk is not woken for it.
+//! A stall of 20 ms is a stall of the device only if a CPU was available. The kernel's totals are therefore read ten
+//! times a second, and at once after a timer that was late. Intervals that are alike are stored as one of up to a
+//! second. Time without I/O is one interval, which is stored when I/O goes on: an idle machine's disk is not woken for
+//! it.
 
 use iolens_core::model::PressureSample;
 use iolens_observe::counters::{HostCounters, HostFiles, Root};

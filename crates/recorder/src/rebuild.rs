@@ -1,4 +1,4 @@
-//! Rollups and actors that a killed recorder had not written, from the I/Os that it had.
+//! Computes the rollups and actors that a killed recorder had not written, from the I/Os in its recording.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Rollups and actors of a recording that grows: gathered on the writer's thread, written as files a few times an hour.
+//! Rollups and actors of a growing recording: summed on the writer's thread, written as files a few times an hour.
 
 use anyhow::Result;
 use iolens_core::model::{Io, MINUTE_NS, Observation, Rollup};

@@ -2,10 +2,10 @@
 //! counted as lost is reported as [`LossReason::Unaccounted`].
 //!
 //! A completion passes the tracepoint first and is counted by the kernel afterwards, and the counters are read before
-//! the time of the sample is. So up to a sample's time there are never more I/Os in `/proc/diskstats` than were recorded or
-//! lost, unless some are missing. What completed shortly before a device's first sample may be counted by the kernel after it,
-//! and is ours, too. Only devices with requests are checked: what dm, md, zram or brd put into
-//! `/proc/diskstats` is up to each driver (docs/tracing.md).
+//! the time of the sample is. So up to a sample's time `/proc/diskstats` never has more I/Os than were recorded or
+//! counted as lost, unless some are missing. I/Os that complete shortly before a device's first sample may be counted
+//! by the kernel after it; they count as recorded, too. Only request-based devices are checked: dm, md, zram and brd
+//! each count in their own way in `/proc/diskstats` (docs/tracing.md).
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Reads how the machine is set up, and what limits the control groups that do I/O, on a thread of its own.
+//! Reads the machine's settings and the limits of control groups with I/O, on its own thread.
 //!
 //! A file of sysfs or of a control group may wait for a lock of the kernel, so nothing waits for this thread. It sleeps
 //! until it is asked: while there is no I/O it costs nothing.

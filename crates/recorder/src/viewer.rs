@@ -1,4 +1,5 @@
-//! What a recorder shows to a viewer beside it, which may be too slow: then the view misses something, never the recording.
+//! Passes observations of a recorder to a viewer. If the viewer is too slow, it misses observations; the recording does
+//! not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

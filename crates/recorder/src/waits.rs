@@ -1,4 +1,4 @@
-//! Who waited for whom in a recording that grows: rows made beside the recorder, written a few times an hour.
+//! Waits in a growing recording: rows made beside the recorder, written a few times an hour.
 
 use anyhow::Result;
 use iolens_core::model::WaitSums;

@@ -1,4 +1,4 @@
-//! Write-back that the kernel throttles above the block layer becomes remarks on the time line.
+//! Records marks for write-back that the kernel throttles above the block layer (wbt).
 
 use std::collections::HashMap;
 

@@ -3,9 +3,9 @@
 //! Every analysis is a streaming accumulator: `push` takes completed I/Os in the order of completion, `lost` takes what
 //! is missing, `finish` gives a plain struct. Memory grows with slots and devices, not with I/Os.
 //!
-//! Rules that all of them obey: windows are half-open; means are kept as (sum, count) and merged that way; what could
-//! not be known is `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its
-//! interval; an I/O belongs to the interval in which it completes.
+//! Rules for all analyses: windows are half-open; means are kept as (sum, count) and merged that way; unknown values
+//! are `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its interval; an
+//! I/O belongs to the interval in which it completes.
 
 pub mod actors;
 pub mod bursts;

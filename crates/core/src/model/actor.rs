@@ -1,4 +1,4 @@
-//! Who caused I/O in ten seconds or ten minutes: what names the cause when single I/Os must go.
+//! I/O by actor (process, control group, file) in 10 s and 600 s steps; they remain when single I/Os are removed.
 
 use super::{Class, DevId, Inode, Io};
 

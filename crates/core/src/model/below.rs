@@ -1,4 +1,4 @@
-//! Which devices of a list are below others, without comparing every pair.
+//! Finds the devices of a list that are below others, without comparing every pair.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Stages of single bios in the block layer, from sources that see more than requests.
+//! Stages of single bios in the block layer, from traces that hold bios as well as requests.
 
 use super::DevId;
 

@@ -1,4 +1,4 @@
-//! Which container and pod a control group belongs to, by its path alone.
+//! Derives the container and the pod of a control group from its path.
 
 /// What Kubernetes guarantees a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Time cut into slots of equal length: which of them holds an instant, and which share of an interval lies in each.
+//! Time divided into slots of equal length: the slot of an instant, and the share of an interval in each slot.
 
 use super::SECOND_NS;
 

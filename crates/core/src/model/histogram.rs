@@ -1,4 +1,4 @@
-//! Latency histograms: one whose buckets are about 0.8 % wide, and that of the BPF programs with 16 to each power of two.
+//! Latency histograms: one with buckets of about 0.8 %, and that of the BPF programs with 16 buckets per power of two.
 
 /// Log-linear counts of non-negative `i64` values with 2^7 buckets per octave: the reported value of a bucket is off by
 /// at most 1/256. Values below 256 are exact. Merging adds counts, so parts and whole agree exactly.

@@ -1,4 +1,4 @@
-//! Threads of the kernel, by their names: recordings hold no flag for them.
+//! Recognises kernel threads by their names; recordings hold no flag for them.
 
 /// What a thread of the kernel does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

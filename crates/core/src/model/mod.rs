@@ -1,4 +1,4 @@
-//! What an observation is: the words that every other room uses. No input or output here.
+//! The data types of observations, used by all other modules. No input or output.
 //!
 //! Time is `i64` nanoseconds of `CLOCK_MONOTONIC` counted from the recording's start; the wall clock of that
 //! instant is once in [`RecordingMeta`]. Sizes are bytes; a kernel sector is always 512 bytes.

@@ -1,4 +1,4 @@
-//! How scarce the host's CPUs and I/O were while a recording was made: kernel counters and the recorder's own timer.
+//! CPU and I/O pressure of the host during a recording: kernel counters and the recorder's own timer.
 
 use super::known_sum;
 

@@ -1,4 +1,4 @@
-//! Many rows of imported tables in little memory.
+//! Compact storage of the rows of imported tables.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What a table of averages holds for an interval: all that logs without single I/Os contain.
+//! Averages over one interval of an imported table, as logs without single I/Os hold them.
 
 use super::DevId;
 use super::rate_rows::{QUANTITIES, quantities, with_quantities};

@@ -1,4 +1,4 @@
-//! What a device did in one second or one minute: sums and histograms that stay when single I/Os must go.
+//! Sums and histograms of a device over one second, minute or hour; they remain when single I/Os are removed.
 
 use super::{CallHistogram, Class, DevId, Io};
 

@@ -1,5 +1,5 @@
-//! How the machine was set up while a recording was made: what advice refers to, and what explains waits that the
-//! block layer does not show.
+//! Settings of the machine during a recording (queues, mounts, write-back). Advice refers to them, and they explain
+//! waits that the block layer does not show.
 
 use super::DevId;
 

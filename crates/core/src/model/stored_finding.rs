@@ -1,4 +1,4 @@
-//! A finding as it is reported: the one form that documents, events and recordings share.
+//! A finding in the form that documents, events and recordings share.
 
 use std::borrow::Cow;
 use std::fmt;

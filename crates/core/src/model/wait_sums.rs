@@ -1,4 +1,4 @@
-//! Who waited for whom in ten seconds or ten minutes: what answers when single I/Os must go.
+//! Sums of waits by victim and cause in 10 s and 600 s steps; they remain when single I/Os are removed.
 
 use super::{Class, Comm, DevId, Origin};
 

@@ -1,4 +1,4 @@
-//! Who caused most I/O time, ten seconds by ten seconds, while it is recorded.
+//! The actors with most I/O time in each ten seconds, summed while I/Os are recorded.
 //!
 //! An I/O counts in the slot in which it completes, as in the rollups: over all actors of a kind, the others included, the
 //! sums are those of the device.

@@ -1,8 +1,9 @@
-//! Rollups of a stream of I/Os, second by second, while it is recorded.
+//! Rollups of a stream of I/Os per second, made while it is recorded.
 //!
-//! I/Os come in the order of completion, and one that is in flight for a minute is known at its end only. So a second is
-//! complete a minute later, and of an I/O that takes longer the last minute counts as in flight. Busy time is exact for I/Os
-//! of up to two seconds; where a longer one begins, its second may be busier by what no other I/O kept busy after it began.
+//! I/Os arrive in the order of completion, so an I/O that is in flight for a minute is known only at its end. A second
+//! is therefore complete one minute later, and only the last minute of a longer I/O counts as in flight. Busy time is
+//! exact for I/Os of up to two seconds; where a longer one begins, its second may be busier by what no other I/O kept
+//! busy after it began.
 
 mod actors;
 

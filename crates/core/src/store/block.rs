@@ -1,4 +1,5 @@
-//! Blocks: what can be read, skipped or lost as a whole. A row group of a Parquet file, or the log of a segment.
+//! Blocks: the units that are read, skipped or lost as a whole. A block is a row group of a Parquet file, or the log of
+//! a segment.
 
 use std::fs::File;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! The size limit of a recording root: across recordings, restarts and hosts.
 //!
-//! Single I/Os go first, the oldest recording's first, then the oldest rollups of a second and actors of ten, then whole
-//! recordings. Only
-//! recordings that no process writes to are touched; the one that grows keeps its own limit ([`super::WriterOptions`]).
+//! Single I/Os are removed first, from the oldest recording on, then the oldest rollups of a second and actors of ten
+//! seconds, then whole recordings. Only recordings that no process writes to are touched; the one that grows keeps its
+//! own limit ([`super::WriterOptions`]).
 
 use std::fs;
 use std::io::{self, ErrorKind};

@@ -1,4 +1,4 @@
-//! What a cell of a column holds, and how values of the model become cells and come back. A declaration of a table
+//! The types of column cells, and the conversion of model values to cells and back. A declaration of a table
 //! ([`super::tables`]) names the type of each column; everything that depends on the type is here.
 
 use std::collections::HashMap;

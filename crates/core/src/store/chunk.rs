@@ -1,5 +1,5 @@
-//! One column of a segment as a Parquet column chunk: its encoding chosen by what is in it, its pages compressed and
-//! checksummed.
+//! Writes one column of a segment as a Parquet column chunk: chooses the encoding by its values, compresses and
+//! checksums pages.
 
 use std::fmt;
 

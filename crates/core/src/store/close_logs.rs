@@ -1,4 +1,4 @@
-//! Turns the logs that a killed recorder left into segments.
+//! Converts the logs that a killed recorder left to segments.
 
 use std::path::Path;
 

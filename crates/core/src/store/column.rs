@@ -1,4 +1,4 @@
-//! Columns in memory: what frames and Parquet files are decoded into, and encoded from.
+//! Columns in memory; frames and Parquet files are decoded to them and encoded from them.
 
 /// Integers of one column, one per row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

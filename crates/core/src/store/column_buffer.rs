@@ -1,4 +1,4 @@
-//! One column of the frame that is being filled: rows are appended, and at the end become bytes of the frame.
+//! One column of the frame that is being filled: values are appended, and encoded when the frame is full.
 
 use super::encoding::put_varint;
 use super::frame::{ALL_NULL, DELTAS, HAS_NULLS, OFFSETS, bytes_for, zigzag};

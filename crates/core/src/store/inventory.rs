@@ -1,4 +1,4 @@
-//! What a recording consists of, table by table.
+//! Lists the contents of a recording by table.
 
 use std::collections::BTreeSet;
 use std::fs;

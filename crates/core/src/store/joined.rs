@@ -1,4 +1,4 @@
-//! Recordings that follow each other, read as one: a stretch of time that spans a restart of the recorder or its rotation.
+//! Reads consecutive recordings as one, for a stretch of time that spans a restart or a rotation of the recorder.
 
 use std::ops::Range;
 use std::path::Path;

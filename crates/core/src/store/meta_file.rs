@@ -1,4 +1,4 @@
-//! `meta.json`, twice: a damaged one is noticed by its checksum and replaced by its copy.
+//! `meta.json` and its copy: each has a checksum, and the copy is read where the first is damaged.
 
 use std::io;
 use std::path::Path;

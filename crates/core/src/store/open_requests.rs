@@ -1,6 +1,6 @@
-//! What is known of requests that have not ended yet: `wal/requests-open.wal`, a log of one look at them, which the next
-//! look replaces. It counts only in a recording that never came to its end: each request that ended after the look has
-//! its own row, those that did not are reported as they were then.
+//! Requests that have not ended yet: `wal/requests-open.wal`, a log with one snapshot of them, which the next snapshot
+//! replaces. It is read only in a recording that was not finished: each request that ended after the snapshot has its
+//! own row, the others are reported as they were then.
 
 use std::collections::HashSet;
 use std::io;

@@ -1,4 +1,4 @@
-//! What a writer of recordings is given, and what it reports.
+//! Options and status reports of the writer of recordings.
 
 use crate::private::Access;
 

@@ -1,4 +1,4 @@
-//! What goes of a recording in a root, tier by tier, so that readers never take it for damage.
+//! Removes tiers of a recording in a root in such a way that readers do not take the gap for damage.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! How the rows of logged tables become columns and come back; [`super::tables`] says it for each.
+//! Converts rows of logged tables to columns and back; [`super::tables`] implements it for each table.
 
 use super::column::Column;
 use super::frame_encoder::FrameEncoder;

@@ -1,5 +1,5 @@
-//! What a damaged recording still holds: more than ordinary reading gives, which leaves out a block in which any column is
-//! damaged.
+//! Reads what a damaged recording still holds. Ordinary reading leaves out a whole block if any of its columns is
+//! damaged; this does not.
 
 use std::path::Path;
 

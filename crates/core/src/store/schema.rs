@@ -1,4 +1,4 @@
-//! What a declaration of a table ([`super::tables`]) consists of, and the schemas of its files.
+//! The parts of a table's declaration ([`super::tables`]), and the schemas of its files.
 
 use std::sync::{Arc, LazyLock};
 

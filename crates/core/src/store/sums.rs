@@ -1,5 +1,6 @@
-//! Tables of sums by time, `TABLE/STEPs-NNNNNN.parquet`: each step has files of its own, so that the finer can go when the
-//! coarser shall stay. Not in the write-ahead log: what a killed recorder had not written can be computed from its I/Os.
+//! Tables of sums by time, `TABLE/STEPs-NNNNNN.parquet`: each step has its own files, so that finer sums can be removed
+//! and coarser ones kept. They are not in the write-ahead log: sums that a killed recorder had not written are computed
+//! from its I/Os.
 
 use std::fs;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What could not be written while the disk was full, summed up until there is space to store the counts.
+//! Counts the rows that could not be written while the disk was full, until there is space to store the counts.
 
 use std::collections::HashMap;
 

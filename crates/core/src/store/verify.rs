@@ -1,4 +1,4 @@
-//! Whether a recording is whole: every byte of its files is read, and compared with a checksum where there is one.
+//! Verifies a recording: reads every byte of its files and compares it with a checksum where there is one.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! The write-ahead log: what is not in a closed Parquet file yet. One file per active segment, made of [frames].
+//! The write-ahead log: rows that are not in a closed Parquet file yet. One file per active segment, made of [frames].
 //!
 //! ```text
 //! file   = "IOLENSWL" version:u16 table:u16 segment:u32 crc32(of these 16 bytes):u32  frame*

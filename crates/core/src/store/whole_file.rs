@@ -1,6 +1,6 @@
-//! Tables that are written as whole files, not row by row through the log: those of imports, and what an always-on recorder
-//! adds up, concludes or says of devices. What was not written can be made again. Their files have the checksums of segments
-//! ([`super::parquet_write`]); those of earlier versions have none.
+//! Tables that are written as whole files, not row by row through the log: those of imports, and the sums, findings and
+//! devices of an always-on recorder. They can be computed again if they were not written. Their files have the
+//! checksums of segments ([`super::parquet_write`]); those of earlier versions have none.
 
 use std::io;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Reading files of whole tables: no byte of a column chunk reaches the decoder before the chunk's checksum was compared.
+//! Reads files of whole tables, and checks the checksum of each column chunk before decoding it.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What the host is short of: pressure (PSI), time stolen by the hypervisor, and how many tasks want a CPU.
+//! Pressure of the host: PSI, time stolen by the hypervisor, and the number of runnable tasks.
 
 use super::scan::Scanner;
 use super::{KernelFile, Root, parse_cpu};

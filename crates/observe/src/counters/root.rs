@@ -1,4 +1,5 @@
-//! Where the kernel's files are looked up: the machine itself, a prefix such as `/host`, or a recorded sample.
+//! The root under which the kernel's files are opened: the machine itself, a prefix such as `/host`, or a recorded
+//! sample.
 
 use rustix::io::Errno;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Numbers out of `/proc` and `/sys` text, without allocation and without a panic, whatever the bytes are.
+//! Parses numbers of `/proc` and `/sys` text without allocation; no input makes it panic.
 //!
 //! Layout of the fields: `Documentation/admin-guide/iostats.rst` of the kernel. 11 fields until 4.17, 15 with discards
 //! (4.18), 17 with flushes (5.5); partitions before 2.6.25 had 4.

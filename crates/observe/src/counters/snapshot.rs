@@ -1,4 +1,4 @@
-//! Copies of what a sample reads: one directory per sample, each a root that [`super::Root::recorded`] can read.
+//! Copies the files of a sample: one directory per sample, each a root that [`super::Root::recorded`] can read.
 
 use super::root::path_of;
 use super::{DiskstatsReader, Root, RowKind, read_once, system_names};

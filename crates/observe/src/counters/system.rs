@@ -1,4 +1,4 @@
-//! What `/proc` and `/sys` say of the machine as a whole: processor time, uptime, processors, names.
+//! Data of the machine as a whole from `/proc` and `/sys`: processor time, uptime, processors, names.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,4 +1,4 @@
-//! What limits control groups, in either version of the hierarchy.
+//! Limits of control groups, in both versions of the hierarchy.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;

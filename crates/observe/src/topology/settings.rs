@@ -1,4 +1,4 @@
-//! How the machine is set up, as far as it concerns its disks: queues, mounts, write-back, btrfs.
+//! Reads the machine's settings that concern disks: queues, mounts, write-back, btrfs.
 
 use std::fs;
 use std::path::Path;

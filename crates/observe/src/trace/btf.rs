@@ -1,5 +1,5 @@
-//! What the kernel's type information (BTF) says beyond CO-RE: whether it contains a name, and the value
-//! of an enumerator of an enum without a name.
+//! Searches the kernel's type information (BTF) for what CO-RE does not offer: whether it contains a name, and the
+//! value of an enumerator of an anonymous enum.
 
 /// Where the kernel describes its types.
 pub(super) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";

@@ -1,4 +1,4 @@
-//! What this machine allows, for `iolens doctor`.
+//! Finds the tracing features that this machine allows, for `iolens doctor`.
 
 use std::{fs, path::Path};
 

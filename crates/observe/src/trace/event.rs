@@ -1,4 +1,4 @@
-//! What the BPF programs write, mirrored from `bpf/event.h`, and its translation into the model.
+//! The events that the BPF programs write, as in `bpf/event.h`, and their translation to the model.
 
 use iolens_core::model::{Class, Comm, DevId, Io, LossReason, Op, Origin};
 

@@ -1,4 +1,4 @@
-//! What a process is called whose threads the kernel has named itself.
+//! Names of processes whose threads the kernel has named.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What the kernel says of a loaded program (`BPF_OBJ_GET_INFO_BY_FD`).
+//! Reads the kernel's information on a loaded program (`BPF_OBJ_GET_INFO_BY_FD`).
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! What is left in the BPF programs' slots when tracing ends (`bpf/slots.bpf.h`).
+//! Reads the I/Os left in the BPF programs' slots when tracing ends (`bpf/slots.bpf.h`).
 
 use std::{io, os::fd::BorrowedFd};
 

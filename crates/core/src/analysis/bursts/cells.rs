@@ -1,11 +1,12 @@
-//! A13's ground: throughput and submissions in cells of a millisecond, per device, for reads and writes; and who moved most.
+//! Throughput and submissions per device and direction in cells of 1 ms, and the process that moved most bytes (input
+//! of A13).
 //!
-//! Bytes are spread (`spread.rs`) over issue to completion; I/Os, and who is behind them, count when they were submitted.
-//! Only cells in which something changed are kept. When they become too many, all cells grow tenfold: an hour or two
-//! stay at 1 ms, days become 10 ms, months 100 ms, and memory stays bounded.
+//! Bytes are spread over issue to completion (`spread.rs`); I/Os and their processes count at submission. Only cells in
+//! which something changed are kept. When they become too many, all cells grow tenfold: an hour or two stay at 1 ms,
+//! days become 10 ms, months 100 ms, and memory stays bounded.
 //!
-//! `stream/kept_slots.rs` keeps touched slots, too, but beside their numbers: a cell would take 40 bytes instead of 32, of which
-//! there may be two million.
+//! `stream/kept_slots.rs` is not used here: it stores each slot with its number, which makes 40 bytes per cell instead
+//! of 32, and there may be two million cells.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,4 +1,5 @@
-//! A13: bursts with what surrounds them: what coarser samples show, how much was in flight, how the other class fared.
+//! Details of each burst (A13): what 1 s, 15 s and 60 s samples show of it, the number in flight, the latency of the
+//! other direction.
 
 use serde::Serialize;
 

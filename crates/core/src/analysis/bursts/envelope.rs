@@ -1,4 +1,5 @@
-//! A13: how much can come in how little time. Pure functions on series of slots.
+//! How unevenly a stream moves bytes (A13): token bucket depth, dispersion of counts, most bytes in any interval of a
+//! given length. Pure functions on series of slots.
 
 use serde::Serialize;
 

@@ -1,5 +1,6 @@
-//! A13 for several devices behind one link: what they move shares its bandwidth, so it is summed before bursts are looked
-//! for. Half of a link on each of two devices at once fills it, and neither device's own series shows that.
+//! Bursts of several devices behind one link (A13). They share the link's bandwidth, so their throughput is summed
+//! before bursts are searched: two devices at half of the link's rate fill it, and neither device's own series shows
+//! that.
 
 use serde::Serialize;
 

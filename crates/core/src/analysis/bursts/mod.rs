@@ -1,4 +1,4 @@
-//! A13: bursts, and what coarser sampling makes of them.
+//! Bursts, and how much of them coarser sampling hides (A13).
 
 pub mod cells;
 pub mod detail;

@@ -1,4 +1,4 @@
-//! A13: which bursts a person should know of.
+//! Selects the bursts that become findings (A13).
 
 use crate::analysis::bursts::Limit;
 use crate::analysis::bursts::detail::BurstDetail;

@@ -1,12 +1,12 @@
-//! A13: which stretches of a stream hold more submissions than its own background explains.
+//! Finds the stretches of a stream with more submissions than its own background explains (A13).
 //!
-//! All lengths at once: an excursion is a stretch whose running sum of `x - 1.8 * background` stays positive, up to its highest
-//! point, so that no window length has to be chosen. It is a burst if the background would hardly ever show it: a compound
-//! Poisson stream of the recording's own request sizes, whose rate varies log-normally as much as the recording's does at
-//! that length.
+//! All lengths are searched at once: an excursion is a stretch whose running sum of `x - 1.8 * background` stays
+//! positive, up to its highest point, so no window length has to be chosen. An excursion is a burst if the background
+//! would hardly ever show it; the model of the background is a compound Poisson stream of the recording's own request
+//! sizes, whose rate varies log-normally as much as the recording's does at that length.
 //!
-//! The background is taken from quantiles below those that bursts reach: they may take a sixth of the time. Memory is that
-//! of a minute of bins of a millisecond, whatever the length of the recording.
+//! The background is estimated from low quantiles, so bursts may take up to a sixth of the time without changing it.
+//! Memory is that of one minute of 1 ms bins, whatever the length of the recording.
 
 use crate::model::rank;
 

@@ -1,4 +1,4 @@
-//! A13: bursts of one stream, found while its submissions pass by, segment by segment.
+//! Finds the bursts of one stream while it is read, segment by segment (A13).
 
 use crate::analysis::bursts::SampledView;
 use crate::analysis::bursts::scan::{BurstBin, Excess, Sizes, segment};

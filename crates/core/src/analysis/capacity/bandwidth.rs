@@ -1,4 +1,4 @@
-//! Does a device move bytes at a rate beyond which more demand only waits?
+//! Finds a device's bandwidth limit: a throughput that more I/Os in flight do not raise.
 //!
 //! The recording's windows are joined to half a second each. The *limit* is the rate around which most of the fully busy ones lie
 //! (5 % either way). It is the device's, not the load's, if hardly any window is faster, if far more is in flight there than

@@ -1,4 +1,4 @@
-//! A18's ground: throughput, latency, concurrency and busy time of each device in windows of 100 ms or more.
+//! Throughput, latency, concurrency and busy time of each device in windows of 100 ms or more (input of A18).
 //!
 //! Windows are bins of `stream/kept_slots.rs`, as those of `device/attribution.rs` are.
 

@@ -1,4 +1,4 @@
-//! A18: the load that a mixture of I/Os is, small and large, reading and writing.
+//! The load of a mixture of I/Os of different sizes and classes, as a share of what the device can serve (A18).
 //!
 //! An I/O of class i and size s costs `a_i + b_i s` of a server's time. The coefficients come from the recording itself:
 //! least squares over the I/Os that were issued while nothing else was, so that nothing but their own service is in

@@ -1,9 +1,9 @@
-//! A18: how much a device can take, where its knee is, and how far from it it runs.
+//! A device's capacity, the knee of its throughput curve, and its headroom (A18).
 //!
-//! Throughput X grows with the number in flight L until it does not: the plateau is `X_max`. With the unloaded latency
-//! `R_min`, `N* = X_max R_min` (Little; Denning and Buzen's knee) is the number that the device serves at once. Being
-//! busy 100 % of the time says nothing: a device with L < N* has room. Intervals are 95 % and come from resampling
-//! stretches of the recording (block bootstrap), which keeps what lies close in time together.
+//! Throughput X grows with the number in flight L up to a plateau, `X_max`. With the unloaded latency `R_min`, `N* =
+//! X_max R_min` (Little; Denning and Buzen's knee) is the number that the device serves at once. Being busy 100 % of
+//! the time says nothing: a device with L < N* has room. Intervals are 95 % and come from resampling stretches of the
+//! recording (block bootstrap), which keeps what lies close in time together.
 
 pub mod bandwidth;
 pub mod load;

@@ -1,4 +1,4 @@
-//! A18: models of a device under load, and which of them a recording supports.
+//! Models of a device's throughput under load, and the choice among them by their fit to a recording (A18).
 //!
 //! Every model says how many I/Os per second pass when `L` are in flight on average; its parameters are fitted to the
 //! logarithm of throughput over bins of `L`, and the corrected Akaike criterion chooses: `AICc = n ln(RSS / n) + 2k +

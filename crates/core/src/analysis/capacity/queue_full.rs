@@ -1,9 +1,10 @@
-//! Does the kernel hold requests back because the device, or its driver, takes no more at once?
+//! Finds the times in which requests waited in the kernel because the device or its driver accepted no more.
 //!
-//! A *full stretch* is a run of reads and writes that all waited for their issue, of which at least every fourth went into the
-//! last place: as many were then with the device as ever in the recording. One that is issued without waiting ends it. A
-//! program that keeps a fixed number in flight reaches the same level each time, but nothing waits: that is no full queue. Nor
-//! is it one where requests wait although a place is free for half of the time or more.
+//! A *full stretch* is a run of reads and writes that all waited for their issue, of which at least every fourth went
+//! into the last place: as many were then with the device as ever in the recording. A request that is issued without
+//! waiting ends the stretch. A program that keeps a fixed number in flight reaches the same level each time, but none
+//! of its requests waits: its queue is not full. If a slot is free for half of the time or more while requests wait,
+//! the queue is not full either.
 
 use serde::Serialize;
 

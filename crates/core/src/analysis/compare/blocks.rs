@@ -1,4 +1,4 @@
-//! A stretch of time in blocks, and the measures of any selection of them.
+//! Divides a stretch of time into blocks and computes the measures of any selection of them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,8 +1,8 @@
-//! What changed between two stretches of time: rates and latencies of each class of a device, with intervals.
+//! Compares two stretches of time: rates and latencies of each class of a device, with confidence intervals.
 //!
-//! I/Os of one moment resemble each other, so they are no independent observations. Each stretch is cut into blocks of
-//! equal length, and blocks are what is drawn again (the interval) and what changes sides (the test). A31 in
-//! `docs/analyses.md` has the definitions.
+//! I/Os that are close in time resemble each other, so they are not independent observations. Each stretch is divided
+//! into blocks of equal length; the bootstrap (interval) resamples blocks, and the permutation test exchanges blocks.
+//! A31 in `docs/analyses.md` has the definitions.
 
 mod blocks;
 

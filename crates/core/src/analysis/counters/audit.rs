@@ -1,4 +1,5 @@
-//! A25: does a coarse table average averages? Found where a finer table covers the same time.
+//! Finds imported tables whose coarse intervals average the averages of finer ones (A25). It needs a finer table of the
+//! same time.
 //!
 //! The mean latency of an interval is the sum of its I/Os' latencies over their number. Tools that average the means of
 //! shorter intervals instead (empty ones counting as 0) understate it: the busy interval, where waiting happens, weighs

@@ -1,4 +1,4 @@
-//! Imported rates as the counter differences that time lines are made of, and summed up by device.
+//! Converts imported rates to counter differences for time lines, and sums them by device.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
-//! A2: the kernel's estimate of busy time (`io_ticks`, what `%util` is made of) and how wrong it is on this kernel.
+//! The kernel's estimate of busy time (`io_ticks`, the source of `%util`) and its error on this kernel (A2).
 //!
-//! The estimator changed three times. Its versions are ported here, so that the I/Os of a recording tell what this very
-//! kernel must have counted for them, next to what they really kept busy:
+//! The estimator changed three times. Its versions are ported here, so that the I/Os of a recording give both the value
+//! that its kernel counted for them and the exact busy time:
 //!
 //! - up to 4.16, `part_round_stats`: at each start and end, the time since the last one if anything was in flight;
 //! - 5.0 to 5.6 (5b18b5a73760): one jiffy for each jiffy in which anything starts or ends;

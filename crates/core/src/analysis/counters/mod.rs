@@ -1,4 +1,4 @@
-//! What kernel counters and imported tables say (A1, A2, A25, A26).
+//! Analyses of kernel counters and of imported tables (A1, A2, A25, A26).
 
 pub mod audit;
 pub mod imported;

@@ -1,5 +1,5 @@
-//! What the host was short of at a given time: the accessor for every analysis that must know whether the CPUs, and not
-//! a device, made I/Os wait.
+//! CPU and I/O pressure of the host at a given time. Analyses use it to find out whether I/Os waited for a CPU and not
+//! for a device.
 //!
 //! A completion needs a CPU: for the interrupt, for the worker of a loop device, for the thread that asked. Three things
 //! show that CPUs were scarce, from the strongest to the weakest: the recorder's own timer fired late, the hypervisor

@@ -1,4 +1,4 @@
-//! Neighbouring rows of an imported table as one: for charts of logs that have more rows than a page can hold.
+//! Joins neighbouring rows of an imported table, for charts of logs with more rows than a page can hold.
 
 use crate::analysis::math::stats::weighted_mean;
 use crate::model::{ClassRates, CpuShares, IntervalRates};

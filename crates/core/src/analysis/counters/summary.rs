@@ -1,4 +1,4 @@
-//! What kernel counters alone say of a device: counts, bytes, mean latencies, no percentiles (A1 summed up).
+//! Summary of a device from kernel counters alone (A1): counts, bytes and mean latencies, no percentiles.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! What each request met when it was handed to the device: how many others the device had, and how much they move.
+//! The load of the device at the issue of each request: the number of other requests it had, and their bytes.
 //!
-//! A device that takes longer is no slower if it has more to do. Requests that met the same, and are alike themselves,
-//! share a [cell](IssueCell): only within a cell are their device times compared.
+//! Device time grows with load, so device times are compared at equal load only. Requests that are alike and were
+//! issued at the same load share a [cell](IssueCell), and times are compared within a cell.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
-//! A6: to which time does an I/O belong, that of its completion or that of its arrival?
+//! Latency over time, with each I/O counted at its completion and at its arrival (A6).
 //!
-//! By completion (as `iostat` and the zoom do) a burst's latencies appear late; by arrival they appear where the burst
-//! hit. Both are kept; where they differ much, a report should say so.
+//! Counted at completion (as `iostat` and the zoom do) a burst's latencies appear late; counted at arrival they appear
+//! where the burst began. Both are kept, and a report says where they differ much.
 
 use serde::Serialize;
 

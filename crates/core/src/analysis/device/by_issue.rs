@@ -1,4 +1,4 @@
-//! What is swept of one device in the order of issue: its stages, its stalls, what each request met, and when it was full.
+//! The analyses of one device that take its requests in the order of issue: stages, stalls, load at issue, full queue.
 
 use crate::analysis::bursts::cells::CLASSES;
 use crate::analysis::capacity::queue_full::FullSweep;

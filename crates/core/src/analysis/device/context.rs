@@ -1,4 +1,4 @@
-//! What is known around a device when it is looked at in depth.
+//! The inputs of a device's detailed analysis besides its own I/Os.
 
 use crate::analysis::bursts::Limit;
 use crate::analysis::bursts::cells::Cells;

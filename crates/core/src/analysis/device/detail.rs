@@ -1,4 +1,4 @@
-//! One device in depth: everything that needs more than counts and histograms, gathered while the stream runs.
+//! The detailed analysis of one device: everything that needs more than counts and histograms.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
-//! What each device did: counts, sizes and latencies by class (A6), busy time (A2), concurrency (A3), and who kept it
-//! busy (A4).
+//! Counts, sizes and latencies by class (A6), busy time (A2) and concurrency (A3) of each device, and busy time by
+//! class (A4).
 
 use crate::analysis::device::level::LevelTime;
 use crate::analysis::device::summary::{ClassSummary, Concurrency, DeviceSummary, DevicesSummary};

@@ -1,7 +1,7 @@
-//! What single I/Os tell of an interval beside the counters: percentiles of latency, exact busy time, how many were in
-//! flight (A2, A3), while they stream and for intervals whose ends are only known when they come.
+//! Exact measures of an interval from single I/Os, beside the counters: latency percentiles, busy time, number in
+//! flight (A2, A3).
 //!
-//! One interval is open at a time, and it ends when the caller says so: there are no bins of equal width to keep.
+//! One interval is open at a time, and the caller ends it; intervals need not have the same length.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How long how many were in flight: the time-weighted distribution of N(t).
+//! The time-weighted distribution of the number of I/Os in flight, N(t).
 
 use crate::analysis::stream::window::Window;
 

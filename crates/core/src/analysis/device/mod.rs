@@ -1,4 +1,4 @@
-//! What a device did and how busy it was: counts, stages, concurrency, utilisation (A2 to A6, A24).
+//! Activity and utilisation of a device: counts, stages, concurrency, busy time (A2 to A6, A24).
 
 pub(in crate::analysis) mod at_issue;
 pub mod attribution;

@@ -1,4 +1,5 @@
-//! A3 and A4 for several devices together: busy is any I/O anywhere, in flight is the sum over them.
+//! Busy time and concurrency of several devices together (A3, A4): busy while any of them has an I/O, in flight summed
+//! over all.
 
 use std::collections::BTreeSet;
 

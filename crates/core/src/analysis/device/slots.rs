@@ -1,11 +1,11 @@
-//! A3 and A4 by slots: how many requests a slot of a few milliseconds saw, in the four meanings that tools give to it.
+//! Concurrency in slots of a few milliseconds (A3, A4), by each of the four definitions that tools use.
 //!
 //! For a slot of width w: *touched* is the number of requests whose `[start, done)` intersects it (also requests of no
 //! length that lie in it), *sampled* the number in flight at its beginning, *mean* the time-weighted mean, *max* the
 //! most at once. They are reported side by side and never mixed: for a Poisson stream of rate λ and load ρ in an
 //! infinite server, sampled is Poisson(ρ) and touched is Poisson(ρ + λw).
 //!
-//! No slot is kept: what it saw goes into the tallies of its group when it is over. At 2 ms a day has 43 million slots.
+//! Slots are not stored: a slot that is over is added to the tallies of its group. At 2 ms a day has 43 million slots.
 
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
-//! A24: where requests spend their time in the block layer, and how they move over the device.
+//! Time of requests in each stage of the block layer, and seek distances (A24).
 //!
 //! Names as in `btt`: S2D start to issue (the kernel's queues, here S2C - D2C), D2C issue to completion, S2C their sum.
-//! Imported traces also tell of bios: Q2G, G2I, Q2M, I2D, M2D, counted per bio as `btt` does.
-//! Seek distance is `|first sector - end of the previous|`, in the order of issue.
+//! Imported traces also have the stages of bios: Q2G, G2I, Q2M, I2D, M2D, counted per bio as `btt` does. Seek distance
+//! is `|first sector - end of the previous|`, in the order of issue.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What is reported of each device: its classes, its busy time, its concurrency.
+//! The reported summary of each device: classes, busy time, concurrency.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! How busy the disks under a path are (A2, A4): each one, their mean, the busiest, and the set as a whole.
+//! Utilisation of the disks under a path (A2, A4): of each disk, the mean, the busiest, and the set as a whole.
 //!
 //! From the counters: the kernel's `io_ticks` with the known bias of its version taken out where that can be done.
 //! From events: the measure of the union of all I/Os, exact.

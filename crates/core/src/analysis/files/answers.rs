@@ -1,4 +1,4 @@
-//! What is reported of file-level requests: the tables behind `iolens files`, as its JSON document has them.
+//! The results of the analysis of file-level requests: the tables of `iolens files`, as in its JSON document.
 
 use std::collections::BTreeMap;
 

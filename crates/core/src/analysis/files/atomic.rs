@@ -1,4 +1,4 @@
-//! A10: how many requests are served by a single I/O, which no pipelining could make faster.
+//! The share of requests that consist of a single I/O, which pipelining cannot make faster (A10).
 
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
-//! How long single calls took that read, wrote or synced, by file: what a database waits for.
+//! Duration of single read, write and sync calls by file.
 //!
-//! A sync is recorded by itself. Of the data I/Os of an opened file the first few and the slowest are, and all of them are
-//! counted by duration, reads and writes apart: where more were made, percentiles are those of the counts. A recording made
-//! before there were such counts has mean and maximum only.
+//! Each sync has its own record. Of the reads and writes of an open file, the first few and the slowest have records,
+//! and all of them are counted in latency histograms; percentiles come from the histograms where there are more calls
+//! than records. Recordings of versions without histograms have mean and maximum only.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A23: the gap between what programs asked for and what devices did: cache hits, device time, and the rest.
+//! The gap between the I/O time of programs and of devices, divided into cache hits, device time, and the rest (A23).
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! A11: how the duration of an I/O grows with load.
+//! The duration of an I/O as a function of load (A11).
 
 use serde::Serialize;
 

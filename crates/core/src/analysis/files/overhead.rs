@@ -1,5 +1,5 @@
-//! A9: what opening a file costs and what an I/O costs: computed from response times by size as was done when nothing
-//! else could be measured, and measured directly beside it, with a verdict on the former.
+//! Cost of opening a file and cost of an I/O (A9), by two methods: estimated from response time by size, and measured
+//! directly. A verdict says whether the estimate agrees with the measurement.
 
 use serde::Serialize;
 

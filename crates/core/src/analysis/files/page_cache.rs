@@ -1,8 +1,8 @@
-//! Does the page cache answer for the device (A16's `hit = 1 - device reads / program reads`, without a benchmark)?
+//! The share of I/O that the page cache serves (A16: `hit = 1 - device reads / program reads`, without a benchmark).
 //!
-//! Two traces of it: programs that read through files more than devices gave them (known where file-level requests were
-//! recorded: each synchronous read shows whether it went to the device or slept), and writes that reach the device only
-//! later, by the kernel's write-back, so that no program waits for them.
+//! Two things show it: programs read more from files than devices returned (known where file-level requests were
+//! recorded, since each synchronous read shows whether it went to the device or slept), and write-back writes reach the
+//! device later, so no program waits for them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! All questions about file-level requests at once: the tables behind `iolens files`.
+//! All analyses of file-level requests in one pass: the tables of `iolens files`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

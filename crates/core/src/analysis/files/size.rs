@@ -1,4 +1,4 @@
-//! A7: response time versus size, and the steps that the size of one I/O leaves in it.
+//! Response time versus request size, and its steps at multiples of the size of one I/O (A7).
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What forcing data to the device cost, and what the devices did meanwhile.
+//! Duration of fsync and similar calls, and the device I/O during them.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,11 +1,11 @@
 //! File-level requests over time (A3, A4, A5, A6, A10 of requests): rates, response times and atomic shares by class,
 //! and how many requests were under way, in slots of 2 ms and exactly.
 //!
-//! A request is under way from its opening to its last data I/O's exit (of one whose opening was not seen: from its
-//! first data I/O). A program that keeps a file open and comes back to it is under way all that time.
+//! A request is under way from the open call to the end of its last data I/O. If the open was not seen, it begins with
+//! the first data I/O. A file that a program keeps open and uses again counts as one request all that time.
 //!
-//! Groups are few, because their width follows from the length of the window: bins that join when they become too many
-//! (`stream/kept_slots.rs`) are not needed.
+//! The width of groups follows from the length of the window, so there are few of them, and the joining bins of
+//! `stream/kept_slots.rs` are not needed.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! From numbers to findings: which of them a person should know, with which evidence.
+//! Turns the results of the analyses into findings with their evidence.
 
 use crate::analysis::bursts::reported::microbursts;
 use crate::analysis::capacity::bandwidth;

@@ -1,4 +1,4 @@
-//! What a person should know first: findings, as the numbers behind them. Sentences are made of them where they are shown.
+//! Findings: the most important results of a report, as numbers. Sentences are made of them where they are shown.
 
 pub mod conclusions;
 pub mod evidence;

@@ -1,4 +1,4 @@
-//! Latencies by time: how many I/Os completed in each column of a picture, by how long they took.
+//! Latency heat maps: the number of I/Os completed in each column of time, by latency.
 
 use std::ops::Range;
 

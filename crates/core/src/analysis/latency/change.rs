@@ -1,10 +1,10 @@
-//! Does a device take longer, for the same load, from some moment on, or more and more?
+//! Finds devices whose device time changes at equal load: at once (step) or gradually (trend).
 //!
-//! Each request is compared with those that met the same at their issue (`at_issue.rs`). The recording is cut into
-//! blocks, and the best split of their means is a *step*, if a straight line does not fit better, which is a *trend*.
-//! Device times stay high or low for a while on any device: the step must beat shuffles of pairs of blocks, Student's t
-//! over blocks widened by their autocorrelation, over all splits and streams of the report, and must part the blocks into
-//! high and low ones. Where the load itself changes in step (more requests, other sizes, another mixture), nothing is said.
+//! Each request is compared with those issued at the same load (`at_issue.rs`). The recording is cut into blocks, and
+//! the best split of their means is a *step*, if a straight line does not fit better, which is a *trend*. Device times
+//! stay high or low for a while on any device: the step must beat shuffles of pairs of blocks, Student's t over blocks
+//! widened by their autocorrelation, over all splits and streams of the report, and must part the blocks into high and
+//! low ones. If the load itself changes at the step (more requests, other sizes, another mixture), nothing is reported.
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
-//! Are some requests served in quite another time than the rest that are alike: 1 % at 12 ms beside 99 % at 100 us?
+//! Finds a second mode in device times: for example 1 % of similar requests at 12 ms beside 99 % at 100 us.
 //!
-//! Device times are compared within one class and size (a factor of two), each against those that met the same at their
-//! issue (`at_issue.rs`), so that neither sizes nor queueing in the device make a mode. A *second mode* is a peak of the
+//! Device times are compared within one class and size (a factor of two), each relative to those issued at the same
+//! load (`at_issue.rs`), so that neither sizes nor queueing in the device make a mode. A *second mode* is a peak of the
 //! density of their logarithms beyond a valley: exponential, log-normal and gamma times, and sums of them, have none. A
 //! *tail* is far more slow requests than a log-normal one with the same median and 90th percentile has.
 

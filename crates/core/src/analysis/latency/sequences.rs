@@ -1,9 +1,10 @@
 //! Sequential streams cut into small requests: one process moves adjacent sectors, all requests of one small size, back to back.
 //!
-//! A stream's next request begins where the furthest one so far ended, up to a few requests of disorder (several may be in flight
-//! at once). A run of them counts if it covers as many sectors as it moved, and keeps the device or its queue occupied most of its
-//! time: one that comes at a pace of its own could not be joined without waiting. Requests that were merged, read ahead by the
-//! kernel, or forced out one by one by syncs are left out: they could not be larger, or are on the way to it.
+//! A stream's next request begins where the furthest one so far ended, up to a few requests of disorder (several may be
+//! in flight at once). A run of them counts if it covers as many sectors as it moved and keeps the device or its queue
+//! occupied most of the time: requests that arrive at their own pace could not be joined without waiting. Requests that
+//! were merged, read ahead by the kernel, or forced out one by one by syncs are left out: they could not be larger, or
+//! the kernel makes them larger already.
 
 use crate::analysis::bursts::cells::IoActor;
 use crate::analysis::capacity::mix::Cost;

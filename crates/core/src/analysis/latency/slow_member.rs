@@ -1,4 +1,4 @@
-//! Is one member of an array slower than each of its peers?
+//! Finds a member of an array that is slower than each of its peers.
 //!
 //! Members of an array get alike requests, so their device times are compared at the same time, size and direction: the
 //! recording is cut into blocks of equally many requests, and in each the mean logarithm of a member's device times is

@@ -1,4 +1,4 @@
-//! The slowest I/O of one process beside its usual ones: what a reader loses while others write.
+//! The slowest I/O of one process beside its median ones: the delay of a reader while others write.
 
 use crate::model::{Class, Histogram, Io};
 

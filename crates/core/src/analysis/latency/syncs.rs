@@ -1,4 +1,4 @@
-//! Who waits for syncs: a writer that sends something, waits until a flush or a forced write is over, and goes on.
+//! Finds writers bound by syncs: they write, wait until a flush or a forced write completes, and continue.
 //!
 //! A *sync* on a device is the union of overlapping flushes and writes that carry one (`PREFLUSH`, `FUA`). A *cycle* lasts from
 //! the end of one sync to the end of the next; longer pauses than a second are the writer's own and end a series of cycles. A

@@ -1,4 +1,4 @@
-//! Which control groups read again what their memory limit had evicted.
+//! Finds control groups that read pages again which their memory limit had evicted.
 //!
 //! A group at its memory limit evicts pages of files, and reads them again when they are asked for. The kernel counts both:
 //! how often the group was about to exceed the limit, and how many pages it read again (refaults). A29 in `docs/analyses.md`

@@ -1,9 +1,10 @@
-//! Which control groups were held by their own limit: of I/O (here), or of memory ([`memory_limits`]).
+//! Finds control groups that were throttled by their own limit: of I/O (here), or of memory ([`memory_limits`]).
 //!
-//! The rate of a group that is held is flat at its `io.max`, and its tasks wait for I/O that the block layer has not got.
+//! The rate of a throttled group is constant at its `io.max`, and its tasks wait for I/O that has not reached the block
+//! layer.
 //!
-//! What a limit holds back is held before the block layer accounts it, so no I/O shows the wait. Two things do: completions
-//! come at the rate of the limit, second after second, and the group's pressure (PSI) says that tasks wait for I/O while
+//! The limit delays I/O before the block layer accounts it, so no I/O shows the wait. Two things do: completions come
+//! at the rate of the limit, second after second, and the group's pressure (PSI) says that tasks wait for I/O while
 //! none of its I/Os is in flight. A29 in `docs/analyses.md` has the definition.
 
 mod busy;

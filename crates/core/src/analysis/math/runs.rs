@@ -1,4 +1,4 @@
-//! How many I/Os begin where the one before them ended.
+//! Counts sequential I/Os: those that begin at the sector where the previous one ended.
 
 use crate::analysis::stream::order::Span;
 

@@ -1,4 +1,4 @@
-//! Who did it: I/O by process, control group and file, with the share of the device's I/O time that it took.
+//! I/O by process, control group and file, with its share of the device's I/O time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

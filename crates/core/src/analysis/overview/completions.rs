@@ -1,4 +1,4 @@
-//! What completed in each slot, in all steps of a stretch at once, and what moved meanwhile.
+//! Completions and throughput by slot, for all resolutions of a stretch at once.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Where I/Os are missing.
+//! The intervals of the overview in which I/Os are missing.
 
 use serde::Serialize;
 

@@ -1,13 +1,13 @@
 //! The recording at several resolutions at once, for charts: rates (A5), latency percentiles (A6), busy time (A2) and
-//! concurrency (A3) by slots, distributions over the whole window, and who did it.
+//! concurrency (A3) by slots, distributions over the whole window, and the actors.
 //!
 //! [`OverviewPlan::whole`] cuts the window into at most a few thousand slots, in steps that merge exactly (counts, sums
 //! and histograms are merged, never means or percentiles).
 //!
 //! Memory: one row for each slot of each stretch, one histogram for each slot in progress.
 //!
-//! Its slots stay apart from the bins of `stream/kept_slots.rs`: charts take them as dense columns, empty ones included, of scopes
-//! that may hold several devices.
+//! The bins of `stream/kept_slots.rs` are not used here: charts need dense columns, empty ones included, of scopes that
+//! may hold several devices.
 
 mod actors;
 mod completions;

@@ -1,4 +1,4 @@
-//! Which stretches are looked at, how finely.
+//! The stretches of an overview and their resolutions.
 
 use super::Window;
 use crate::analysis::stream::steps::{LONGEST_STEP_NS, readable_step, steps_in};

@@ -1,4 +1,4 @@
-//! How the time of slots was spent: with how many I/Os in flight.
+//! The time of each slot by the number of I/Os in flight.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! A15: chains of onsets that keep a clock's time, and their evidence against onsets at random.
+//! Chains of onsets one period apart, and their evidence against random onsets (A15).
 
 use crate::analysis::math::stats::{mad, median};
 

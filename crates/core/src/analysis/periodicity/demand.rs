@@ -1,9 +1,9 @@
-//! When a stream asks for more than at other times, judged by its submissions.
+//! Finds the times of high demand of a stream, from its submissions.
 //!
 //! Submissions are cut into segments of constant rate: neighbouring cells are merged, the most alike first, until each
 //! remaining step is beyond what a Poisson stream shows by chance (likelihood ratio). A steady stream, however busy, has one segment and no high ones.
 //!
-//! Completions would mislead: a device that stalls releases everything at once, which no program asked for.
+//! Completions would mislead: after a stall many requests complete at once, although no program submitted them at once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! How often onsets are apart by how much: the periods that are worth a closer look.
+//! The histogram of distances between onsets; its peaks are the candidate periods.
 
 use std::f64::consts::TAU;
 use std::sync::LazyLock;

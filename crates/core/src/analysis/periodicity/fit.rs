@@ -1,8 +1,10 @@
-//! A15: the period of a clock from all of its beats, with an interval that holds for schedules and for timers alike.
+//! Estimates the period of a clock from all of its beats, with a confidence interval valid for schedules and for timers
+//! (A15).
 //!
-//! A schedule keeps its phase: a late beat does not move the next one, and a line through the beats has independent residuals.
-//! A timer that starts anew after each beat loses its phase step by step: its steps are independent, and the residuals of a line
-//! wander. The first has a period known far better than the second, so it matters which of them it is.
+//! A schedule keeps its phase: a late beat does not move the next one, and a line through the beats has independent
+//! residuals. A timer that starts anew after each beat loses its phase step by step: its steps are independent, and the
+//! residuals of a line wander. The period of a schedule is known far better than that of a timer, so the two are
+//! distinguished.
 
 use crate::analysis::math::distributions::t_critical;
 use crate::analysis::math::stats::mean_sd;

@@ -1,4 +1,4 @@
-//! A15: beats that keep to a grid of equal cycles, however early or late each is.
+//! Finds beats on a grid of equal cycles, with any jitter within a cycle (A15).
 
 use std::f64::consts::TAU;
 

@@ -1,4 +1,4 @@
-//! A15: does it come back? Flushes, commits, schedules.
+//! Periodic load such as flushes, commits and scheduled jobs (A15).
 //!
 //! Activity begins at *onsets*: a submission after silence (of many lengths), or a step up in demand. A clock is a chain of
 //! onsets, each a period after the one before, up to its jitter, with up to two beats missing. The chain's evidence is its

@@ -1,4 +1,4 @@
-//! A15: what comes at equal intervals because something waits between requests, not because a clock starts it.
+//! Recognises pacing: equal intervals because a program waits between requests, not because of a clock (A15).
 
 use crate::analysis::math::stats::{mad, median};
 use crate::analysis::periodicity::Clock;

@@ -1,4 +1,4 @@
-//! A15: the surest clock among onsets.
+//! Searches onsets for the clock with the most evidence (A15).
 
 use crate::analysis::periodicity::chains::{Chains, gain};
 use crate::analysis::periodicity::differences::Differences;

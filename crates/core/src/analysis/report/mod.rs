@@ -1,4 +1,4 @@
-//! Everything that a report says, in one pass.
+//! All analyses of a report in one pass over the I/Os.
 
 pub(in crate::analysis) mod streams;
 

@@ -1,5 +1,5 @@
-//! The parts of a report that do not need each other while the stream runs: what is counted as I/Os complete, what is
-//! swept in the order of start, and what is swept in the order of issue. Each may run on a thread of its own.
+//! The independent parts of a report: analyses in the order of completion, of start, and of issue. Each may run on its
+//! own thread.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,12 @@
-//! Whose I/O a worker thread of the kernel carries out on a device under dm, md or a loop device over a file.
+//! Finds the process behind I/O that kernel worker threads submit to a device under dm, md or a loop device over a
+//! file.
 //!
-//! `dmcrypt_write`, `md1_raid1` or a `kworker` submit what processes asked of the device above. An I/O below that one of
-//! them submitted belongs to an I/O above that was in flight while it was at its device, and that comes out at its place
-//! (`offset.rs`), or has its size as long as places are not known. If these are of one process, it is named; if they
-//! are of several, or if one may be missing from the recording, none is. A worker's I/O that nothing above explains (a
-//! superblock, a resynchronisation) stays its own. What was matched has [`Origin::Above`].
+//! `dmcrypt_write`, `md1_raid1` or a `kworker` submit the I/O that processes requested from the device above. A
+//! worker's I/O on the lower device is matched with the I/Os on the upper one that were in flight at the same time and
+//! map to its sectors (`offset.rs`), or have its size as long as the mapping is not known. If all of these belong to
+//! one process, that process is named; if they belong to several, or if one may be missing from the recording, none is.
+//! A worker's I/O without a match (a superblock, a resynchronisation) stays the worker's. Matched I/Os have
+//! [`Origin::Above`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

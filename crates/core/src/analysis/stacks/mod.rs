@@ -1,4 +1,4 @@
-//! Devices over devices: whose I/O a layer below carries out.
+//! Stacked devices: attributes I/O on a lower layer to the process that caused it on the layer above.
 
 pub mod join;
 pub(in crate::analysis) mod offset;

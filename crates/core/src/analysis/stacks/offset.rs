@@ -1,7 +1,8 @@
-//! Where the I/Os of a device of dm or md come out on a device under it, learned from a recording.
+//! Learns from a recording how the sectors of a dm or md device map to those of a device under it.
 //!
-//! An I/O below is one above, a piece of it, or several of them merged. Either way it bounds the distance between the two
-//! devices' sectors; the true one lies within the bounds of nearly every I/O below, any other in those of few.
+//! A lower I/O is an upper I/O, a part of one, or several of them merged. In each case it bounds the offset between the
+//! sectors of the two devices. The true offset is within the bounds of nearly every lower I/O, a wrong one within those
+//! of few.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
-//! When a stream's requests were submitted, in bounded memory, for questions about what begins when.
+//! The submission times of a stream's requests in bounded memory.
 //!
-//! A sample would take out of a short burst what makes it one. Here no request is left out: when there are too many, those of one
-//! millisecond become one entry, then those of two, and so on.
+//! Sampling would thin out short bursts, so every request counts: when there are too many entries, those within 1 ms
+//! become one, then those within 2 ms, and so on.
 
 use crate::analysis::stream::last_slot::LastSlot;
 use crate::analysis::stream::requests::{Request, grow_slowly};

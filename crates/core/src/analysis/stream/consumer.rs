@@ -1,4 +1,4 @@
-//! What takes I/Os as they come: one of several analyses that share a stream, each on a thread of its own.
+//! The interface of an analysis that consumes a shared stream of I/Os on its own thread.
 
 use crate::model::Io;
 

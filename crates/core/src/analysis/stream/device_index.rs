@@ -1,4 +1,4 @@
-//! Numbers for devices: small ones, so that what is kept per device lies in an array.
+//! Small consecutive numbers for devices, used as indices of arrays.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Slots of equal width of which only those exist in which something happened, and that are joined in pairs when they become
-//! too many.
+//! Bins of equal width that exist only where something happened. When there are too many, neighbours are joined in
+//! pairs.
 
 use super::last_slot::LastSlot;
 

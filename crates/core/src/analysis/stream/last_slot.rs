@@ -1,4 +1,4 @@
-//! In which slot of equal width does an instant lie?
+//! Finds the bin of equal width that contains an instant.
 
 /// Numbers the slots of equal width since an origin, and remembers the last one asked for: neighbours in time mostly
 /// share it, and a division costs more than most of what is done to an I/O.

@@ -1,4 +1,4 @@
-//! A set of durations from which quantiles are asked: exact while small, a histogram when large.
+//! A set of durations with quantiles: exact while it is small, a histogram when it is large.
 
 use crate::model::{Histogram, rank};
 

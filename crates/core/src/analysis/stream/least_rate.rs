@@ -1,10 +1,10 @@
-//! The least throughput that a stream's I/Os allow: bytes of I/Os that were issued and completed inside a window, over the
+//! A lower bound of throughput: the bytes of I/Os that were issued and completed inside a window, divided by the
 //! window's length.
 //!
-//! A device works on an I/O somewhere between issue and completion, and the trace does not show when. Spread evenly over
-//! that time, the I/Os of a queue inside the device add up to rates that it never reached: of 64 I/Os issued at once and
-//! served one by one, each is counted from the beginning. What is wholly inside a window was moved inside it, so no true
-//! peak is exceeded.
+//! A device works on an I/O somewhere between issue and completion, and the trace does not show when. Spread evenly
+//! over that time, the I/Os of a queue inside the device add up to rates that it never reached: of 64 I/Os issued at
+//! once and served one by one, each is counted from the beginning. Bytes of an I/O that is wholly inside a window were
+//! moved inside it, so the bound never exceeds the true peak.
 
 /// Shorter windows count as this long: a single I/O in a cache is no throughput.
 const SHORTEST_NS: i64 = 10_000_000;

@@ -1,4 +1,4 @@
-//! Where I/Os are missing, for analyses that must not read silence as idleness.
+//! The intervals in which I/Os are missing, so that analyses do not take them for idle time.
 
 use crate::model::{DevId, LossReason, Lost};
 

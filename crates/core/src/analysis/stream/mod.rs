@@ -1,4 +1,4 @@
-//! What every analysis is built from: windows, orders of time, bins, samples, quantiles.
+//! Building blocks of the analyses: windows, ordering by time, bins, samples, quantiles.
 
 pub(in crate::analysis) mod arrivals;
 pub mod consumer;

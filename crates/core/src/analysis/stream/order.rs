@@ -1,4 +1,4 @@
-//! From the order of completion to the order of time: the sweep's edges.
+//! Reorders I/Os from the order of completion to starts and ends in the order of time.
 //!
 //! A recording is ordered by completion, so the start of an I/O becomes known only when it is over. Concurrency needs
 //! starts and ends in the order of time. [`StartOrder`] holds spans back until no later completion can have started

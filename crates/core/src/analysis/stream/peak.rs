@@ -1,4 +1,4 @@
-//! A12: the busiest stretch of a recording.
+//! Finds the busiest stretch of a recording (A12).
 
 use serde::Serialize;
 

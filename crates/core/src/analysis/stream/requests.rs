@@ -1,4 +1,4 @@
-//! A bounded, fair sample of single requests, for questions that slots cannot answer.
+//! A bounded random sample of single requests.
 
 use crate::analysis::math::stats::Shuffler;
 use crate::model::Io;

@@ -1,4 +1,4 @@
-//! Slots of equal width over a stretch of time, as long as what happened in them, not as the stretch.
+//! Bins of equal width over a stretch of time; memory grows with the bins in use, not with the stretch.
 
 /// One slot of a [`Series`] in which something happened.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,4 +1,4 @@
-//! The lengths of slots that charts and tables choose from.
+//! The bin widths that charts and tables use.
 
 use crate::model::{MS_NS, SECOND_NS};
 

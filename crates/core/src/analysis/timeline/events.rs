@@ -1,7 +1,6 @@
 //! Rows from single I/Os.
 //!
-//! Its intervals are not kept to the end, as the bins of `stream/kept_slots.rs` are: a row leaves as soon as no I/O in flight can
-//! change it, so that memory does not grow with the recording.
+//! A row is emitted as soon as no I/O in flight can change it, so memory does not grow with the recording.
 
 use std::collections::VecDeque;
 

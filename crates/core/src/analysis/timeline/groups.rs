@@ -1,4 +1,4 @@
-//! Groups in motion: which rows are open, and what is known of them so far.
+//! The open rows of each group and their sums so far.
 
 use std::collections::VecDeque;
 

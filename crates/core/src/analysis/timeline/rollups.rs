@@ -1,4 +1,4 @@
-//! Rows from rollups: sums per second or minute, where single I/Os are gone.
+//! Rows from rollups (sums per second or minute), used where single I/Os have been removed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,4 +1,4 @@
-//! Rows from imported tables: averages over intervals that need not be the slots'.
+//! Rows from imported tables, whose intervals need not match the slots.
 
 use std::collections::BTreeMap;
 

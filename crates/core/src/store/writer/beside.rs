@@ -1,4 +1,5 @@
-//! What an always-on recorder writes beside the I/Os: rollups, actors and the devices as a table. Not in the write-ahead log.
+//! Writes the additional tables of an always-on recorder: rollups, actors and devices. They are not in the write-ahead
+//! log.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The end of a recording, and how it is doing until then.
+//! Finishes a recording, and reports the writer's status until then.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What the BPF programs write, mirrored from `bpf/files_event.h`, and its translation into the model.
+//! The events that the BPF programs write, as in `bpf/files_event.h`, and their translation to the model.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The BPF programs' table of latency histograms, seen through a mapping: read in place, given back by a store.
+//! Access to the BPF programs' table of latency histograms through a memory mapping: entries are read in place and
+//! released by a store.
 
 use std::{
     io,

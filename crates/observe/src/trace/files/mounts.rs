@@ -1,4 +1,4 @@
-//! Where file systems are mounted: turns a path inside a file system into an absolute one.
+//! Converts a path inside a file system to an absolute path by the mount table.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What each system call of this machine means to the BPF programs (`enum kind` of `bpf/files_event.h`).
+//! Maps the system calls of this machine to the kinds of the BPF programs (`enum kind` of `bpf/files_event.h`).
 
 use libc::c_long;
 
