@@ -22,7 +22,7 @@ const MIN_RUN: Duration = Duration::from_millis(5);
 /// From this share on the command is not held at all.
 const FREE: f64 = 0.995;
 
-/// With what a command is held.
+/// The mechanism that throttles a command.
 #[derive(Debug)]
 pub enum Actuator {
     /// The freezer of a control group: stops all descendants at once, without a signal.
@@ -98,7 +98,7 @@ impl Actuator {
         }
     }
 
-    /// Whether it holds what the kernel writes back in the command's place, too: `io.max` of version 2 alone does.
+    /// Whether it also throttles write-back that the kernel does for the command. Only `io.max` of cgroup v2 does.
     pub fn holds_writeback(&self) -> bool {
         matches!(self, Actuator::Rates(rates) if rates.group().hierarchy() == Hierarchy::V2)
     }
@@ -187,7 +187,7 @@ impl DutyCycle {
         }
     }
 
-    /// Time held so far. For a limit of rates: the time lost to the limit.
+    /// Total time that the command was stopped so far; for a rate limit, the time lost to the limit.
     pub fn held(&self) -> Duration {
         locked(&self.shared.0).held
     }
@@ -197,7 +197,7 @@ impl DutyCycle {
         locked(&self.shared.0).failed.clone()
     }
 
-    /// With what it is held.
+    /// The mechanism in use.
     pub fn actuator(&self) -> &Actuator {
         &self.actuator
     }

@@ -13,7 +13,7 @@ use super::{Actuator, Own};
 /// A file: its file system's device number (in the model's encoding) and its inode.
 pub type FileId = (i32, i64);
 
-/// Which file this is; `None` if its inode number is beyond what events can name.
+/// The identity of a file; `None` if its inode number does not fit into events.
 pub fn file_id(meta: &fs::Metadata) -> Option<FileId> {
     let dev = DevId::new(rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
     Some((dev.0, i64::try_from(meta.ino()).ok()?))
@@ -50,7 +50,7 @@ impl Background {
         }
     }
 
-    /// What is known of it now. Processes that have ended and files that were closed stay known: what they wrote may
+    /// Looks up its processes and open files. Ended processes and closed files are kept: their data may
     /// reach the disk 30 s later.
     pub fn look(&mut self, actuator: &Actuator) -> Own {
         let processes = match actuator.group() {

@@ -100,7 +100,7 @@ impl Cached {
         (!percent.is_nan()).then_some(percent)
     }
 
-    /// The same with its age. The two are of one reading unless a refresh happens in between.
+    /// The reading and its age. The two are of one reading unless a refresh happens in between.
     pub fn reading(&self) -> CachedReading {
         let percent = self.percent();
         let age = coarse_ns() - self.0.read_at_ns.load(Ordering::Relaxed);

@@ -22,7 +22,7 @@ const OWN_BYTES: u64 = 256 << 10;
 /// So much of what a layer was asked for may reach the disk in a later window: a loop device writes through the page cache.
 const MAX_DELAYED_BYTES: u64 = 1 << 30;
 
-/// A layer whose I/O workers carry out.
+/// A layer whose I/O kernel workers submit to the disks below.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carrier {
     /// It.
@@ -35,7 +35,7 @@ pub struct Carrier {
     pub is_bio_based: bool,
 }
 
-/// The topmost such layers of a stack; `None` where one of them has no number, by which it could be traced.
+/// The topmost such layers of a stack; `None` if one of them has no device number, so that it cannot be traced.
 pub fn carriers(layers: &[Layer]) -> Option<Vec<Carrier>> {
     let mut found = Vec::new();
     for layer in layers {
@@ -88,7 +88,7 @@ fn factor(layer: &Layer) -> u64 {
     }
 }
 
-/// How much the layers were asked for, and how much workers did below them, in a window.
+/// Bytes requested from the layers, and bytes that workers moved below them, in a window.
 #[derive(Debug, Default)]
 pub struct Carried {
     carriers: Vec<Carrier>,
@@ -106,7 +106,7 @@ impl Carried {
         }
     }
 
-    /// Counts the I/O if it is one of such a layer: the disks below it.
+    /// Counts `io` if it is on such a layer; returns the disks below that layer.
     pub fn asked(&mut self, io: &Io) -> Option<&HashSet<DevId>> {
         let carrier = self.carriers.iter().find(|c| c.dev == io.dev)?;
         let bytes = u64::try_from(io.bytes).unwrap_or(0);

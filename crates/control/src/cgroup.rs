@@ -233,8 +233,8 @@ pub fn processes(dir: &Path) -> Vec<i32> {
     text.lines().filter_map(|l| l.parse().ok()).collect()
 }
 
-/// Thaws the group `dir`, lifts its limits, moves what lives on in it to where the command was started from, and removes
-/// it. Whether it is gone.
+/// Thaws the group `dir`, lifts its limits, moves its remaining processes to the group that the command was started
+/// from, and removes it. Returns whether it is gone.
 pub fn dissolve(dir: &Path) -> bool {
     thaw(dir);
     let all = [Hierarchy::V2, Hierarchy::V1Freezer, Hierarchy::V1Blkio];
@@ -313,8 +313,8 @@ fn freezer_word(v2: bool, frozen: bool) -> &'static str {
     }
 }
 
-/// Limits what the group `dir` reads and writes on the disk `maj:min` to so many bytes per second each; `None`: no limit.
-/// One disk per write is how the kernel wants it.
+/// Limits reads and writes of the group `dir` on the disk `maj:min`, in bytes per second each; `None`: no limit. The
+/// kernel takes one disk per write.
 ///
 /// # Errors
 /// The kernel refuses the limit.

@@ -60,7 +60,7 @@ pub struct Limits {
     pub floor: f64,
     /// Foreground latency (99th percentile) that is not to be exceeded, in nanoseconds.
     pub latency_slo_ns: Option<i64>,
-    /// After so long without a reading the background is throttled to the floor, in nanoseconds.
+    /// Time without a reading, in nanoseconds, after which the background is throttled to the floor.
     pub sensor_loss_ns: i64,
 }
 
@@ -146,20 +146,20 @@ impl Default for Limits {
     }
 }
 
-/// What was seen in the interval that ends now. `None`: not known.
+/// The measurements of the interval that ends now. `None`: not known.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Observed {
     /// When, in nanoseconds of any clock that does not step.
     pub at_ns: i64,
     /// Share of time with any I/O on the disks, in percent, of all processes.
     pub busy_percent: Option<f64>,
-    /// The same without the background's I/O, if the two can be distinguished.
+    /// Busy time without the background's I/O, in percent, if the two can be distinguished.
     pub foreground_percent: Option<f64>,
     /// 99th percentile of the foreground's latency in nanoseconds, and of how many I/Os.
     pub foreground_p99_ns: Option<(i64, u64)>,
 }
 
-/// What the controller is doing.
+/// The state of the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -261,7 +261,7 @@ impl Controller {
         }
     }
 
-    /// Takes what was seen and decides until the next call. Call it at an even pace, about once a second.
+    /// Decides the duty until the next call from the measurements. Call it at an even pace, about once a second.
     pub fn decide(&mut self, seen: &Observed) -> Duty {
         let Some(busy) = seen.busy_percent.filter(|b| b.is_finite()) else {
             return self.blind(seen.at_ns);

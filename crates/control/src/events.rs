@@ -24,15 +24,15 @@ const RING_BYTES: u32 = 4 << 20;
 /// How long a window waits for I/Os that began in it and are still in flight.
 const GRACE: Duration = Duration::from_millis(60);
 
-/// By what the background's own I/Os are known.
+/// What identifies the background's own I/Os.
 #[derive(Debug, Clone, Default)]
 pub struct Own {
     /// Process ids (tgid).
     pub tgids: HashSet<i32>,
     /// Its control groups (inode numbers of their directories).
     pub cgroups: HashSet<i64>,
-    /// Files that it has open for writing, as (device, inode): for what the kernel writes back of pages that were dirty
-    /// before the start, or were dirtied by a child too short-lived to be known.
+    /// Files that it has open for writing, as (device, inode). They identify write-back of pages that were dirty before
+    /// the start, or that a short-lived child dirtied.
     pub files: HashSet<(i32, i64)>,
 }
 
@@ -61,7 +61,7 @@ pub struct DiskEvents {
     pub ios: u64,
 }
 
-/// What happened on the disks from one instant to another.
+/// The I/O on the disks between two instants.
 #[derive(Debug, Clone)]
 pub struct EventWindow {
     /// Start, in nanoseconds of `CLOCK_MONOTONIC`.
@@ -270,7 +270,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Traces the disks of these paths; `attribution`: find out whose each I/O is.
+    /// Traces the disks of these paths; with `attribution`, also the process of each I/O.
     ///
     /// # Errors
     /// Tracing is not allowed or not possible here.
@@ -311,7 +311,7 @@ impl Events {
         self.attributed
     }
 
-    /// By what the background is known from now on.
+    /// Sets what identifies the background from now on.
     pub fn set_own(&self, own: Own) {
         locked(&self.shared).set_own(own);
     }
@@ -321,8 +321,8 @@ impl Events {
         locked(&self.shared).window(at_ns);
     }
 
-    /// The disk that others keep busiest in the window that goes on, as far as has been seen: how busy, in percent. `None`
-    /// before anything has been seen.
+    /// Busy time due to others, in percent, of the disk where it is highest, in the open window so far. `None` before
+    /// the first events.
     pub fn foreground_percent_so_far(&self) -> Option<f64> {
         let c = locked(&self.shared);
         let span_ns = c.complete_to_ns - c.from_ns;
@@ -330,7 +330,7 @@ impl Events {
         (span_ns > 0).then(|| (100.0 * busy_ns as f64 / span_ns as f64).min(100.0))
     }
 
-    /// Waits until what others do was watched for `span` of the window that goes on, at most three times as long; then as
+    /// Waits until `span` of the open window has been observed, at most three times as long; then returns
     /// [`Events::foreground_percent_so_far`].
     pub fn watch_foreground(&self, span: Duration) -> Option<f64> {
         let begin = Instant::now();
@@ -346,8 +346,8 @@ impl Events {
         }
     }
 
-    /// What happened since the last window until `to_ns`. Waits a moment for what is still in flight. `None`: the tracer
-    /// has failed.
+    /// The window from the end of the last one to `to_ns`. Waits a moment for I/Os in flight. `None`: the tracer has
+    /// failed.
     pub fn window(&self, to_ns: i64) -> Option<EventWindow> {
         let begin = Instant::now();
         loop {

@@ -142,7 +142,7 @@ impl Guardian {
         self.add_ward(format!("leader {}", leader.as_raw_nonzero()).into_bytes())
     }
 
-    /// What is watched is to end when iolens is killed.
+    /// Makes the guardians end the command when iolens is killed, instead of resuming it.
     ///
     /// # Errors
     /// The guardians are gone.
@@ -150,7 +150,7 @@ impl Guardian {
         self.add_ward(b"end".to_vec())
     }
 
-    /// All is well and goes on.
+    /// Tells the guardians that iolens is at work.
     pub fn beat(&mut self) {
         // `alive` checks whether they still run.
         drop(self.send(b""));
@@ -185,8 +185,7 @@ impl Guardian {
     }
 }
 
-/// Becomes the guardian that is no child of iolens: starts the same program anew with the same pipe, in a session of its
-/// own.
+/// Starts this program again with the same pipe in its own session: the guardian that is not a child of iolens.
 ///
 /// # Errors
 /// It cannot be started.
@@ -282,7 +281,8 @@ impl Wards {
     }
 }
 
-/// The guardian's life: listens to the pipe `input` until its end, then resumes what it was given.
+/// The guardian's main loop: reads the pipe `input` until its end, then resumes the groups and processes that were
+/// named in it.
 pub fn keep_watch(input: impl AsFd + Read) {
     let mut wards = Wards::default();
     let mut input = BufReader::new(input);

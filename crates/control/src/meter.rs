@@ -48,8 +48,8 @@ impl Meter {
         })
     }
 
-    /// Adds events, with `attribution` those that know whose I/O each was. Where this is not possible the meter goes on
-    /// with counters, and [`Meter::without_events`] says why.
+    /// Adds events; with `attribution` they include the process of each I/O. Where this is not possible the meter
+    /// continues with counters, and [`Meter::without_events`] gives the reason.
     pub fn add_events(&mut self, attribution: bool) {
         self.needed = if attribution {
             Needed::Attribution
@@ -107,7 +107,7 @@ impl Meter {
         self.signals.iter_mut().for_each(Utilisation::look);
     }
 
-    /// What happened since the last call (or since the start), for each path; beside it the events, if there are any.
+    /// Readings since the last call (or since the start), one for each path, and the window of events, if there is one.
     pub fn measure(&mut self) -> (Vec<Reading>, Option<EventWindow>) {
         let to_ns = monotonic_ns();
         let mut readings = Vec::with_capacity(self.signals.len());

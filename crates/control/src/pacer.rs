@@ -79,7 +79,7 @@ impl Pacer {
         self.0.1.notify_all();
     }
 
-    /// Whether the command has written so much more than has reached the disk that it should wait.
+    /// Whether the command is so far ahead of the write-back that it should wait.
     pub fn is_behind(&self) -> bool {
         let shared = locked(&self.0.0);
         shared.share.is_some()

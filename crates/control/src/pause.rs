@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Mode;
 
-/// Sleep this long after every so many operations.
+/// How long to sleep, and after how many operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
     /// Operations between two looks at the signal.

@@ -97,7 +97,7 @@ impl Rates {
         }
     }
 
-    /// Limits the command to this share of what it does when free; `None`: no limit.
+    /// Limits the command to this share of its unlimited rate; `None`: no limit.
     ///
     /// # Errors
     /// The kernel refuses the limit.

@@ -42,7 +42,7 @@ impl Random {
     }
 }
 
-/// What happened in one second of simulated time.
+/// One second of simulated time.
 #[derive(Debug, Clone, Copy)]
 pub struct Second {
     pub busy_percent: f64,

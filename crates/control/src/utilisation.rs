@@ -180,7 +180,7 @@ impl Utilisation {
         Utilisation::under(Path::new("/"), path)
     }
 
-    /// The same for a machine that is seen under `root` (a container's `/host`, a saved tree).
+    /// Like [`Utilisation::of_path`], for a machine whose files are under `root` (a container's `/host`, a saved tree).
     ///
     /// # Errors
     /// The path does not exist under `root` or may not be looked at.
@@ -255,8 +255,8 @@ impl Utilisation {
         }
     }
 
-    /// The same, but only how busy the busiest disk was, in percent: all that a throttle needs, and what the cached reading
-    /// keeps. Allocates nothing. `None`: there is no disk, or one of them is not known.
+    /// Like [`Utilisation::sample`], but returns only the busy time of the busiest disk, in percent; throttle and
+    /// cached reading use it. Allocates nothing. `None`: there is no disk, or one of them is not known.
     pub fn sample_busiest(&mut self) -> Option<f64> {
         let now = self.resolved_now();
         let estimator = self.estimator;

@@ -22,7 +22,7 @@ pub struct ActorRollups {
     waiting: Vec<ActorSums>,
 }
 
-/// What files and control groups are called.
+/// Names of files and control groups.
 #[derive(Debug, Default)]
 pub struct KnownNames {
     young: HashMap<Named, String>,
@@ -57,19 +57,19 @@ impl ActorRollups {
         self.builder.push_ios(ios);
     }
 
-    /// Takes what something is called.
+    /// Notes the name of a file or of a control group.
     pub fn note_name(&mut self, name: &Name) {
         self.names.note(name);
     }
 
-    /// All that completed before `now_ns` has come; whether there is more than should wait.
+    /// All I/Os that completed before `now_ns` have been pushed. Returns whether enough rows wait to be written.
     pub fn seen_until(&mut self, now_ns: i64) -> bool {
         self.builder.seen_until(now_ns);
         self.waiting.append(&mut self.builder.take());
         self.waiting.len() >= MAX_WAITING
     }
 
-    /// Writes what there is of whole coarser slots, so that most have one set of rows.
+    /// Writes the rows of complete coarser slots, so that most of these have one set of rows.
     ///
     /// # Errors
     /// The file system refuses; no room is no error, then it is tried again.

@@ -28,8 +28,8 @@ impl ClockWatch {
         }
     }
 
-    /// A recording begins, whose start is given by the wall clock when it differs from the monotonic one by so much. Whether it was
-    /// set, or the machine was suspended, since the recording before began.
+    /// Notes the offset of the wall clock at the start of a recording. Returns whether the clock was set, or the
+    /// machine suspended, since the previous recording began.
     pub fn recording_begins(&mut self, wall_minus_monotonic_ns: i64) -> bool {
         let before = std::mem::replace(&mut self.of_recording_ns, wall_minus_monotonic_ns);
         (wall_minus_monotonic_ns - before).abs() > STEP_NS
@@ -40,7 +40,7 @@ impl ClockWatch {
         self.wall_minus_monotonic_ns - self.of_recording_ns
     }
 
-    /// Marks for what has happened to the clocks since the last call; `at_ns` is the recording's time now.
+    /// Marks for steps of the wall clock and suspends since the last call; `at_ns` is the recording's time now.
     pub fn check(&mut self, at_ns: i64) -> Vec<Mark> {
         let monotonic = monotonic_ns();
         self.compare(

@@ -21,7 +21,7 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// Begins a recording at `path`, which must not exist, with what is said once in `meta`, from `from_ns` of its time on.
+    /// Begins a recording at `path`, which must not exist, with the metadata `meta`, from `from_ns` of its time on.
     ///
     /// # Errors
     /// There is something at `path`, or the file system refuses.
@@ -77,7 +77,7 @@ impl Excerpt {
     }
 }
 
-/// What is said once of a recording that begins at `from_ns` of the one that `meta` describes.
+/// Metadata of a recording that begins at `from_ns` of the one that `meta` describes.
 pub fn excerpt_meta(meta: &RecordingMeta, from_ns: i64) -> RecordingMeta {
     RecordingMeta {
         start_unix_ns: meta.start_unix_ns.saturating_add(from_ns),

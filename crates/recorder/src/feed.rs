@@ -24,12 +24,12 @@ pub enum SourceChoice {
     Counters,
 }
 
-/// What one look at a source yields.
+/// The result of one poll of a source.
 #[derive(Debug, Default)]
 pub struct Taken {
     /// I/Os, ordered by completion.
     pub ios: Vec<Io>,
-    /// What is missing between them.
+    /// Losses between them.
     pub lost: Vec<Lost>,
     /// File-level requests, ordered by their ends.
     pub requests: Vec<Request>,
@@ -52,14 +52,14 @@ pub struct FeedOptions {
     pub poll_ns: i64,
     /// Step of the counters when they are the source.
     pub counters_step_ns: i64,
-    /// Whose file-level requests are recorded too; `None`: none. Needs events.
+    /// Filter of file-level requests to record; `None`: no requests. Needs events.
     pub files: Option<FilesFilter>,
     /// Have the kernel measure the probes, which costs some 60 ns for each of their runs.
     pub measure_probes: bool,
 }
 
 impl FeedOptions {
-    /// What fits most machines.
+    /// Defaults for most machines.
     pub fn new(choice: SourceChoice) -> FeedOptions {
         FeedOptions {
             choice,
@@ -105,7 +105,7 @@ pub struct Feed {
     open_requests: u64,
 }
 
-/// What counters cannot show, for every screen of a recording made from them.
+/// The limits of recordings from counters; shown with each of them.
 pub const COUNTERS_LIMIT: &str = "counters only: rates and mean latencies per step, no single I/O, no percentiles, no process, no exact busy time";
 
 impl Feed {
@@ -220,7 +220,7 @@ impl Feed {
         Ok(self)
     }
 
-    /// What takes the place of a feed that has been finished.
+    /// The placeholder of a feed that has been finished.
     pub fn ended(source: Source) -> Feed {
         Feed::new(FeedKind::Ended, source)
     }
@@ -245,7 +245,7 @@ impl Feed {
         self.open_requests
     }
 
-    /// What is known by now of those requests.
+    /// The open file-level requests with their sums so far.
     ///
     /// # Errors
     /// The kernel's table cannot be read any more.
@@ -401,7 +401,7 @@ impl Feed {
         }
     }
 
-    /// Detaches and yields what is left.
+    /// Detaches the probes and takes what is left.
     ///
     /// # Errors
     /// The rings cannot be read.

@@ -6,7 +6,7 @@ use iolens_observe::topology::Topology;
 
 use crate::Feed;
 
-/// All devices that a recorder has seen, or those of them that were chosen.
+/// The devices seen by a recorder, or the chosen ones of them.
 pub struct KnownDevices {
     topology: Topology,
     chosen: Option<Vec<DevId>>,
@@ -14,7 +14,7 @@ pub struct KnownDevices {
 }
 
 impl KnownDevices {
-    /// Those of `topology`, or of them only `chosen`.
+    /// The devices of `topology`, or only those of `chosen`.
     pub fn new(topology: Topology, chosen: Option<Vec<DevId>>) -> KnownDevices {
         KnownDevices {
             all: selected(topology.devices(), chosen.as_deref()),
@@ -23,18 +23,18 @@ impl KnownDevices {
         }
     }
 
-    /// The devices; one that went has the time at which it did.
+    /// The devices. A device that was removed has the time of its removal.
     pub fn all(&self) -> &[Device] {
         &self.all
     }
 
-    /// Leaves out those that went.
+    /// Drops removed devices from the list.
     pub fn forget_removed(&mut self) {
         self.all.retain(|d| d.removed_ns.is_none());
     }
 
-    /// Looks whether devices came or went by `now_ns`, and has `feed` record those without requests too. Yields marks of what
-    /// changed; `None`: nothing did.
+    /// Looks for devices added or removed by `now_ns`, and lets `feed` record bio-based ones too. Returns a mark for
+    /// each change; `None`: no change.
     ///
     /// # Errors
     /// The probes of devices without requests cannot be attached.
@@ -47,7 +47,8 @@ impl KnownDevices {
         }
     }
 
-    /// The same at the end: reads the devices anew only if the kernel's own numbers of disks have changed.
+    /// Like [`KnownDevices::look`], at the end of a recording: reads the devices again only if the kernel's list of
+    /// disks has changed.
     ///
     /// # Errors
     /// As of [`KnownDevices::look`].

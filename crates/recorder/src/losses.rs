@@ -8,7 +8,7 @@ use iolens_core::model::{LossReason, Lost};
 
 const REASONS: usize = LossReason::ALL.len();
 
-/// What has been lost so far, by reason.
+/// Lost I/Os so far, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LossCounts([i64; REASONS]);
 
@@ -41,7 +41,7 @@ impl LossCounts {
             .filter(|(_, ios)| *ios > 0)
     }
 
-    /// The same counts after another loss.
+    /// These counts with another loss added.
     #[must_use]
     pub fn with(mut self, reason: LossReason, ios: i64) -> LossCounts {
         self.0[index(reason)] += ios;
@@ -59,7 +59,7 @@ impl LossCounts {
 pub struct LossTally(Arc<[AtomicI64; REASONS]>);
 
 impl LossTally {
-    /// Counts so many more for `reason`.
+    /// Adds `ios` to the count of `reason`.
     pub fn add(&self, reason: LossReason, ios: i64) {
         self.0[index(reason)].fetch_add(ios, Ordering::Relaxed);
     }
@@ -69,7 +69,7 @@ impl LossTally {
         self.add(lost.reason, lost.ios.unwrap_or(0));
     }
 
-    /// What there is by now.
+    /// The counts so far.
     pub fn counts(&self) -> LossCounts {
         LossCounts(std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed)))
     }

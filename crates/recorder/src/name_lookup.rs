@@ -174,7 +174,7 @@ impl NameLookup {
         self.young.insert(of, known);
     }
 
-    /// What was found since the last time.
+    /// The names found since the last call.
     pub fn found(&mut self, now_ns: i64) -> Vec<Observation> {
         if self.waiting == 0 {
             return Vec::new();

@@ -45,7 +45,7 @@ pub struct Outputs {
     closing: Vec<Closing>,
 }
 
-/// What came of all recordings of a session.
+/// Results of all recordings of a session.
 pub struct Finished {
     /// Directory of the last one.
     pub path: PathBuf,
@@ -55,7 +55,7 @@ pub struct Finished {
     pub closed: Vec<Closed>,
 }
 
-/// A recording that was ended while the session went on.
+/// A recording that ended while the session continued.
 #[derive(Debug)]
 pub struct Closed {
     /// Its directory.
@@ -65,7 +65,7 @@ pub struct Closed {
 }
 
 impl Outputs {
-    /// Begins with one recording, whose time is the session's.
+    /// Starts with one recording, which has the session's time.
     pub fn new(pipeline: Pipeline, path: PathBuf) -> Outputs {
         Outputs {
             current: Output {
@@ -88,7 +88,7 @@ impl Outputs {
         &self.current.path
     }
 
-    /// Goes on in another recording with what completes from `from_ns` on.
+    /// Continues in another recording with the I/Os that complete from `from_ns` on.
     pub fn rotate(&mut self, pipeline: Pipeline, path: PathBuf, from_ns: i64, cost: RecorderCost) {
         // Two in a row within the time that a late I/O takes: the first is settled, whatever comes.
         self.settle(i64::MAX);
@@ -109,7 +109,8 @@ impl Outputs {
         self.current.pipeline.has_ended()
     }
 
-    /// All that completed before `complete_to_ns` has come: the recording before ends when nothing can belong to it.
+    /// All I/Os that completed before `complete_to_ns` have been sent. Ends the previous recording when no more I/Os
+    /// can belong to it.
     pub fn settle(&mut self, complete_to_ns: i64) {
         if complete_to_ns < self.current.from_ns {
             return;
@@ -123,7 +124,7 @@ impl Outputs {
         }
     }
 
-    /// Recordings whose end is written by now; all of them if `wait`.
+    /// Recordings that are finished by now; with `wait`, all of them.
     pub fn closed(&mut self, wait: bool) -> Vec<Closed> {
         let done = self
             .closing
@@ -177,14 +178,14 @@ impl Outputs {
         drop(self.current.pipeline.send(others));
     }
 
-    /// The devices there are now; those that went before the recording began are not its own.
+    /// Sends the current devices, without those removed before the recording began.
     pub fn send_devices(&mut self, devices: &[Device]) {
         let devices = devices_from(devices, self.current.from_ns);
         drop(self.current.pipeline.send_devices(devices));
     }
 
-    /// Hands over who waited for whom, in the session's time. The recording before the one that grows has ended when its last
-    /// rows come: they belong to the beginning of the next.
+    /// Sends rows of waits, in the session's time. The last rows of a recording come when it has ended; they are stored
+    /// at the beginning of the next.
     pub fn send_waits(&mut self, mut rows: Vec<WaitSums>) {
         let from_ns = self.current.from_ns;
         for row in &mut rows {
@@ -196,7 +197,7 @@ impl Outputs {
         drop(self.current.pipeline.send_waits(rows));
     }
 
-    /// What is known by now of open file-level requests.
+    /// Sends the open file-level requests with their sums so far.
     pub fn send_open_requests(&mut self, open: Vec<Request>) {
         drop(self.current.pipeline.send_open_requests(open));
     }
@@ -257,7 +258,7 @@ fn time_since(from_ns: i64, at_ns: i64) -> Option<i64> {
     Some(at_ns.saturating_sub(from_ns)).filter(|since_ns| *since_ns >= 0)
 }
 
-/// An observation in the time of a recording that begins at `from_ns`; what is before it belongs to its very beginning.
+/// Converts an observation to the time of a recording that begins at `from_ns`. Earlier times become its start.
 pub fn moved(mut o: Observation, from_ns: i64) -> Observation {
     match &mut o {
         Observation::Io(io) => move_back(&mut io.done_ns, from_ns),

@@ -171,7 +171,7 @@ impl Pipeline {
         self.queue(Message::OpenRequests(open))
     }
 
-    /// Sends the writer rows of who waited for whom.
+    /// Sends rows of waits to the writer.
     ///
     /// # Errors
     /// The writer thread has ended.
@@ -262,7 +262,7 @@ impl Pipeline {
         self.refused.count(ios);
     }
 
-    /// What the writer has written so far.
+    /// The writer's status so far.
     pub fn status(&self) -> WriterStatus {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -88,7 +88,8 @@ impl PressureWatch {
         now_ns >= self.next_look_ns
     }
 
-    /// Reads the counters at `now_ns`; `clock` says the time afterwards. `had_io`: I/O was seen since the last look.
+    /// Reads the counters at `now_ns`; `clock` gives the time after reading. `had_io`: there was I/O since the last
+    /// call.
     pub fn look(
         &mut self,
         now_ns: i64,

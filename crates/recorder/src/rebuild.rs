@@ -18,7 +18,7 @@ use crate::actors::KnownNames;
 /// I/Os that began so long before are in flight in the first second that is missing.
 const REACH_NS: i64 = 60_000_000_000;
 
-/// Computes and writes what is missing in the recording at `path`; how many rows of seconds that was.
+/// Computes and writes missing rollups and actors of the recording at `path`. Returns the number of rows of one second.
 ///
 /// # Errors
 /// The recording cannot be read or written.

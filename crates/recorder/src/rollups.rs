@@ -112,8 +112,8 @@ impl Rollups {
     }
 }
 
-/// Puts back what there was no room for. Then there is none for I/Os either, from which it could be computed again: what is
-/// more than `most` rows, all that memory should hold, goes.
+/// Puts back rows for which the disk had no space, up to `most` rows in memory; the others are dropped. On a full disk
+/// I/Os are not stored either, so the rows cannot be computed again.
 pub fn put_back<R>(waiting: &mut Vec<R>, mut due: Vec<R>, most: usize) {
     due.truncate(most.saturating_sub(waiting.len()));
     waiting.append(&mut due);

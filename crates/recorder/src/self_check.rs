@@ -111,7 +111,7 @@ pub struct SelfCheck {
 }
 
 impl SelfCheck {
-    /// Reads the kernel's counters beside the events of `feed` and notes those of `devices`; yields the samples.
+    /// Reads the kernel's counters beside the events of `feed`, notes those of `devices`, and returns the samples.
     pub fn sample(&mut self, feed: &mut Feed, devices: &[Device]) -> Taken {
         let mut sampled = Taken::default();
         feed.sample_counters_beside_events(&mut sampled);
@@ -119,7 +119,7 @@ impl SelfCheck {
         sampled
     }
 
-    /// Takes what `feed` has by now, and adds to the losses the I/Os that only the kernel counted.
+    /// Takes the observations of `feed`, and adds I/Os that only the kernel counted to the losses.
     ///
     /// # Errors
     /// The rings or the counters cannot be read any more.
@@ -187,7 +187,7 @@ impl SelfCheck {
         }
     }
 
-    /// The same for the last that was taken: whatever is missing now stays missing.
+    /// Checks the last I/Os of a recording: I/Os missing now are lost.
     pub fn finished(&mut self, ios: &[Io], lost: &mut Vec<Lost>) {
         let Some(last) = self.pending.pop_back() else {
             return;

@@ -36,8 +36,8 @@ pub struct SessionOptions {
     /// Directory of the recording; must not exist. If [`SessionOptions::always_on`], the directory of the host in a recording
     /// root, which exists.
     pub output: PathBuf,
-    /// The recording is one of a root: its directory is named by its start, it has rollups and the devices as a table, and
-    /// [`Session::rotate`] begins another one.
+    /// The recording belongs to a root: its directory is named by its start, it has rollups and a table of devices, and
+    /// [`Session::rotate`] begins the next one.
     pub always_on: bool,
     /// Disks to record; `None`: all, also those that appear later.
     pub devices: Option<Vec<DevId>>,
@@ -58,9 +58,9 @@ pub struct SessionOptions {
 impl SessionOptions {
     /// A [`SessionOptions::idle_poll_ns`] that feels immediate to a user and hardly wakes an idle machine.
     pub const IDLE_POLL_NS: i64 = 200_000_000;
-    /// The same where no user waits for it to end.
+    /// Poll interval while idle, where no user waits for the end.
     pub const SELDOM_IDLE_POLL_NS: i64 = 500_000_000;
-    /// The same where a program's end is waited for.
+    /// Poll interval while idle, where the end of a program is awaited.
     pub const FAST_IDLE_POLL_NS: i64 = 50_000_000;
 }
 
@@ -93,12 +93,12 @@ impl Progress {
     }
 }
 
-/// What came of a recording.
+/// The result of a recording.
 #[derive(Debug)]
 pub struct Outcome {
     /// Progress at the end.
     pub progress: Progress,
-    /// What the writer says.
+    /// The writer's summary.
     pub stored: RecordingSummary,
     /// Where the observations came from.
     pub source: Source,
@@ -149,8 +149,8 @@ impl Session {
         Session::start_then(options, topology, || Ok(()))
     }
 
-    /// Like [`Session::start`]; `attached` is called once the source is open, before the recording's threads are started and
-    /// anything is written: what it takes from this thread, such as privileges, those do not have.
+    /// Like [`Session::start`]. `attached` is called when the source is open, before threads are started and anything
+    /// is written. It may drop privileges: the threads do not get them.
     ///
     /// # Errors
     /// As of [`Session::start`], and of `attached`.
@@ -207,7 +207,7 @@ impl Session {
         self.feed.limits()
     }
 
-    /// Takes what there is so far: a command that is started next finds empty rings.
+    /// Takes the observations so far, so that the rings are empty when a command is started next.
     ///
     /// # Errors
     /// The source fails.
@@ -457,7 +457,7 @@ impl Session {
         })
     }
 
-    /// So many CPU seconds of this process since the recording began were not the recorder's.
+    /// Subtracts CPU seconds of this process since the recording began that were not the recorder's.
     pub fn leave_out_cpu(&mut self, seconds: f64) {
         self.others_cpu_s += seconds;
     }
@@ -503,7 +503,7 @@ fn ending(finished: Option<FinishStats>, missed_samples: u64) -> String {
     }
 }
 
-/// What a finished recording amounts to.
+/// Summary of a finished recording.
 #[derive(Debug, Clone)]
 pub struct RecordSummary {
     /// Where the observations came from.
@@ -516,7 +516,7 @@ pub struct RecordSummary {
     pub lost: i64,
     /// I/Os whose start was before the recording.
     pub censored: i64,
-    /// Those of the lost for which there was no space left on the disk.
+    /// Lost I/Os for which the disk had no space.
     pub unwritten: i64,
     /// Size of the directory.
     pub disk_bytes: u64,

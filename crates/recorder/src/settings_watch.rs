@@ -31,7 +31,7 @@ enum WatchAnswer {
     Groups(Vec<CgroupSample>),
 }
 
-/// What came back from the thread.
+/// Results of the thread.
 #[derive(Debug, Default)]
 pub struct FoundGroup {
     /// Settings that may be new.
@@ -115,7 +115,7 @@ impl SettingsWatch {
         watch
     }
 
-    /// Devices came or went, perhaps none of those that are recorded.
+    /// Devices were added or removed, perhaps none of the recorded ones.
     pub fn devices_changed(&mut self, devices: &[Device]) {
         if self.devices == devices {
             return;
@@ -124,7 +124,7 @@ impl SettingsWatch {
         self.ask_for_settings();
     }
 
-    /// Remembers whose I/Os these are. Of I/Os like the one before it costs a comparison.
+    /// Notes the control groups of these I/Os. An I/O like the previous one costs a comparison.
     pub fn note(&mut self, ios: &[Io]) {
         for io in ios {
             let member = if self.by_process {
@@ -143,7 +143,7 @@ impl SettingsWatch {
         }
     }
 
-    /// Asks for what is due, and takes what was found since the last time.
+    /// Requests the lookups that are due, and returns the results since the last call.
     pub fn tick(&mut self, now_ns: i64) -> FoundGroup {
         let rest_ns = if self.has_new {
             READ_NEW_NS
@@ -167,7 +167,7 @@ impl SettingsWatch {
         found
     }
 
-    /// The last look at the groups, so that what they waited for is known up to the end. Does not wait for a lookup that
+    /// Reads the groups a last time, so that their waits are known up to the end. Does not wait for a lookup that
     /// hangs.
     pub fn finish(&mut self) -> FoundGroup {
         let until = Instant::now() + MAX_FINISH_WAIT;

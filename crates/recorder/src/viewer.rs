@@ -18,18 +18,18 @@ const VIEW_BUSY: LossReason = LossReason::WriterBusy;
 /// Memory that is used again, which needs no page faults.
 const MAX_SPARE: usize = 4;
 
-/// What a recorder has seen of the source lately, in the session's time.
+/// Recent observations of a recorder, in the session's time.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// I/Os, ordered by completion.
     pub ios: Vec<Io>,
-    /// What is missing, also what was recorded and did not come this way (`VIEW_BUSY`, by name `writer-busy`).
+    /// Losses, including I/Os that were recorded but not passed to the viewer (`VIEW_BUSY`, by name `writer-busy`).
     pub lost: Vec<Lost>,
     /// Every I/O completed before this has been seen; `None` if the source has no single I/Os.
     pub complete_to_ns: Option<i64>,
     /// The devices, where they have changed.
     pub devices: Option<Vec<Device>>,
-    /// Unix time of the session's start as the wall clock says now, where it was set.
+    /// Unix time of the session's start by the current wall clock, after it was set.
     pub start_unix_ns: Option<i64>,
 }
 
@@ -47,7 +47,7 @@ pub struct Viewer {
 /// The other end.
 #[derive(Debug)]
 pub struct View {
-    /// What was seen, one after the other; ends with the session.
+    /// Observations in order; ends with the session.
     pub seen: Receiver<Seen>,
     /// I/Os that were recorded and not shown, because the view did not keep up.
     pub missed_ios: Arc<AtomicU64>,
@@ -83,7 +83,7 @@ impl Viewer {
         self.gathered.devices = Some(devices.to_vec());
     }
 
-    /// The wall clock was set: by what it says now the session began at this Unix time.
+    /// The wall clock was set; the session's start is now this Unix time in nanoseconds.
     pub fn clock_was_set(&mut self, start_unix_ns: i64) {
         self.gathered.start_unix_ns = Some(start_unix_ns);
     }

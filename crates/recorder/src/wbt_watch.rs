@@ -15,14 +15,14 @@ struct LastRemark {
     windows: u64,
 }
 
-/// Compares what the kernel counts with what was said before.
+/// Compares the kernel's counts with those reported before.
 #[derive(Debug, Default)]
 pub struct WbtWatch {
     last_remarks: HashMap<DevId, LastRemark>,
 }
 
 impl WbtWatch {
-    /// Takes the counts since the probes were attached, and says what is new.
+    /// Takes the counts since the probes were attached, and returns marks for new ones.
     pub fn look(
         &mut self,
         now_ns: i64,

@@ -41,7 +41,7 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// What it is one of.
+    /// Its kind.
     pub fn kind(self) -> ActorKind {
         match self {
             Actor::Process(_) => ActorKind::Process,
@@ -104,7 +104,7 @@ impl IoSums {
         });
     }
 
-    /// Adds those of other I/Os.
+    /// Adds the sums of other I/Os.
     pub fn add(&mut self, other: &IoSums) {
         self.ios += other.ios;
         self.bytes = self.bytes.saturating_add(other.bytes);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::device::{disks_of_partition_name, host_and_name, is_disk_name};
 use super::{DevId, Device};
 
-/// The devices of a list by what others may know them by.
+/// Index of a list of devices by the names that other devices refer to.
 #[derive(Debug)]
 pub struct Below<'a> {
     devices: &'a [Device],

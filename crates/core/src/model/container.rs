@@ -29,7 +29,7 @@ pub struct Container {
     pub pod_uid: Option<String>,
     /// Of the pod.
     pub qos: Option<Qos>,
-    /// The runtime's number of the container, as long as the path has it. `None`: the pod itself.
+    /// The runtime's id of the container, in the length found in the path. `None`: the pod itself.
     pub id: Option<String>,
     /// `containerd`, `cri-o`, `docker` or `podman`; `None` where the path has the bare number.
     pub runtime: Option<&'static str>,

@@ -50,7 +50,7 @@ pub struct CounterSample {
     pub at_ns: i64,
     /// Device number of the whole disk.
     pub dev: DevId,
-    /// What the kernel printed.
+    /// The counters that the kernel printed.
     pub counters: DiskCounters,
 }
 
@@ -59,7 +59,7 @@ pub struct CounterSample {
 pub struct CpuCounters {
     /// Time in user mode, guests included.
     pub user: u64,
-    /// The same for niced processes.
+    /// User time of niced processes.
     pub nice: u64,
     /// Time in the kernel, interrupts excluded.
     pub system: u64,

@@ -50,7 +50,7 @@ impl DataTable {
         self.rows
     }
 
-    /// Adds a column of numbers; what is not finite is not known. Missing rows are filled, surplus ones dropped.
+    /// Adds a column of numbers; non-finite values are stored as null. Missing rows are filled, surplus ones dropped.
     #[must_use]
     pub fn numbers(
         mut self,
@@ -85,7 +85,7 @@ impl DataTable {
         self
     }
 
-    /// A row's values as text; what is not known is empty.
+    /// A row's values as text; null is empty.
     pub fn row(&self, at: usize) -> Vec<String> {
         self.columns
             .iter()

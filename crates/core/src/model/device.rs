@@ -181,8 +181,8 @@ impl Device {
 }
 
 impl Device {
-    /// Whether what this device does reaches `lower`, so that both have the same I/Os: it is stacked on it or on a partition
-    /// of it, or is such a partition. Imported tables have names only; then the names decide.
+    /// Whether I/O of this device passes through `lower`: it is stacked on `lower` or on a partition of it, or is such
+    /// a partition. Imported tables have names only, which then decide.
     pub fn is_above(&self, lower: &Device) -> bool {
         self.slaves.iter().any(|slave| lower.contains(slave))
             || lower.partitions.iter().any(|(_, id)| *id == self.id)

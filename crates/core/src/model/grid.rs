@@ -39,7 +39,7 @@ impl TimeGrid {
         step_ns: SECOND_NS,
     };
 
-    /// Slots of `step_ns`, of which one begins at `origin_ns`.
+    /// Slots of `step_ns` aligned to `origin_ns`.
     pub fn new(origin_ns: i64, step_ns: i64) -> TimeGrid {
         TimeGrid { origin_ns, step_ns }
     }

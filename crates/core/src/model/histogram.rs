@@ -179,9 +179,10 @@ pub struct CallHistogram {
 impl CallHistogram {
     /// How many buckets there are.
     pub const BUCKETS: usize = 496;
-    /// A count that the BPF programs let grow no further; what is in the others is then no distribution any more.
+    /// The count at which the BPF programs stop counting a bucket. A histogram with such a count is not a valid
+    /// distribution.
     pub const FULL: u32 = 0xf000_0000;
-    /// Quantiles are off by at most so much (the bucket's middle, 1/32), or by 4 ns.
+    /// Largest error of quantiles, in percent (half of a bucket, 1/32), or 4 ns.
     pub const ERROR_PERCENT: f64 = 3.2;
     const UNIT_SHIFT: u32 = 3;
     const SUB_BITS: u32 = 4;
@@ -333,8 +334,8 @@ pub fn rank(q: f64, n: u64) -> u64 {
     ((q * n as f64).ceil() as u64).clamp(1, n.max(1))
 }
 
-/// The first bucket up to which there are at least `rank` values, of which `counts` has the number in each bucket, in order;
-/// `None` if all together are fewer.
+/// The first bucket whose cumulative count reaches `rank`. `counts` are the counts of the buckets in order; `None` if
+/// their sum is smaller.
 pub fn bucket_at(counts: impl IntoIterator<Item = u64>, rank: u64) -> Option<usize> {
     let mut seen = 0u64;
     for (bucket, n) in counts.into_iter().enumerate() {

@@ -183,12 +183,12 @@ impl Comm {
         KernelThread::of(self.as_bytes())
     }
 
-    /// Whether it is a name that only the kernel's threads usually have: it says nothing about users.
+    /// Whether it is a name that normally only kernel threads have; such names reveal nothing about users.
     pub fn is_of_kernel(&self) -> bool {
         self.kernel_thread().is_some()
     }
 
-    /// Whether it is the name of a thread that the kernel made for io_uring: it is called after what it is, not after the program.
+    /// Whether it is the name of a kernel thread of io_uring, which does not contain the name of its program.
     #[inline]
     pub fn is_of_io_uring(&self) -> bool {
         self.0.starts_with(b"iou-")
@@ -326,7 +326,7 @@ impl Io {
         })
     }
 
-    /// The same for readers who may see no names of programs; the kernel's own threads keep theirs.
+    /// This I/O without the name of its program; kernel threads keep their names.
     #[must_use]
     pub fn without_name(&self) -> Io {
         Io {

@@ -1,6 +1,6 @@
 //! Recognises kernel threads by their names; recordings hold no flag for them.
 
-/// What a thread of the kernel does.
+/// The purpose of a kernel thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelThread {
     /// `kworker`: writes back, and works for file systems, layers, loop devices and network servers.
@@ -61,7 +61,7 @@ const PREFIXES: [(&[u8], KernelThread); 17] = [
 ];
 
 impl KernelThread {
-    /// The thread that has this name; `None`: it is a program's, as `mdadm`, `md5sum` or `loopback`.
+    /// The kernel thread with this name; `None` for programs such as `mdadm`, `md5sum` or `loopback`.
     pub fn of(name: &[u8]) -> Option<KernelThread> {
         if let Some(array) = name.strip_prefix(b"md") {
             return of_array(array);
@@ -80,7 +80,7 @@ impl KernelThread {
         Some(*thread)
     }
 
-    /// Whether it submits what other programs asked of the device above.
+    /// Whether it submits I/O for programs that use the device above.
     pub fn submits_for_others(self) -> bool {
         match self {
             KernelThread::Worker

@@ -89,7 +89,7 @@ impl LossReason {
         Self::ALL.into_iter().find(|r| r.name() == name)
     }
 
-    /// Whether block I/Os that belong to what the recording claims to hold are missing from it.
+    /// Whether this reason means that block I/Os are missing which the recording should hold.
     pub fn is_loss(self) -> bool {
         !matches!(self, LossReason::Censored | LossReason::Retention) && !self.is_of_requests()
     }
@@ -130,7 +130,7 @@ pub struct Lost {
 pub const MARKING_SHARE: f64 = 0.01;
 
 impl Lost {
-    /// Counts `more` of the same device, class and reason into it; what is not known of one is not known of both.
+    /// Adds `more`, a loss of the same device, class and reason. A count unknown in either is unknown in the sum.
     pub fn add(&mut self, more: &Lost) {
         self.from_ns = self.from_ns.min(more.from_ns);
         self.to_ns = self.to_ns.max(more.to_ns);
@@ -139,8 +139,8 @@ impl Lost {
         self.merges = self.merges.zip(more.merges).map(|(n, more)| n + more);
     }
 
-    /// How many of its I/Os are expected in `[from_ns, to_ns)`, each as likely at any time of the interval as at any other;
-    /// infinite where the two meet and the number is not known, as of what retention removed.
+    /// Expected number of its I/Os in `[from_ns, to_ns)`, if they are spread evenly over its interval. Infinite if the
+    /// intervals overlap and the number is not known, as after retention.
     pub fn expected_in(&self, from_ns: i64, to_ns: i64) -> f64 {
         // Half-open, as in `meets`; of no length it is an instant.
         let own_end = self.to_ns.max(self.from_ns.saturating_add(1));
@@ -158,8 +158,8 @@ impl Lost {
         }
     }
 
-    /// Whether so many missing I/Os can change a bin in which `seen` were recorded by more than `MARKING_SHARE`. A bin
-    /// without any counts as one with a single I/O.
+    /// Whether `expected` missing I/Os can change a bin with `seen` recorded I/Os by more than `MARKING_SHARE`. An
+    /// empty bin counts as one with a single I/O.
     pub fn marks(expected: f64, seen: u64) -> bool {
         expected > MARKING_SHARE * (seen as f64).max(1.0)
     }

@@ -72,21 +72,21 @@ pub const DAY_NS: i64 = 24 * HOUR_NS;
 pub struct Mark {
     /// When, in nanoseconds since the recording's start.
     pub at_ns: i64,
-    /// What kind of mark, e.g. `start`, `end`, `clock-step`, `suspend`, `device-added`, `phase`.
+    /// Kind of the mark, e.g. `start`, `end`, `clock-step`, `suspend`, `device-added`, `phase`.
     pub kind: String,
     /// Human-readable text.
     pub text: String,
 }
 
 impl Mark {
-    /// Kind of the marks with the number of file-level requests that are open and so not in
-    /// the recording yet: what a recording that never came to its end is missing. Readers turn it into a loss.
+    /// Kind of marks with the number of open file-level requests, which are not in the recording yet. In a recording
+    /// that was not finished readers count them as lost.
     pub const OPEN_REQUESTS: &str = "open-requests";
-    /// Kind of the marks that say that the kernel held I/O back before the block layer accounted it.
+    /// Kind of marks for I/O that the kernel throttled before the block layer accounted it.
     pub const THROTTLED_ABOVE: &str = "throttled-above";
-    /// Kind of the marks that say how many samples and marks before it were not stored, because the writer was busy.
+    /// Kind of marks with the number of earlier samples and marks that were not stored because the writer was busy.
     pub const NOT_STORED: &str = "not-stored";
-    /// [`Mark::kind`] of what people and findings remark.
+    /// Kind of marks with remarks of users and of findings.
     pub const REMARK: &str = "remark";
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Which file of which file system. The number of a removed file is given to the next one, the pair with its generation is
-/// not.
+/// Identity of a file within a file system. Inode numbers are reused for new files; the pair of number and generation
+/// is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Inode {
     /// Device of the file system (`major << 20 | minor`).
@@ -31,7 +31,7 @@ pub enum Named {
 }
 
 impl Named {
-    /// How recordings call the kind; `None` of what this version does not know.
+    /// The kind's name in recordings; `None` for kinds that this version does not know.
     pub fn kind(self) -> Option<&'static str> {
         match self {
             Named::File(_) => Some("file"),
@@ -50,7 +50,7 @@ impl Named {
 pub struct Name {
     /// When it was looked up, in nanoseconds since the recording's start.
     pub at_ns: i64,
-    /// What it is the name of.
+    /// The named object.
     pub of: Named,
     /// The path: of a file as the recorder saw it, of a control group within the hierarchy; of a
     /// pod `NAMESPACE/POD` or `NAMESPACE/POD/CONTAINER`. Untrusted, not escaped;
@@ -70,7 +70,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Remembers what something is called now.
+    /// Stores the current name of an object.
     pub fn insert(&mut self, of: Named, text: String) {
         match of {
             Named::File(file) => drop(self.files.insert(file, text)),

@@ -2,9 +2,10 @@
 
 use super::known_sum;
 
-/// What the host was short of from one look at its counters to a later one.
+/// Pressure of the host between two readings of its counters.
 ///
-/// Fields are `None` where the kernel does not say: pressure needs `CONFIG_PSI`, and a container may hide `/proc/stat`.
+/// Fields are `None` where the kernel does not provide them: pressure needs `CONFIG_PSI`, and a container may hide
+/// `/proc/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PressureSample {
     /// Beginning, in nanoseconds since the recording's start.

@@ -7,7 +7,7 @@ use super::{ClassRates, DevId, IntervalRates};
 /// Quantities of a row: four of each class and of all together, then queue length, utilisation and service time.
 pub(super) const QUANTITIES: usize = 23;
 
-/// A list of [`IntervalRates`] in which what a row does not say takes no space.
+/// A compact list of [`IntervalRates`]: absent values take no space.
 ///
 /// A row of a narrow table (fio's logs give one quantity each) takes a tenth of what the plain structure takes, and
 /// importing it is as much faster: writing to fresh memory is most of the work.
@@ -109,7 +109,7 @@ impl RateRows {
         }
     }
 
-    /// Puts rows of the same device and interval that follow each other together: `one` makes one of two.
+    /// Merges consecutive rows of the same device and interval by `one`.
     pub fn merge(&mut self, mut one: impl FnMut(&IntervalRates, &IntervalRates) -> IntervalRates) {
         if self.heads.windows(2).all(|w| w[0].key() != w[1].key()) {
             return;

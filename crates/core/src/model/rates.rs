@@ -17,7 +17,7 @@ pub struct ClassRates {
 }
 
 impl ClassRates {
-    /// Whether the table said nothing at all.
+    /// Whether all values are absent.
     pub fn is_empty(&self) -> bool {
         *self == ClassRates::default()
     }
@@ -99,7 +99,7 @@ pub struct IntervalRates {
 }
 
 impl IntervalRates {
-    /// A row that says nothing yet.
+    /// A row without values.
     pub fn new(from_ns: i64, to_ns: i64, dev: DevId) -> IntervalRates {
         IntervalRates {
             from_ns,
@@ -119,12 +119,12 @@ impl IntervalRates {
         !both.any(|(a, b)| a.is_some() && b.is_some())
     }
 
-    /// This row, and of what it does not say what `other` says.
+    /// This row, with absent values taken from `other`.
     pub fn or(&self, other: &IntervalRates) -> IntervalRates {
         self.combined(other, |a, b| a.or(b), |a, b| a.mean_us.or(b.mean_us))
     }
 
-    /// Both rows together: other I/Os of the same interval.
+    /// The sum of both rows, which describe different I/Os of the same interval.
     pub fn plus(&self, other: &IntervalRates) -> IntervalRates {
         self.combined(other, sum_of_known, ClassRates::mean_with)
     }
@@ -168,7 +168,7 @@ impl IntervalRates {
     }
 }
 
-/// Where the processors' time went over an interval, in percent of all of them together (`avg-cpu`).
+/// Shares of processor time over an interval, in percent of all processors (`avg-cpu`).
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct CpuShares {
     /// Start of the interval, in nanoseconds since the recording's start.

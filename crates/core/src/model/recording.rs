@@ -73,7 +73,7 @@ pub struct RecorderCost {
 }
 
 impl RecorderCost {
-    /// Both together; what is not known of one is not known of both.
+    /// The sum of both; a value unknown in either is unknown in the sum.
     pub fn plus(&self, other: &RecorderCost) -> RecorderCost {
         RecorderCost {
             cpu_s: sum_if_known(self.cpu_s, other.cpu_s),
@@ -176,7 +176,7 @@ impl RecordingMeta {
         find_device(&self.devices, id)
     }
 
-    /// The least that a recording must say.
+    /// The mandatory metadata of a recording.
     pub fn new(source: Source, start_unix_ns: i64) -> RecordingMeta {
         RecordingMeta {
             schema_version: SCHEMA_VERSION,

@@ -61,7 +61,7 @@ impl Flight {
         }
     }
 
-    /// Adds what the device did in another slot.
+    /// Adds the values of another slot of the device.
     pub fn add(&mut self, other: &Flight) {
         self.busy_ns = self.busy_ns.saturating_add(other.busy_ns);
         self.in_flight_ns = self.in_flight_ns.saturating_add(other.in_flight_ns);
@@ -103,7 +103,7 @@ impl Rollup {
         self.device.add(io.device_ns, 1);
     }
 
-    /// Adds another row: of the same slot, or of another one of the step that both become parts of.
+    /// Adds another row: of the same slot, or of another slot within the same coarser step.
     pub fn add(&mut self, other: &Rollup) {
         self.ios += other.ios;
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -123,7 +123,7 @@ impl Rollup {
         }
     }
 
-    /// Whether it says anything.
+    /// Whether it holds no values.
     pub fn is_empty(&self) -> bool {
         self.ios == 0
             && self.lost_ios == Some(0)
@@ -131,12 +131,12 @@ impl Rollup {
     }
 }
 
-/// A sum of which one part is not known is not known.
+/// The sum of both, `None` if either is not known.
 pub fn known_sum(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     Some(a?.saturating_add(b?))
 }
 
-/// Sums of what is known of both.
+/// Element-wise sums, `None` if either is not known.
 pub fn add_each<const N: usize>(a: Option<[i64; N]>, b: Option<[i64; N]>) -> Option<[i64; N]> {
     let mut sums = a?;
     for (sum, part) in sums.iter_mut().zip(b?) {

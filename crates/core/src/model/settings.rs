@@ -49,7 +49,7 @@ impl Settings {
         together.map_or(&[], |b| &b.devices)
     }
 
-    /// From now on without what names files: where file systems are mounted, from what, and their labels.
+    /// Removes everything that names files: mount points, sources and labels of file systems.
     pub fn hide_names(&mut self) {
         for mount in &mut self.mounts {
             mount.mount_point = None;
@@ -129,7 +129,7 @@ pub struct QueueSettings {
 }
 
 impl QueueSettings {
-    /// A queue of which nothing is known.
+    /// A queue without known settings.
     pub fn of(dev: DevId) -> QueueSettings {
         QueueSettings {
             dev,
@@ -243,7 +243,7 @@ impl CgroupSample {
         limits.iter().any(Option::is_some)
     }
 
-    /// The same settings, whenever they were read and whatever the counters were.
+    /// Whether both have the same settings; times of reading and counters may differ.
     pub fn is_set_like(&self, other: &CgroupSample) -> bool {
         self.without_counters() == other.without_counters()
     }

@@ -33,7 +33,7 @@ impl Severity {
         }
     }
 
-    /// The one of this name.
+    /// The severity of this name.
     pub fn from_name(name: &str) -> Option<Severity> {
         Severity::ALL.into_iter().find(|s| s.name() == name)
     }
@@ -71,12 +71,12 @@ impl fmt::Display for KindName {
     }
 }
 
-/// A finding as it was reported.
+/// A reported finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredFinding {
     /// Where it begins, in nanoseconds since the recording's start.
     pub from_ns: i64,
-    /// Where it ends, as far as it was seen.
+    /// Its end as observed so far, in nanoseconds since the recording's start.
     pub to_ns: i64,
     /// It had not ended when it was written.
     pub open: bool,
@@ -93,7 +93,7 @@ pub struct StoredFinding {
 }
 
 impl StoredFinding {
-    /// Whether both are the same one, at different times.
+    /// Whether both are the same finding, reported at different times.
     pub fn is_same(&self, other: &StoredFinding) -> bool {
         (self.from_ns, &self.kind, &self.device) == (other.from_ns, &other.kind, &other.device)
     }

@@ -73,7 +73,7 @@ pub struct OwnedTime {
 }
 
 impl OwnedTime {
-    /// What `owner` owns.
+    /// Nanoseconds of `owner`.
     pub fn ns(&self, owner: TimeOwner) -> i64 {
         match owner {
             TimeOwner::Undisturbed => self.undisturbed_ns,
@@ -95,13 +95,13 @@ impl OwnedTime {
         self.own_ns + self.others_ns + self.held_ns + self.device_ns + self.unknown_ns
     }
 
-    /// What is lost, by [`TimeOwner::is_loss`].
+    /// Lost time in nanoseconds, by [`TimeOwner::is_loss`].
     pub fn lost_ns(&self) -> i64 {
         let lost = TimeOwner::ALL.into_iter().filter(|owner| owner.is_loss());
         lost.map(|owner| self.ns(owner)).sum()
     }
 
-    /// The same, where of what was waited behind I/Os `own_ns` were behind their own.
+    /// This time with `own_ns` of the waits behind I/Os counted as behind own I/Os.
     #[must_use]
     pub fn with_own(self, own_ns: i64) -> OwnedTime {
         OwnedTime {
@@ -191,7 +191,7 @@ pub struct WorstWait {
 }
 
 impl WorstWait {
-    /// What was not undisturbed.
+    /// Time in excess of the undisturbed time, in nanoseconds.
     pub fn excess_ns(&self) -> i64 {
         self.latency_ns - self.undisturbed_ns
     }

@@ -38,7 +38,7 @@ pub(crate) struct Block {
     pub min: i64,
     pub max: i64,
     pub rows: usize,
-    /// Its rows are so much later than their file says: it is of a recording that continues another.
+    /// Nanoseconds added to the times of its rows, for a recording that continues another.
     pub shift_ns: i64,
     /// Its rows outside this are left out; `None`: none are.
     pub only: Option<(i64, i64)>,
@@ -154,8 +154,7 @@ impl Block {
         start..end
     }
 
-    /// The same block in a recording in which it is `ns` later, and of which only `from..to` of the new time counts; `None`
-    /// if nothing is left of it.
+    /// This block shifted by `ns` and limited to `from..to` of the new time; `None` if no rows are left.
     pub fn moved(&self, ns: i64, from: i64, to: i64) -> Option<Block> {
         let min = self.min.saturating_add(ns).max(from);
         let max = self.max.saturating_add(ns).min(to.saturating_sub(1));
@@ -389,7 +388,7 @@ impl<R: Row> Cursor<R> {
         self.batch.len() - self.at + self.rest.as_ref().map_or(0, |r| r.left)
     }
 
-    /// Time of the next row; only after [`Cursor::fill`] said that there is one.
+    /// Time of the next row. Call it only after [`Cursor::fill`] returned that there is one.
     pub fn head(&self) -> i64 {
         self.batch.get(self.at).map_or(i64::MAX, Row::time)
     }
@@ -401,7 +400,7 @@ impl<R: Row> Cursor<R> {
         row
     }
 
-    /// Takes the loaded rows whose time is at most `limit`.
+    /// Removes and returns the loaded rows up to the time `limit`.
     pub fn take_until(&mut self, limit: Option<i64>) -> Vec<R> {
         let rest = &self.batch[self.at..];
         let n = limit.map_or(rest.len(), |limit| {

@@ -33,7 +33,7 @@ const MINUTES_SHARE: u64 = 50;
 /// A recording is at most a day long: what began before a limit and a day is older than the limit.
 const LONGEST_NS: i64 = 86_400 * 1_000_000_000;
 
-/// What a root may take of the disk.
+/// The size limit of a root.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     /// All of it.
@@ -42,7 +42,7 @@ pub struct Budget {
     pub access: Access,
 }
 
-/// What had to go.
+/// What was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Freed {
     /// Recordings that lost their single I/Os.
@@ -68,8 +68,9 @@ impl Sizes {
 }
 
 impl Budget {
-    /// Removes what is oldest until everything in `root` but the recording at `growing` takes at most `limit_bytes`. A recording
-    /// of a later version, or one that cannot be read now, is passed over as long as it has single I/Os.
+    /// Removes the oldest data until the recordings in `root`, without the one at `growing`, take at most
+    /// `limit_bytes`. A recording of a later version, or one that cannot be read now, is passed over as long as it has
+    /// single I/Os.
     ///
     /// # Errors
     /// The root or a recording in it is not this user's own, or the file system refuses.
@@ -199,7 +200,7 @@ enum Tier {
     Whole,
 }
 
-/// What a recording takes of the disk, directories included.
+/// Disk space of a recording in bytes, directories included.
 ///
 /// # Errors
 /// It cannot be listed.

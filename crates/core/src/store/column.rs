@@ -10,7 +10,7 @@ pub(crate) struct Ints {
 }
 
 impl Ints {
-    /// Of what may be null; where no row is, none is marked.
+    /// A column of optional values; without nulls it has no validity marks.
     pub fn of(values: impl Iterator<Item = Option<i64>>) -> Ints {
         let values: Vec<Option<i64>> = values.collect();
         let any_null = values.iter().any(Option::is_none);
@@ -56,7 +56,7 @@ impl Ints {
         self.valid = None;
     }
 
-    /// Says of the last `n` rows (whose values are in place already) whether they are null.
+    /// Marks which of the last `n` rows are null; their values are in place already.
     pub fn mark_tail(&mut self, n: usize, valid: impl Iterator<Item = bool>) {
         let before = self.values.len() - n;
         self.valid
@@ -64,7 +64,7 @@ impl Ints {
             .extend(valid);
     }
 
-    /// Says of the last `n` rows that all have a value.
+    /// Marks the last `n` rows as having values.
     pub fn mark_tail_valid(&mut self, n: usize) {
         if let Some(v) = &mut self.valid {
             v.extend(std::iter::repeat_n(true, n));

@@ -150,7 +150,7 @@ impl StoreError {
         )
     }
 
-    /// Whether it says that the disk (or the quota) is full.
+    /// Whether the disk or the quota is full.
     pub fn is_no_space(&self) -> bool {
         matches!(self, StoreError::NoSpace { .. })
     }

@@ -29,7 +29,7 @@ pub(crate) struct FrameColumns<'a> {
 }
 
 impl<'a> FrameColumns<'a> {
-    /// Takes `payload` apart; `rows` is what the frame's header says.
+    /// Splits `payload` into columns; `rows` is the number of rows in the frame's header.
     pub fn parse(payload: &'a [u8], rows: usize) -> Result<FrameColumns<'a>, BadFrame> {
         let mut rest = payload;
         let n = take_varint(&mut rest)?;
@@ -107,8 +107,8 @@ impl<'a> FrameColumns<'a> {
         Ok(())
     }
 
-    /// All columns of `table`, leaving out those that `selected` excludes and the optional ones that the writer, an older
-    /// version, did not have yet: they came to the end.
+    /// Decodes all columns of `table` except those that `selected` excludes and optional ones that an older writer did
+    /// not have; these are the last ones.
     pub fn decode(
         &self,
         table: Table,
@@ -178,7 +178,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// What all rows are, if they are all the same and that is known without a look at them.
+    /// The value of all rows, if they are equal and the encoding shows it.
     pub fn steady(&self) -> Option<Option<i64>> {
         match self.mode {
             ALL_NULL => Some(None),

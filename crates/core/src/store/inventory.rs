@@ -31,12 +31,12 @@ pub struct TableContent {
     pub files: u64,
     /// Of all of them.
     pub bytes: u64,
-    /// `None` where a file does not say.
+    /// `None` if a file does not give it.
     pub rows: Option<u64>,
 }
 
 impl Recording {
-    /// The tables that it has, those of single observations first.
+    /// The tables of the recording, those of single observations first.
     ///
     /// # Errors
     /// A directory cannot be listed.

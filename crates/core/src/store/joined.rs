@@ -8,10 +8,10 @@ use super::row::Row;
 use super::schema::Table;
 use crate::model::{Device, LossReason, Lost};
 
-/// Shorter gaps come from a wall clock that was adjusted while the recorder went from one recording to the next.
+/// Shorter gaps are adjustments of the wall clock during a rotation, not missing time.
 pub const MIN_GAP_NS: i64 = 10_000_000;
 
-/// What is not known between the end of a recording and the beginning of the next, in one time.
+/// The loss between the end of a recording and the start of the next, both in one time.
 pub fn gap_between(end_ns: i64, from_ns: i64) -> Option<Lost> {
     let is_gap = from_ns.saturating_sub(end_ns) >= MIN_GAP_NS;
     is_gap.then(|| lost_block(end_ns, from_ns, None, LossReason::NotRecorded))

@@ -179,12 +179,12 @@ impl<R: Row> TableReader<R> {
 }
 
 impl<R> TableReader<R> {
-    /// The damaged blocks met so far, as losses.
+    /// The damaged blocks found so far, as losses.
     pub fn damage(&self) -> &[Lost] {
         &self.damage
     }
 
-    /// The same in words.
+    /// The damaged blocks found so far, as messages.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

@@ -49,14 +49,14 @@ impl Default for WriterOptions {
 /// How a recording that is being written is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterStatus {
-    /// What the recording takes of the disk, in bytes, rounded up to whole blocks.
+    /// Disk space of the recording in bytes, rounded up to whole blocks.
     pub disk_bytes: u64,
     /// I/Os handed to the log.
     pub ios_written: u64,
     /// I/Os known to be missing: those that found no room, and those of every
     /// [`Observation::Lost`](crate::model::Observation::Lost) pushed.
     pub ios_lost: u64,
-    /// Those of them that found no room on the disk.
+    /// Those for which the disk had no space.
     pub ios_unwritten: u64,
     /// File-level requests that found no room.
     pub requests_unwritten: u64,
@@ -66,14 +66,14 @@ pub struct WriterStatus {
     pub full: bool,
 }
 
-/// What a finished recording amounts to.
+/// Summary of a finished recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordingSummary {
     /// I/Os in the recording.
     pub ios: u64,
     /// I/Os known to be missing.
     pub ios_lost: u64,
-    /// Those of them that found no room on the disk.
+    /// Those for which the disk had no space.
     pub ios_unwritten: u64,
     /// File-level requests that found no room.
     pub requests_unwritten: u64,

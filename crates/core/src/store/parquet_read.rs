@@ -94,7 +94,7 @@ impl ReadFailure {
         })
     }
 
-    /// What the system's refusal to read a file means.
+    /// Classifies an error of reading a file.
     pub fn io(path: &Path, e: io::Error) -> ReadFailure {
         match e.kind() {
             io::ErrorKind::NotFound => ReadFailure::Gone,
@@ -494,7 +494,7 @@ fn is_unsigned(meta: &ColumnChunkMetaData) -> bool {
 pub(crate) struct ColumnChunk {
     pub reader: ColumnReader,
     pub nullable: bool,
-    /// The definition level of what is there.
+    /// The definition level of values that are not null.
     pub max_definition: i16,
     pub unsigned: bool,
     pub def: &'static ColumnDef,
@@ -540,7 +540,7 @@ impl ChunkBytes {
         at >= self.start && at - self.start < self.bytes.len() as u64
     }
 
-    /// What is in it from this offset of the file on.
+    /// Its bytes from this offset of the file on.
     pub fn tail(&self, start: u64) -> Result<Bytes, ParquetError> {
         let at = start
             .checked_sub(self.start)

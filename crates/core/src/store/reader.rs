@@ -124,7 +124,7 @@ impl Recording {
         &self.path
     }
 
-    /// What is said once of the recording as a whole.
+    /// The recording's metadata.
     pub fn meta(&self) -> &RecordingMeta {
         &self.meta
     }
@@ -183,8 +183,8 @@ impl Recording {
         })
     }
 
-    /// The same with all names of processes, also where names are left out: for an analysis that takes the I/Os of a program
-    /// together. What shows the result leaves names out where [`Recording::hides_names`] says so.
+    /// Like [`Recording::ios`], with the names of processes even where names are hidden, for analyses that group I/Os
+    /// by program. The output must leave names out where [`Recording::hides_names`] is set.
     pub fn identified_ios(&self, range: Range<i64>, columns: IoColumns) -> BatchReader<Io> {
         BatchReader {
             hide: None,
@@ -226,7 +226,7 @@ impl Recording {
         self.meta.settings.as_ref().unwrap_or(&UNKNOWN)
     }
 
-    /// What limited the control groups that did I/O, as read in `range`: each about every ten seconds.
+    /// Limits of the control groups with I/O, read in `range`, about every ten seconds for each group.
     pub fn cgroups(&self, range: Range<i64>) -> BatchReader<CgroupSample> {
         self.rows(range, u64::MAX, |_| ())
     }
@@ -265,8 +265,8 @@ impl Recording {
         marks
     }
 
-    /// From now on leaves out names of files and of processes (but for the kernel's own threads), places of mounts, remarks
-    /// and the command line, wherever this is read: for those who may not read the recording itself.
+    /// From now on leaves out names of files and of processes (except kernel threads), mount points, remarks and the
+    /// command line: for users who may not read the recording itself.
     pub fn hide_names(&mut self) {
         self.hides_names = true;
         self.meta.options.clear();
@@ -345,12 +345,12 @@ pub struct BatchReader<R> {
 }
 
 impl<R> BatchReader<R> {
-    /// The damaged blocks met so far, as losses with reason [`LossReason::Corrupt`].
+    /// The damaged blocks found so far, as losses with reason [`LossReason::Corrupt`].
     pub fn damage(&self) -> &[Lost] {
         self.rows.damage()
     }
 
-    /// The same in words, with file names.
+    /// The damaged blocks found so far, as messages with file names.
     pub fn warnings(&self) -> &[String] {
         self.rows.warnings()
     }

@@ -9,7 +9,7 @@ use crate::model::{CounterSample, DevId};
 pub(crate) struct Repeats(HashMap<DevId, (CounterSample, Option<CounterSample>)>);
 
 impl Repeats {
-    /// Appends to `out` what of `sample` must be written.
+    /// Appends the samples to `out` that must be written now that `sample` has come.
     pub fn push(&mut self, sample: &CounterSample, out: &mut Vec<CounterSample>) {
         match self.0.get_mut(&sample.dev) {
             Some((last, held)) if last.counters == sample.counters => *held = Some(*sample),

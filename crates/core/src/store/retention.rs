@@ -62,7 +62,7 @@ pub(crate) struct Retention {
     pub ios_removed: u64,
     /// Rollups, actors and the table of devices, which stay.
     beside: u64,
-    /// What others write into the recording: findings.
+    /// Bytes of files that other parts write into the recording (findings).
     pub foreign: u64,
 }
 
@@ -80,8 +80,8 @@ impl Retention {
         }
     }
 
-    /// What the recording takes of the disk while `active` bytes of logs are there: files, directories, the two
-    /// descriptions and the temporary file of a third.
+    /// Disk space of the recording with `active` bytes of logs: files, directories, the two descriptions and the
+    /// temporary file of a third.
     pub fn used(&self, active: u64) -> u64 {
         let directories = (2 + Table::ALL.len() as u64) * BLOCK;
         self.closed_bytes
@@ -111,13 +111,13 @@ impl Retention {
         self.closed[table as usize - 1].push_back(segment);
     }
 
-    /// A file of so many bytes stands beside the tables, for good; in directories of their own.
+    /// Adds a file of so many bytes that is never removed, in its own directory beside the tables.
     pub fn add_beside(&mut self, bytes: u64) {
         let directories = if self.beside == 0 { 3 * BLOCK } else { 0 };
         self.beside += allocated(bytes) + directories;
     }
 
-    /// What is there of each table.
+    /// The segments of each table.
     pub fn manifest(&self) -> BTreeMap<String, TableManifest> {
         let mut tables = BTreeMap::new();
         for table in Table::ALL {
@@ -137,7 +137,8 @@ impl Retention {
         tables
     }
 
-    /// Removes what is oldest until `extra` more bytes fit; what that cost is added to `lost`, also where it does not suffice.
+    /// Removes the oldest segments until `extra` more bytes fit. The removed rows are added to `lost`, even if the
+    /// space does not suffice.
     pub fn make_room(
         &mut self,
         recording: &PrivateDir,

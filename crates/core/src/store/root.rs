@@ -34,7 +34,7 @@ pub struct Stored {
 impl Root {
     /// The directory of copies that were kept for ever: a root of its own, one level deeper than the recordings beside it.
     pub const SNAPSHOTS: &str = "snapshots";
-    /// That of copies around findings.
+    /// Directory of copies around findings.
     pub const FROZEN: &str = "frozen";
 
     /// The root at `path`, or one host's part of it (`ROOT/host=NAME`); `None` if `path` is neither: it is a recording then,
@@ -46,7 +46,7 @@ impl Root {
         Root::open_with(path, |_, e| Err(e))
     }
 
-    /// The same where `unlisted` decides what becomes of a host whose directory cannot be listed.
+    /// Like [`Root::open`]; `unlisted` decides what to do with a host whose directory cannot be listed.
     ///
     /// # Errors
     /// The directory itself cannot be listed, or `unlisted` says so.

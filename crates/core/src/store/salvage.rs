@@ -21,7 +21,7 @@ use crate::private::{Access, PrivateDir};
 const MAX_FILE_BYTES: u64 = 4 << 30;
 
 impl Recording {
-    /// Opens a recording whatever its descriptions are, and says what is wrong with it, a line each.
+    /// Opens a recording even if its descriptions are damaged or missing. Returns messages about the damage, too.
     ///
     /// # Errors
     /// It has neither a description nor I/Os; it is of a newer version; a file cannot be read.

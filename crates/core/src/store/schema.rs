@@ -54,7 +54,7 @@ pub(crate) struct ColumnDef {
 }
 
 impl ColumnDef {
-    /// The smallest and the largest value that it may hold in a file of ours, or in one of another program.
+    /// The smallest and the largest allowed value, in our files or in those of another program (`foreign`).
     pub fn bounds(&self, foreign: bool) -> (i64, i64) {
         // Our own writer stores nothing that is impossible, but anyone can write a file that looks like ours.
         let least = if foreign { self.min } else { i64::MIN };
@@ -62,7 +62,7 @@ impl ColumnDef {
         (least.max(!self.max), self.max)
     }
 
-    /// What is wrong with values of which the first is in row `row` of its file.
+    /// The problem with `values`, the first of which is in row `row` of its file; `None` if there is none.
     pub fn problem(&self, values: &Ints, row: usize, foreign: bool) -> Option<String> {
         let (least, most) = self.bounds(foreign);
         let (at, value) = values.first_outside(least, most)?;
@@ -82,7 +82,7 @@ pub(crate) struct TableDef {
     pub name: &'static str,
     /// Position of the column by which it is ordered.
     pub time: Option<usize>,
-    /// Positions of the columns whose sum is how long before its time a row began.
+    /// Positions of the columns whose sum is the duration of a row: it began that long before its time.
     pub length: &'static [usize],
     pub columns: &'static [ColumnDef],
 }
@@ -170,7 +170,7 @@ impl Table {
         self.def().time.unwrap_or(0)
     }
 
-    /// Positions of the columns whose sum is how long before its time a row began.
+    /// Positions of the columns whose sum is the duration of a row: it began that long before its time.
     pub fn length_columns(self) -> &'static [usize] {
         self.def().length
     }

@@ -37,7 +37,7 @@ impl Totals {
         });
     }
 
-    /// Adds what others hold.
+    /// Adds other totals.
     pub fn add(&mut self, other: Totals) {
         self.ios = self.ios.saturating_add(other.ios);
         self.bytes = self.bytes.saturating_add(other.bytes);

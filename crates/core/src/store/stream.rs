@@ -58,7 +58,7 @@ impl<R: Row> ReadAhead<R> {
 }
 
 impl Observations {
-    /// The damaged blocks met so far, in words.
+    /// The damaged blocks found so far, as messages.
     pub fn warnings(&self) -> impl Iterator<Item = &String> {
         let all = self.ios.reader.warnings().iter();
         all.chain(self.counters.reader.warnings())

@@ -28,7 +28,7 @@ const MAGIC_BYTES: u64 = 4;
 /// The length of the footer, and the magic bytes again.
 const TRAILER_BYTES: u64 = 8;
 
-/// What verifying a recording found.
+/// Result of verifying a recording.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Verification {
     /// Files that were read.
@@ -40,7 +40,7 @@ pub struct Verification {
     pub files_without_checksums: u64,
     /// The end of the recording is not written: it grows, or its recorder was killed.
     pub is_open: bool,
-    /// What is not as it was written, a line each with the file.
+    /// Damage found, a message with the file for each.
     pub damage: Vec<String>,
 }
 

@@ -124,7 +124,7 @@ impl WalFile {
         Ok(wal)
     }
 
-    /// Appends a frame whole, or not at all: what a full disk took of it is cut off again.
+    /// Appends a frame completely or not at all: on a full disk the partial frame is truncated.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Err(e) = self.file.write_all(bytes) {
             // If even this fails the reader finds a torn frame, which costs nothing that was not lost already.
@@ -137,7 +137,7 @@ impl WalFile {
         Ok(())
     }
 
-    /// Makes what was appended survive a power loss.
+    /// Syncs the appended frames to the disk.
     pub fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()?;
         self.dirty = false;

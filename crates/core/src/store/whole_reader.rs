@@ -37,7 +37,7 @@ impl WholeFile {
         })
     }
 
-    /// What its footer says.
+    /// Its footer's metadata.
     pub fn meta(&self) -> &ParquetMetaData {
         &self.meta
     }

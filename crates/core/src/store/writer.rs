@@ -250,8 +250,8 @@ impl RecordingWriter {
         Ok(())
     }
 
-    /// Keeps what is known by now of the requests that are open, in place of what was kept before: all that will be
-    /// known of them if this process is killed. A full disk keeps the old ones and is no error.
+    /// Stores the open requests with their sums so far and replaces the previous snapshot. They are used if this
+    /// process is killed. On a full disk the old snapshot stays; this is not an error.
     pub fn set_open_requests(&mut self, open: &[Request]) -> Result<(), StoreError> {
         if self.full_since_try_ns.is_some() {
             return Ok(());
@@ -278,7 +278,7 @@ impl RecordingWriter {
         self.write_meta()
     }
 
-    /// Replaces what is known of the machine's settings, and writes the description if that is something new.
+    /// Replaces the machine's settings, and writes the description if they have changed.
     pub fn set_settings(&mut self, settings: Settings) -> Result<(), StoreError> {
         if self.meta.settings.as_ref() == Some(&settings) {
             return Ok(());

@@ -153,7 +153,7 @@ impl DiskstatsReader {
         self.file.is_kernels()
     }
 
-    /// What the last read found.
+    /// The rows of the last read.
     pub fn rows(&self) -> &[DiskRow] {
         &self.rows
     }

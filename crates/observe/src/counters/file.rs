@@ -40,7 +40,7 @@ impl KernelFile {
         &self.path
     }
 
-    /// Whether it is a file that the kernel makes up. Known after a read.
+    /// Whether it is a virtual file of the kernel, not a copy. Known after a read.
     pub fn is_kernels(&self) -> bool {
         self.fd.is_some() && !self.ordinary
     }

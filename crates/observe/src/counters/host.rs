@@ -3,7 +3,7 @@
 use super::scan::Scanner;
 use super::{KernelFile, Root, parse_cpu};
 
-/// Totals since boot and a snapshot of the run queues; `None` where the kernel does not say.
+/// Totals since boot and a snapshot of the run queues; `None` where the kernel does not provide them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostCounters {
     /// Time in which at least one task waited for a CPU, in nanoseconds.
@@ -43,7 +43,7 @@ impl HostFiles {
         }
     }
 
-    /// Reads all of them; what cannot be read is not known.
+    /// Reads all of them; values that cannot be read are `None`.
     pub fn read(&mut self) -> HostCounters {
         let mut counters = HostCounters::default();
         if let Ok(text) = self.cpu.read(&mut self.buffer) {

@@ -107,7 +107,7 @@ impl Root {
             .map(|t| t.into_bytes())
     }
 
-    /// The last component of what the link `path` points to.
+    /// The last component of the target of the link `path`.
     pub fn link_name(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let target = self.link_target(path)?;
         let end = target.iter().rposition(|b| *b != b'/')? + 1;

@@ -5,7 +5,7 @@
 
 use iolens_core::model::{ClassCounters, DiskCounters, FlushCounters};
 
-/// What a `stat` file of sysfs, or the tail of a `/proc/diskstats` line, held.
+/// The values of a `stat` file of sysfs, or of a `/proc/diskstats` line after the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ParsedStat {
     /// How many numbers could be read before something that is none (at most 17).
@@ -23,7 +23,7 @@ pub struct ParsedLine<'a> {
     pub minor: u32,
     /// Kernel name; any bytes but white space.
     pub name: &'a [u8],
-    /// What followed the name.
+    /// The values after the name.
     pub stat: ParsedStat,
 }
 

@@ -23,7 +23,7 @@ pub struct Topology {
 /// How often [`Topology::refresh_if_changed`] may look at the sizes only.
 const MAX_SKIPPED: u32 = 29;
 
-/// What a device word of a user means.
+/// The meaning of a device name that a user gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup<'a> {
     /// A whole disk.
@@ -54,7 +54,8 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Reads everything anew: whether devices came or went, or one has another size or other disks below it.
+    /// Reads all devices again. Returns whether a device was added or removed, or has another size or other disks below
+    /// it.
     ///
     /// # Errors
     /// The directory cannot be listed.
@@ -124,9 +125,8 @@ impl Topology {
         }
     }
 
-    /// Like [`Topology::refresh`], but as long as `/proc/partitions` (the devices that can hold data, with their sizes)
-    /// reads as before, only every thirtieth time: looking at every device costs an idle machine more than all the
-    /// rest of a recorder.
+    /// Like [`Topology::refresh`], but reads all devices only every thirtieth time while `/proc/partitions` (devices
+    /// with their sizes) is unchanged: reading every device costs an idle machine more than the rest of a recorder.
     ///
     /// # Errors
     /// As [`Topology::refresh`].
@@ -146,7 +146,8 @@ impl Topology {
         &self.devices
     }
 
-    /// The numbers whose I/Os are those of `disk`: its own, or those of its paths too, if it is the head of NVMe multipath.
+    /// The device numbers under which I/Os of `disk` are recorded: its own and, for the head of NVMe multipath, those
+    /// of its paths.
     pub fn recorded_as(&self, disk: &Device) -> Vec<DevId> {
         let mut numbers = vec![disk.id];
         for d in &self.devices {

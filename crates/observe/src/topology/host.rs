@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-/// What a recording says about the machine it was made on.
+/// Description of the recorded machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Host {
     /// Host name.
@@ -16,7 +16,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Reads what is there under `root`; each field on its own.
+    /// Reads the description under `root`; a field that cannot be read is `None`.
     pub fn read(root: &Path) -> Host {
         let kernel = trimmed(&root.join("proc/sys/kernel/osrelease"));
         let hz = kernel

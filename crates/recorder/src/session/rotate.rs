@@ -68,8 +68,8 @@ pub(super) fn begin(
 }
 
 impl Session {
-    /// Goes on in another recording, with what completes from now on. Nothing is lost or doubled in between; the end of
-    /// the one before is written on a thread of its own, see [`Session::closed`].
+    /// Continues in another recording, with the I/Os that complete from now on. Nothing is lost or counted twice in
+    /// between; the previous recording is finished on its own thread, see [`Session::closed`].
     ///
     /// # Errors
     /// There is no place for it, or the source failed; the recording before goes on then.
@@ -107,7 +107,7 @@ impl Session {
         Ok(())
     }
 
-    /// Shows from now on what it records to a viewer, too.
+    /// From now on passes observations to a viewer, too.
     pub fn show_to(&mut self, mut viewer: Viewer) {
         viewer.devices(self.known.all());
         self.viewer = Some(viewer);
@@ -118,7 +118,7 @@ impl Session {
         self.viewer = None;
     }
 
-    /// Keeps rows of who waited for whom, in the session's time.
+    /// Stores rows of waits, in the session's time.
     pub fn store_waits(&mut self, rows: Vec<WaitSums>) {
         if !rows.is_empty() {
             self.outputs.send_waits(rows);
@@ -140,7 +140,7 @@ impl Session {
         self.outputs.began_ns()
     }
 
-    /// Recordings before it whose end has been written since the last call.
+    /// Previous recordings that were finished since the last call.
     pub fn closed(&mut self) -> Vec<Closed> {
         self.outputs.closed(false)
     }

@@ -32,7 +32,7 @@ const MAX_FILES: usize = 3;
 /// A process has a row of its own from this share of its group's I/O time on.
 const OWN_ROW_SHARE: f64 = 0.1;
 
-/// What the processes of a row have in common. `None`: the source could not say.
+/// The common properties of the processes of a row. `None`: not known to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ActorGroup {
     /// The device.

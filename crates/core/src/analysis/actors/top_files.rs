@@ -48,7 +48,7 @@ impl TopFiles {
         });
     }
 
-    /// Adds what `other` counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &TopFiles) {
         for counter in &other.counters {
             self.add(&counter.usage);

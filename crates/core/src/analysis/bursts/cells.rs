@@ -56,7 +56,7 @@ impl IoActor {
         }
     }
 
-    /// Another I/O of the same actor is for `file`: of more than one file none is named.
+    /// Notes the file of another I/O of the same actor. If its I/Os use more than one file, no file is named.
     pub fn keep_file(&mut self, file: Option<Inode>) {
         self.file = self.file.filter(|f| Some(*f) == file);
     }
@@ -258,7 +258,7 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// So many cells are kept before they grow (32 bytes each).
+    /// Number of cells (32 bytes each) at which all cells are made wider.
     pub const MAX_CELLS: usize = 2_000_000;
 
     /// The finest cell: 1 ms.
@@ -267,12 +267,12 @@ impl Cells {
     /// Coarser they never get, which some ten thousand days or devices would take.
     const COARSEST_NS: i64 = 1_000_000_000_000;
 
-    /// For what completes inside `window`.
+    /// Cells for I/Os that complete inside `window`.
     pub fn new(window: Window) -> Cells {
         Cells::with_most(window, Self::MAX_CELLS)
     }
 
-    /// The same, with cells for each of `links`, too: what its devices move together.
+    /// Adds cells for each of `links`: the sum of its devices.
     #[must_use]
     pub fn with_links(mut self, links: impl Iterator<Item = Vec<DevId>>) -> Cells {
         self.links = links.map(|members| (members, Default::default())).collect();

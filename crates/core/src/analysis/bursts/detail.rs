@@ -24,7 +24,7 @@ const GAP_NS: i64 = 100_000_000;
 /// One-second samples must hide at least this much; a burst of a second at three times the background is 1.5.
 const MIN_HIDDEN: f64 = 1.2;
 
-/// A burst with what others would have seen of it.
+/// A burst, with the views of coarser samples.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BurstDetail {
     /// The burst.

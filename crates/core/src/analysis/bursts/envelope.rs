@@ -32,8 +32,8 @@ pub struct Unevenness {
     pub duty_percent: f64,
 }
 
-/// What the micro-bursting formula of a large cloud's volume metrics would say of `bytes` in a period of `period_s`
-/// with `idle_s` idle seconds: bytes per active second, whole seconds counted.
+/// The micro-bursting formula of a large cloud's volume metrics: `bytes` per active second in a period of `period_s`
+/// with `idle_s` idle seconds, in whole seconds.
 pub fn active_second_rate(bytes: f64, period_s: f64, idle_s: f64) -> f64 {
     bytes / (period_s - idle_s).ceil().max(1.0)
 }

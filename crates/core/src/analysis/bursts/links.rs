@@ -16,7 +16,7 @@ use crate::model::{Class, DevId};
 pub struct Link {
     /// Its members. Layers above others among them would count twice.
     pub devices: Vec<DevId>,
-    /// What it carries, in each direction.
+    /// Its bandwidth in each direction.
     pub limit: Limit,
 }
 
@@ -35,7 +35,7 @@ pub struct LinkStream {
     pub bursts_found: usize,
 }
 
-/// What passed through a link.
+/// Throughput and bursts of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkDetail {
     /// The link.

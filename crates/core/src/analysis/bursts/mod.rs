@@ -14,7 +14,7 @@ use crate::analysis::bursts::cells::Series;
 use crate::analysis::bursts::envelope::token_bucket_depth;
 use crate::analysis::math::stats::nearest_rank;
 
-/// Against what a rate is judged.
+/// The rate that bursts are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Limit {
     /// In bytes per second.
@@ -50,9 +50,9 @@ pub fn learned_limit(series: &Series) -> Option<Limit> {
 pub struct BurstRule {
     /// A burst reaches this share of the limit.
     pub on: f64,
-    /// It lasts as long as this share is reached.
+    /// Share of the limit below which a burst ends.
     pub off: f64,
-    /// It ends after so many slots below.
+    /// Number of slots below that share that end a burst.
     pub gap_slots: usize,
     /// Its core are the slots with at least this share of its own peak.
     pub core: f64,
@@ -239,7 +239,7 @@ impl SampledView {
     }
 }
 
-/// What samples of `period_ns` show of `burst`.
+/// The view of `burst` through samples of `period_ns`.
 pub fn sampled_view(series: &Series, burst: &Burst, period_ns: i64) -> SampledView {
     let slots = series.slots() as i64;
     let range = (burst.first as i64, burst.end as i64);

@@ -115,7 +115,7 @@ impl Sizes {
         self.squares += n * (bytes as f64).powi(2);
     }
 
-    /// Of bins of which sums alone are known: all requests of one are taken to be alike, and no larger than 1 MiB.
+    /// Request sizes from bins with sums only: all requests of a bin are assumed to have the same size, at most 1 MiB.
     pub fn of_averages(bins: &[BurstBin]) -> Sizes {
         let mut sizes = Sizes::default();
         for bin in bins.iter().filter(|b| b.bytes > 0) {

@@ -95,7 +95,7 @@ impl BurstScan {
             .drain(..self.bins.partition_point(|b| b.at < keep));
     }
 
-    /// The bursts of `window`, this one closed, of a report of so many devices.
+    /// The bursts of `window`, which is closed, in a report of `devices` devices.
     pub fn finish(mut self, window: Window, devices: u64) -> Vec<Scanned> {
         let end = bins_in(window.to_ns.saturating_sub(self.window.from_ns));
         if end > self.judged {

@@ -60,7 +60,7 @@ pub struct Plateau {
     pub in_flight: f64,
     /// See above.
     pub most_in_flight: f64,
-    /// What the unloaded device needs for that rate.
+    /// I/Os in flight that the unloaded device needs for that rate.
     pub needed_in_flight: f64,
     /// Mean latency there in microseconds.
     pub latency_us: f64,

@@ -93,7 +93,7 @@ impl LoadWindows {
         self.sums.len()
     }
 
-    /// Makes windows twice as long.
+    /// Doubles the length of windows.
     pub fn halve(&mut self) {
         self.sums.halve();
     }

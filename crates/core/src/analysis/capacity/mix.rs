@@ -79,7 +79,7 @@ impl MixSums {
     }
 }
 
-/// Gathers what I/Os alone on the device cost; fed in the order of issue.
+/// Measures the cost of I/Os that were alone on the device. Takes I/Os in the order of issue.
 #[derive(Debug, Clone, Default)]
 pub struct Alone {
     sums: [MixSums; 2],

@@ -14,7 +14,7 @@ const MAX_BLOCKS: i64 = 40;
 /// The shortest block: what happens in one fsync or one scheduling period should not be torn apart.
 const MIN_BLOCK_NS: i64 = 250_000_000;
 
-/// With fewer blocks on a side, nothing is said about chance.
+/// Minimum number of blocks on each side for a significance test.
 pub const MIN_BLOCKS: usize = 8;
 
 /// I/Os of one class in the blocks of a stretch of time.

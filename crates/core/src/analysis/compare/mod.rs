@@ -101,7 +101,7 @@ impl Side {
         }
     }
 
-    /// Adds an I/O; what completes outside the window is left out.
+    /// Adds an I/O; those that complete outside the window are ignored.
     pub fn add(&mut self, io: &Io) {
         if self.window.contains(io.done_ns) {
             self.classes[io.class() as usize].add(io);

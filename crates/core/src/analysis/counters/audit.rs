@@ -138,7 +138,7 @@ fn audited_as(r: &IntervalRates, sums: &[DevId]) -> DevId {
     }
 }
 
-/// A sum over all devices: coarser and finer ones describe the same I/Os.
+/// Whether `d` is a sum over all devices; coarser and finer ones describe the same I/Os.
 pub fn is_sum_of_all(d: &Device) -> bool {
     d.stable_id
         .as_deref()

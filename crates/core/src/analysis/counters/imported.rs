@@ -41,7 +41,7 @@ pub fn counter_rates(r: &IntervalRates) -> CounterRates {
     }
 }
 
-/// The same cut at the multiples of `step_ns` after `from_ns`: what a row says of its interval, spread evenly over it.
+/// The row divided at multiples of `step_ns` after `from_ns`, its values spread evenly over its interval.
 pub fn pieces(r: &IntervalRates, from_ns: i64, step_ns: i64) -> Vec<CounterRates> {
     let whole = counter_rates(r);
     let length = r.interval_ns();
@@ -179,8 +179,8 @@ fn by_device<'a>(
     rows
 }
 
-/// What tables say of each device over all their rows in `window`: counts, bytes, means weighted by I/Os, and the mean
-/// in flight. Quantiles and exact busy times are not to be had from averages and stay `None`.
+/// Summary of each device over all rows of its tables in `window`: counts, bytes, means weighted by I/Os, and the mean
+/// in flight. Averages give no quantiles and no exact busy time: these are `None`.
 pub fn summaries(rates: &[IntervalRates], window: std::ops::Range<i64>) -> Vec<DeviceSummary> {
     by_device(rates, &window)
         .into_iter()
@@ -369,8 +369,8 @@ fn mean_of((sum, weight): (f64, f64)) -> Option<f64> {
     (weight > 0.0).then(|| sum / weight)
 }
 
-/// What tables say of all classes of a device together, over their rows in `window`, where they do not say it of each class
-/// (`tps`, `await`, `svc_t`); nothing otherwise.
+/// Values of all classes of a device together over the rows in `window`, for tables that do not have them by class
+/// (`tps`, `await`, `svc_t`).
 pub fn of_all_classes(
     rates: &[IntervalRates],
     window: std::ops::Range<i64>,

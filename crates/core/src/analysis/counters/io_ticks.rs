@@ -104,7 +104,7 @@ impl IoTicks {
         };
     }
 
-    /// What the kernel would have counted so far, in nanoseconds.
+    /// Busy time that the kernel would have counted so far, in nanoseconds.
     pub fn busy_ns(&self) -> i64 {
         self.jiffies * self.jiffy_ns
     }

@@ -92,8 +92,8 @@ impl HostPressure {
         self.samples = joined;
     }
 
-    /// What is known of the time from `from_ns` to `to_ns`; `None` where less than half of it was looked at, as in
-    /// recordings of earlier versions and of other programs.
+    /// The host's state from `from_ns` to `to_ns`; `None` if samples cover less than half of it, as in recordings of
+    /// earlier versions and of other programs.
     pub fn between(&self, from_ns: i64, to_ns: i64) -> Option<HostState> {
         let first = self.samples.partition_point(|s| s.to_ns <= from_ns);
         let after = self.samples.partition_point(|s| s.from_ns < to_ns);

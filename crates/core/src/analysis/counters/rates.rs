@@ -28,7 +28,7 @@ pub enum State {
     NotAccounted,
 }
 
-/// What one class (reads, writes, discards, flushes) did between two snapshots. `None`: not known.
+/// Differences of one class (reads, writes, discards, flushes) between two snapshots. `None`: not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClassDelta {
     /// I/Os completed.
@@ -41,10 +41,10 @@ pub struct ClassDelta {
     pub ticks_ms: Option<u64>,
 }
 
-/// What a device did between two snapshots.
+/// Differences of a device between two snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delta {
-    /// Whether anything can be said.
+    /// Whether the difference is valid.
     pub state: State,
     /// Length of the interval in nanoseconds, measured, never nominal.
     pub span_ns: i64,
@@ -148,7 +148,7 @@ impl Delta {
         }
     }
 
-    /// An interval of which nothing but its length is known.
+    /// An interval with known length and unknown counters.
     pub fn unknown(state: State, span_ns: i64) -> Delta {
         let none = ClassDelta::default();
         Delta {

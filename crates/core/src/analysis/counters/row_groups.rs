@@ -81,7 +81,7 @@ fn over_time(rows: &[IntervalRates], of: impl Fn(&IntervalRates) -> Option<f64>)
     weighted_mean(rows.iter().filter_map(|r| Some((of(r)?, seconds(r)))))
 }
 
-/// The same of processors' shares: means over time.
+/// Joins neighbouring rows of processor shares by means over time.
 pub fn cpu_groups(rows: &[CpuShares], size: usize) -> Vec<CpuShares> {
     let mut out = Vec::with_capacity(rows.len() / size.max(1) + 1);
     for stretch in rows.chunk_by(|a, b| b.from_ns <= a.to_ns) {

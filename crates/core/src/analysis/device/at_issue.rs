@@ -26,7 +26,7 @@ pub(in crate::analysis) struct AtIssue {
     pub sector: i64,
     /// Sectors that it moves.
     pub sectors: u32,
-    /// What makes device times comparable; all that is asked of the rest is kept in it, since a million of these are kept.
+    /// The cell, within which device times are comparable. It is compact, since a million of these are kept.
     pub cell: IssueCell,
 }
 

@@ -39,7 +39,7 @@ fn are_apart(a: f64, b: f64) -> bool {
     (a - b).abs() > 0.1 * a.max(b)
 }
 
-/// What [`Attribution`] says.
+/// Summary of [`Attribution`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AttributionSummary {
     /// Width of a bin in nanoseconds.

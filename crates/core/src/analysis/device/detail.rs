@@ -108,7 +108,7 @@ const MAX_BINS: usize = 1 << 19;
 const MAX_REQUESTS: usize = 1 << 20;
 
 impl Completed {
-    /// Keeps what `all` devices hold within bounds that do not grow with their number or the recording.
+    /// Bounds the memory of `all` devices together, whatever their number and the length of the recording.
     pub fn bound(all: &mut [Completed]) {
         within_budget(
             all,

@@ -274,7 +274,7 @@ impl Counts {
         all
     }
 
-    /// Takes what is missing: counted by device where the device is known.
+    /// Takes a loss; it is counted by device where the device is known.
     pub fn lost(&mut self, lost: &Lost) {
         if lost.to_ns < self.window.from_ns || lost.from_ns >= self.window.to_ns {
             return;
@@ -294,7 +294,7 @@ impl Counts {
         }
     }
 
-    /// The answer, with what was swept of each device in the order of [`Counts::known`].
+    /// The summary. The swept parts are in the order of [`Counts::known`].
     pub fn finish(
         self,
         end_ns: i64,

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use crate::analysis::stream::order::{End, Hold, Span, StartOrder, Sweep};
 use crate::model::{Class, DevId, Histogram, Io, Lost};
 
-/// What one device did in one interval, as sums that can be added.
+/// Sums of one device in one interval; they can be added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceExact {
     /// Latencies (start to done) of the reads that completed, in nanoseconds.
     pub read: Histogram,
-    /// The same of writes.
+    /// Latencies of writes.
     pub write: Histogram,
     /// Nanoseconds with anything in flight.
     pub busy_ns: i64,
@@ -153,7 +153,7 @@ impl Sweep for Devices {
 }
 
 impl Intervals {
-    /// The first interval begins at `from_ns`; what completed before it is left out.
+    /// The first interval begins at `from_ns`; I/Os that completed before are ignored.
     pub fn new(from_ns: i64) -> Intervals {
         Intervals {
             from_ns,
@@ -197,14 +197,14 @@ impl Intervals {
         self.order.push(span, &mut self.devices);
     }
 
-    /// Takes what is missing. What was in flight before anybody looked is not missing.
+    /// Takes a loss. I/Os in flight before the recording began are not counted as lost.
     pub fn lost(&mut self, lost: &Lost) {
         if lost.reason.is_loss() {
             *self.lost.entry(lost.dev).or_default() += lost.ios.map_or(1, |n| n.max(0) as u64);
         }
     }
 
-    /// The open interval will end at `end_ns`: what completes then or later belongs to the next.
+    /// Sets the end of the open interval; I/Os that complete at `end_ns` or later belong to the next.
     pub fn end_at(&mut self, end_ns: i64) {
         self.end_ns = end_ns;
         for io in std::mem::take(&mut self.uncounted) {

@@ -112,7 +112,7 @@ impl LevelTime {
         self.sum_up();
     }
 
-    /// Nanoseconds of `[from_ns, to_ns)` with at least one in flight, as far as the sweep has come.
+    /// Nanoseconds of `[from_ns, to_ns)` with at least one I/O in flight, up to the current position of the sweep.
     pub fn busy_in(&mut self, from_ns: i64, to_ns: i64) -> f64 {
         self.advance(to_ns);
         self.cut();

@@ -68,7 +68,7 @@ impl SetSweep {
         self.counted.push(!self.layers.contains(&dev));
     }
 
-    /// `own` gives what is swept of a device alone, as it stands before this event.
+    /// An I/O starts. `own` gives the state of a single device before this event.
     pub fn start<'a>(
         &mut self,
         span: &Span,
@@ -92,7 +92,7 @@ impl SetSweep {
         }
     }
 
-    /// What of `span` lies before `to_ns`, up to which the sweep has come.
+    /// Adds the part of a late `span` before `to_ns`, the current position of the sweep.
     pub fn late(&mut self, span: &Span, to_ns: i64) {
         if let Some((levels, _)) = self
             .both
@@ -131,7 +131,7 @@ impl SetSweep {
         self.both.as_mut()
     }
 
-    /// What was swept of the set, with `own` of each device by number; slots only of more devices than one.
+    /// The result for the set, from `own` of each device by number; slots only for more than one device.
     pub fn swept(self, own: &[DeviceSweep]) -> SweptSet {
         let (levels, slots) = match (self.both, self.first) {
             (Some((levels, slots)), _) => (levels, Some(slots)),

@@ -291,7 +291,7 @@ pub struct SlotSweep {
     streams: [SlotStream; 3],
 }
 
-/// What [`SlotSweep`] says.
+/// Summary of [`SlotSweep`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SlotSummary {
     /// All classes.

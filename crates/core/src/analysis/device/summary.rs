@@ -75,7 +75,7 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// What `levels` says.
+    /// Summary of `levels`.
     pub fn of(levels: &LevelTime) -> Concurrency {
         let total: i64 = levels.ns_at().iter().sum();
         Concurrency {
@@ -141,13 +141,13 @@ impl DevicesSummary {
         }
     }
 
-    /// All I/Os, as far as anything says how many there were.
+    /// Number of I/Os of all devices where it is known.
     pub fn known_ios(&self) -> Option<u64> {
         let said = self.devices.is_empty() || self.classes().any(|c| c.ios.is_some());
         (said || self.ios > 0).then_some(self.ios)
     }
 
-    /// All bytes, as far as anything says how many there were.
+    /// Bytes of all devices where they are known.
     pub fn known_bytes(&self) -> Option<u64> {
         let silent = self.classes().any(|c| c.ios > Some(0) && c.bytes.is_none());
         let said =

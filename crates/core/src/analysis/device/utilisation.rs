@@ -303,7 +303,7 @@ impl BusyUnion {
         }
     }
 
-    /// Nanoseconds busy since the last window's end, as far as has been seen; the window goes on.
+    /// Nanoseconds busy since the end of the last window; the window stays open.
     pub fn so_far_ns(&self) -> i64 {
         let open: i64 = self.open.iter().map(|(from, to)| to - from).sum();
         self.settled_ns + open

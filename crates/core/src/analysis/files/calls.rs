@@ -224,7 +224,7 @@ impl Calls {
     }
 }
 
-/// The `most` files whose calls took longest together.
+/// The `most` files with the largest total duration of calls.
 pub fn most_time(files: HashMap<Arc<str>, Calls>, most: usize) -> Vec<FileCalls> {
     let mut files: Vec<(Arc<str>, Calls)> = files.into_iter().filter(|(_, c)| c.ns > 0).collect();
     files.sort_by(|(a, x), (b, y)| y.ns.cmp(&x.ns).then_with(|| a.cmp(b)));

@@ -51,7 +51,7 @@ impl BlockIos {
         self.ordered = false;
     }
 
-    /// Sorts what was taken.
+    /// Sorts the collected values.
     pub fn order(&mut self) {
         self.by_process
             .values_mut()

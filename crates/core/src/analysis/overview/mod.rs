@@ -55,7 +55,7 @@ pub struct Level {
     pub detail: Detail,
 }
 
-/// From what a [`Level`] was made.
+/// The data that a [`Level`] was made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Detail {
     /// Single I/Os: everything is known and exact.
@@ -67,7 +67,7 @@ pub enum Detail {
     SummedCounters,
 }
 
-/// What [`Overview`] says.
+/// The result of [`Overview`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct OverviewData {
     /// The plan it followed.
@@ -200,7 +200,7 @@ impl Overview {
         self.order.push(Span::of(io, number), &mut self.sweeps);
     }
 
-    /// Takes what is missing.
+    /// Takes a loss.
     pub fn lost(&mut self, lost: &Lost) {
         self.losses.add(lost);
     }

@@ -52,7 +52,7 @@ impl PlannedStretch {
     }
 }
 
-/// What an [`super::Overview`] is to look at.
+/// The plan of an [`super::Overview`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverviewPlan {
     /// The window under study; closed.
@@ -61,7 +61,7 @@ pub struct OverviewPlan {
     pub scopes: Vec<Scope>,
     /// The stretches.
     pub stretches: Vec<PlannedStretch>,
-    /// Whether distributions over the window, and who did it, are wanted.
+    /// Whether to compute distributions over the window and actors.
     pub distributions: bool,
 }
 

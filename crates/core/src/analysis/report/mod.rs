@@ -54,16 +54,16 @@ pub struct Report {
     pub set_slots: Option<SlotSummary>,
     /// The kernel's own estimate of busy time (`io_ticks`), in percent of the time that counter samples cover.
     pub util_io_ticks_percent: BTreeMap<DevId, f64>,
-    /// What imported tables say of all classes of a device together only.
+    /// Values that imported tables have only for all classes of a device together.
     pub all_classes: BTreeMap<DevId, AllClasses>,
     /// The estimator behind it, if the kernel is known.
     pub regime: Option<Regime>,
     /// Each device in depth, in the order of their numbers; none for those that only lost I/Os.
     pub details: Vec<DeviceDetail>,
-    /// What passed through each link of the plan (A13).
+    /// Throughput of each link of the plan (A13).
     #[serde(skip)]
     pub links: Vec<LinkDetail>,
-    /// Who did the I/O (A27).
+    /// I/O by actor (A27).
     #[serde(skip)]
     pub actors: ActorTable,
     /// Who made whom wait (A28).
@@ -72,10 +72,10 @@ pub struct Report {
     /// Who made whom wait, how, how much, and what to try (A30), the most harm first.
     #[serde(skip)]
     pub stories: Vec<Story>,
-    /// What the host was short of; empty in recordings that do not hold it.
+    /// Pressure of the host; empty if the recording does not have it.
     #[serde(skip)]
     pub host: HostPressure,
-    /// What a person should hear first, most severe first.
+    /// Findings, most severe first.
     #[serde(skip)]
     pub findings: Vec<Finding>,
 }
@@ -90,22 +90,22 @@ impl Report {
     }
 }
 
-/// What is known besides the stream.
+/// Inputs of a report besides the I/Os.
 #[derive(Debug, Clone, Default)]
 pub struct ReportPlan {
     /// Kernel release and HZ of the recorded machine.
     pub kernel: Option<(Regime, u32)>,
     /// Limits in bytes per second that the user gave for devices.
     pub limits: BTreeMap<DevId, f64>,
-    /// Devices that share a link, with what it carries.
+    /// Links that several devices share, with their bandwidth.
     pub links: Vec<Link>,
     /// Largest requests that devices take, in bytes.
     pub max_request_bytes: BTreeMap<DevId, u64>,
-    /// What lies on what.
+    /// Stacking of devices.
     pub stacks: Stacks,
     /// Layers that spread their I/O over several devices.
     pub arrays: Vec<Array>,
-    /// Single I/Os were recorded: without any, nothing happened, whatever the counters say.
+    /// Whether single I/Os were recorded. Then no I/Os means no activity, whatever the counters show.
     pub has_ios: bool,
 }
 
@@ -133,7 +133,7 @@ pub struct ReportBuilder {
 }
 
 impl Report {
-    /// Leaves out names of programs of what was found by them.
+    /// Removes names of programs from results that were grouped by them.
     pub fn hide_names(&mut self) {
         for device in &mut self.waits {
             device.hide_names();
@@ -145,7 +145,7 @@ impl Report {
 }
 
 impl ReportBuilder {
-    /// For `window`, which may be open, of a recording of which nothing else is known.
+    /// For `window`, which may be open, of a recording without metadata.
     pub fn new(window: Window) -> ReportBuilder {
         ReportBuilder::with_plan(window, ReportPlan::default())
     }
@@ -173,8 +173,8 @@ impl ReportBuilder {
         }
     }
 
-    /// The same, for devices of which some lie above others that are recorded too: the set of all devices leaves these
-    /// `layers` out, or an I/O through a stack would be in flight on each of them. Before the first I/O.
+    /// Leaves `layers`, devices above others that are recorded too, out of the set of all devices: an I/O through a
+    /// stack would count on each of them. Call it before the first I/O.
     #[must_use]
     pub fn leaving_out(mut self, layers: BTreeSet<DevId>) -> ReportBuilder {
         self.completions = Completions::new(self.window, layers.clone(), &self.plan.links);
@@ -183,8 +183,8 @@ impl ReportBuilder {
         self
     }
 
-    /// The same, judging bursts by what the user knows: limits in bytes per second of devices, and of links that several
-    /// share. Before the first I/O.
+    /// Sets limits from the user for bursts: in bytes per second, of devices and of links that several devices share.
+    /// Call it before the first I/O.
     #[must_use]
     pub fn limited(mut self, limits: BTreeMap<DevId, f64>, links: Vec<Link>) -> ReportBuilder {
         self.completions = Completions::new(self.window, self.layers.clone(), &links);
@@ -193,7 +193,7 @@ impl ReportBuilder {
         self
     }
 
-    /// For `window`, with whatever else is known.
+    /// For `window`, with the inputs of `plan`.
     pub fn with_plan(window: Window, plan: ReportPlan) -> ReportBuilder {
         ReportBuilder {
             window,
@@ -229,8 +229,8 @@ impl ReportBuilder {
         all
     }
 
-    /// The same, first those that group I/Os by the names of processes: they get them also where they are left out, and
-    /// [`Report::hide_names`] leaves them out of what they found.
+    /// The parts of [`ReportBuilder::consumers`], first those that group I/Os by the names of processes. They need
+    /// names even where names are hidden; [`Report::hide_names`] removes them from the results.
     pub fn consumers_by_names(&mut self) -> (Vec<&mut dyn Consumer>, [&mut dyn Consumer; 4]) {
         let others: [&mut dyn Consumer; 4] = [
             &mut self.actors,
@@ -245,7 +245,7 @@ impl ReportBuilder {
         (by_names, others)
     }
 
-    /// Takes what is missing.
+    /// Takes a loss.
     pub fn lost(&mut self, lost: &Lost) {
         self.waits.iter_mut().for_each(|part| part.lost(lost));
         self.completions.counts.lost(lost);
@@ -253,30 +253,29 @@ impl ReportBuilder {
         self.losses.push(lost);
     }
 
-    /// Takes the next file-level request, where those were recorded: for what the page cache answered, and for who waits
-    /// for syncs.
+    /// Takes the next file-level request, where those were recorded, for the analyses of the page cache and of syncs.
     pub fn request(&mut self, request: &Request) {
         self.completions.page_cache.request(request);
         self.completions.sync_calls.request(request);
     }
 
-    /// Takes the way of a bio, where a trace has them (A24).
+    /// Takes the stages of a bio, where a trace has them (A24).
     pub fn bio(&mut self, bio: &BioStages) {
         if self.window.contains(bio.done_ns) {
             self.bios.entry(bio.dev).or_default().push(bio);
         }
     }
 
-    /// Takes the next difference of kernel counters: for the comparison with `io_ticks`, and for all that is known
-    /// where no single I/O was recorded.
+    /// Takes the next difference of kernel counters, for the comparison with `io_ticks`, and for devices of recordings
+    /// without single I/Os.
     pub fn counters(&mut self, rates: &CounterRates) {
         if self.window.contains(rates.from_ns) && rates.to_ns <= self.window.to_ns {
             self.counted.entry(rates.dev).or_default().add(rates);
         }
     }
 
-    /// What is known of the control groups that did I/O, of all of the recording: those with limits are watched. Before the first
-    /// I/O.
+    /// Takes the samples of control groups of the whole recording; groups with limits are analysed. Call it before the
+    /// first I/O.
     #[must_use]
     pub fn knowing_cgroups(mut self, samples: &[CgroupSample]) -> ReportBuilder {
         self.completions.own_limits = OwnLimitsBuilder::new(samples, self.window);
@@ -284,17 +283,17 @@ impl ReportBuilder {
         self
     }
 
-    /// Takes the next sample of what the host was short of, where that was recorded.
+    /// Takes the next sample of the host's pressure, where it was recorded.
     pub fn pressure(&mut self, sample: &PressureSample) {
         self.host.push(sample);
     }
 
-    /// The answers. `end_ns` is the recording's end, which closes an open window.
+    /// Finishes the report. `end_ns` is the recording's end, which closes an open window.
     pub fn finish(self, end_ns: i64) -> Report {
         self.finish_naming(end_ns, &|_| None)
     }
 
-    /// The answers, with files named by `path_of` where it knows them.
+    /// Like [`ReportBuilder::finish`], with files named by `path_of` where it knows them.
     pub fn finish_naming(mut self, end_ns: i64, path_of: PathOf) -> Report {
         self.completions.make_room();
         let Completions {
@@ -407,7 +406,7 @@ fn gather(
     gathered
 }
 
-/// What the answers about all devices have in common.
+/// Shared inputs of the results of all devices.
 struct ReportContext<'a> {
     window: Window,
     plan: &'a ReportPlan,

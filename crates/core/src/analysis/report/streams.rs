@@ -53,7 +53,7 @@ impl Completions {
         }
     }
 
-    /// Devices of which only losses are known have a place too, and nothing in it.
+    /// Adds empty entries for devices that have only losses so far.
     pub fn make_room(&mut self) {
         self.devices
             .resize_with(self.counts.known().len(), || Completed::new(self.window));
@@ -202,7 +202,7 @@ impl Starts {
         self.order.push(Span::of(io, key), &mut self.swept);
     }
 
-    /// What was swept of each of the devices `known`, and of them together.
+    /// The swept results of each device in `known`, and of all devices together.
     pub fn finish(mut self, known: &[DevId]) -> (Vec<DeviceSweep>, Vec<Swept>, SweptSet, Clipped) {
         let clipped = self.order.finish(&mut self.swept);
         let ByStart { sweeps, own, set } = self.swept;
@@ -297,7 +297,7 @@ impl Issues {
         self.order.push(Span::issued(io, key), &mut self.swept);
     }
 
-    /// What was swept of each of the devices `known`.
+    /// The swept results of each device in `known`.
     pub fn finish(mut self, known: &[DevId]) -> (Vec<LevelTime>, Vec<SweptByIssue>) {
         self.order.finish(&mut self.swept);
         let issued = aligned(self.swept.issued.0, &self.index, known, || {

@@ -52,7 +52,7 @@ enum Match {
     Of(usize, bool),
 }
 
-/// Names the processes behind what workers submit. See the [module](self).
+/// Finds the processes behind I/O of workers. See the [module](self).
 #[derive(Debug)]
 pub struct StackJoin {
     /// By the lower and the upper device, in the order in which they were added.

@@ -143,7 +143,7 @@ impl Placement {
         }
     }
 
-    /// Whether `lower` lies where `upper` comes out; never before the distance is known.
+    /// Whether the sectors of `lower` overlap those that `upper` maps to; false until the offset is known.
     pub fn meets(&self, upper: &Io, lower: &Io) -> bool {
         let (Some(offset), Some((sector, sectors)), Some(above)) =
             (self.offset, extent(lower), extent(upper))

@@ -10,7 +10,7 @@ pub(in crate::analysis) struct LastSlot {
 }
 
 impl LastSlot {
-    /// None yet; also what to do when origin or width change.
+    /// No slot yet; also used when origin or width change.
     pub fn new() -> LastSlot {
         LastSlot {
             from_ns: 0,
@@ -19,14 +19,14 @@ impl LastSlot {
         }
     }
 
-    /// The slot in which `ns` lies.
+    /// The slot that contains `ns`.
     pub fn around(ns: i64, origin_ns: i64, width_ns: i64) -> LastSlot {
         let mut slot = LastSlot::new();
         slot.find(ns, origin_ns, width_ns);
         slot
     }
 
-    /// Whether `ns` lies in it.
+    /// Whether the slot contains `ns`.
     #[inline]
     pub fn holds(&self, ns: i64) -> bool {
         self.from_ns <= ns && ns < self.to_ns

@@ -30,7 +30,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// So many values are kept exactly.
+    /// Number of values up to which the set is exact.
     pub const EXACT: usize = 1 << 16;
 
     /// None yet.

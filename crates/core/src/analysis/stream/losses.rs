@@ -40,7 +40,7 @@ impl Losses {
     /// arrive.
     const MAX_LITTLE_SHARE: f64 = 0.1;
 
-    /// Takes what is missing. Censored I/Os are not counted as a gap, nor missing requests, whose I/Os are there.
+    /// Takes a loss. Censored I/Os are not a gap, nor are missing requests, whose I/Os are recorded.
     pub fn push(&mut self, lost: &Lost) {
         if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
             return;

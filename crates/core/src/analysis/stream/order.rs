@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use crate::model::{Class, Io, SECTOR_BYTES};
 use serde::Serialize;
 
-/// One I/O as an interval of time, with what sweeps need to know of it.
+/// One I/O as an interval of time, with the values that sweeps need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Start, in nanoseconds since the recording's start.
@@ -27,7 +27,7 @@ pub struct Span {
     pub sector: i64,
     /// Sectors moved.
     pub sectors: u32,
-    /// Whose it is: an index that the caller chose (of a device, of a group).
+    /// Its owner: an index chosen by the caller (of a device, of a group).
     pub key: u32,
     /// Its class.
     pub class: Class,
@@ -49,7 +49,7 @@ impl Span {
         }
     }
 
-    /// The same from issue to completion.
+    /// The span from issue to completion.
     pub fn issued(io: &Io, key: u32) -> Span {
         Span {
             start_ns: io.issue_ns().min(io.done_ns),
@@ -58,7 +58,7 @@ impl Span {
     }
 }
 
-/// The end of an I/O, with what sweeps need to know of it then.
+/// The end of an I/O, with the values that sweeps need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
     /// Completion, in nanoseconds since the recording's start.
@@ -83,7 +83,7 @@ impl End {
     }
 }
 
-/// What eats edges in the order of time.
+/// A consumer of starts and ends in the order of time.
 pub trait Sweep {
     /// An I/O begins.
     fn start(&mut self, span: &Span);
@@ -101,9 +101,9 @@ pub trait Sweep {
 /// How long spans are held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hold {
-    /// At most so many spans.
+    /// Maximum number of spans held.
     pub spans: usize,
-    /// At most so many nanoseconds (held between once and twice as long).
+    /// Maximum time for which spans are held, in nanoseconds (they are held between once and twice as long).
     pub ns: i64,
 }
 
@@ -120,7 +120,7 @@ impl Hold {
     };
 }
 
-/// I/Os whose beginning the sweep had already passed.
+/// I/Os that started before the position of the sweep when they completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Clipped {
     /// How many.
@@ -214,8 +214,8 @@ impl StartOrder {
         }
     }
 
-    /// Says that no span still to come begins before `later_start_ns`: what lies before it may leave at any time. Held
-    /// spans then stay few enough for the cache.
+    /// No later span begins before `later_start_ns`, so edges before it may be emitted at any time. Few spans are held
+    /// then, and they fit the cache.
     pub fn expect_from(&mut self, later_start_ns: i64, sweep: &mut impl Sweep) {
         let is_end = later_start_ns == i64::MAX;
         if is_end || later_start_ns <= self.swept_to_ns || self.held() < self.next_release {

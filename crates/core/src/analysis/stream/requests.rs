@@ -17,7 +17,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// What a counter or a row of a table says of an interval, as at most eight submissions spread over it.
+    /// The I/Os of a counter difference or table row, as at most eight submissions spread over its interval.
     pub fn spread(
         from_ns: i64,
         span_ns: i64,
@@ -112,7 +112,7 @@ impl<T> Requests<T> {
         self.kept.push(request);
     }
 
-    /// Keeps every second one of those kept, and of those to come.
+    /// Halves the sampling rate: keeps every second request of those kept and of later ones.
     pub fn halve(&mut self) {
         self.one_in *= 2;
         let random = &mut self.random;
@@ -125,14 +125,15 @@ impl<T> Requests<T> {
         &self.kept
     }
 
-    /// One of so many was kept.
+    /// The sampling interval: one of so many requests is kept.
     pub fn one_in(&self) -> u64 {
         self.one_in
     }
 }
 
 impl Requests {
-    /// How many completed in `[from_ns, to_ns]`, up to what the sample leaves open; for requests offered in that order.
+    /// Estimated number of requests completed in `[from_ns, to_ns]`, scaled from the sample. Requests must have been
+    /// offered in the order of completion.
     pub fn completed_in(&self, from_ns: i64, to_ns: i64) -> u64 {
         let first = self.kept.partition_point(|r| r.done_ns < from_ns);
         let end = self.kept.partition_point(|r| r.done_ns <= to_ns);

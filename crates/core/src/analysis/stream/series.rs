@@ -28,7 +28,7 @@ impl Slot {
     }
 }
 
-/// A series of slots of one class of one device, of which only those are kept in which something happened.
+/// A series of slots of one class of one device. Only slots with activity are stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// Beginning of the first slot, in nanoseconds since the recording's start.
@@ -40,7 +40,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// Of `slots` slots, of which `filled` holds some in order; bytes before them are counted here.
+    /// A series of `slots` slots. `filled` are the slots with activity, in order; their cumulative bytes are computed
+    /// here.
     pub fn new(
         from_ns: i64,
         dt_ns: i64,
@@ -61,7 +62,7 @@ impl Series {
         }
     }
 
-    /// Of bytes and I/Os slot by slot, as a table counts them: what a slot moved is certain.
+    /// A series from bytes and I/Os of each slot, as tables have them; all bytes of a slot count for its peak rate.
     pub fn dense(from_ns: i64, dt_ns: i64, bytes: &[u64], ios: &[u64]) -> Series {
         let all = bytes.iter().zip(ios).enumerate();
         let slots = all.map(|(at, (bytes, ios))| {
@@ -118,7 +119,7 @@ impl Series {
         self.from_ns + i as i64 * self.dt_ns
     }
 
-    /// So many bytes in one slot as bytes per second.
+    /// Converts bytes of one slot to bytes per second.
     pub fn rate(&self, bytes: u64) -> f64 {
         bytes as f64 * 1e9 / self.dt_ns as f64
     }

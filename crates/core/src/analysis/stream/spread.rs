@@ -42,7 +42,7 @@ impl Flow {
         }
     }
 
-    /// What the bin that ends at `bin_end_ns` and holds the issue gets.
+    /// The share of the bin that contains the issue and ends at `bin_end_ns`.
     pub fn begin(&self, bin_end_ns: i64) -> Edge {
         Edge {
             here: self
@@ -52,7 +52,7 @@ impl Flow {
         }
     }
 
-    /// What the bin that ends at `bin_end_ns` and holds the completion gets.
+    /// The share of the bin that contains the completion and ends at `bin_end_ns`.
     pub fn end(&self, bin_end_ns: i64) -> Edge {
         let after = self
             .per_ns
@@ -145,7 +145,7 @@ impl Spread {
         }
     }
 
-    /// Takes an I/O; what lies outside the window is left out.
+    /// Takes an I/O; its part outside the window is left out.
     pub fn add(&mut self, io: &Io) {
         let Some(flow) = Flow::of(io).within(self.window) else {
             return;

@@ -22,8 +22,8 @@ impl Window {
         to_ns: i64::MAX,
     };
 
-    /// How long after a window I/Os may start that analyses still learn from, in nanoseconds: what an I/O takes undisturbed, how a
-    /// device serves, how long a device pauses usually.
+    /// Time after a window, in nanoseconds, in which started I/Os are still used to learn baselines: undisturbed
+    /// latency, service times, usual pauses of a device.
     pub const LEARN_AFTER_NS: i64 = 1_000_000_000;
 
     /// `[from_ns, to_ns)`.
@@ -31,13 +31,14 @@ impl Window {
         Window { from_ns, to_ns }
     }
 
-    /// Whether `at_ns` lies inside.
+    /// Whether the window contains `at_ns`.
     #[inline]
     pub fn contains(&self, at_ns: i64) -> bool {
         self.from_ns <= at_ns && at_ns < self.to_ns
     }
 
-    /// What starts then or later counts for nothing, so that no answer depends on how much is read beyond the window.
+    /// I/Os that start at this time or later are ignored, so that results do not depend on how much is read beyond the
+    /// window.
     pub fn learned_until_ns(&self) -> i64 {
         self.to_ns.saturating_add(Window::LEARN_AFTER_NS)
     }

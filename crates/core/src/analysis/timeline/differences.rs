@@ -14,7 +14,7 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// `devices` says which ones the kernel does not account (`queue/iostats` is 0): of those nothing is known.
+    /// `devices` tells which devices the kernel does not account (`queue/iostats` is 0); their rates are unknown.
     pub fn new(devices: &[Device]) -> Differences {
         Differences {
             last: HashMap::new(),
@@ -27,7 +27,8 @@ impl Differences {
         self.not_accounted = not_accounted(devices);
     }
 
-    /// Takes the next sample; what happened since the device's previous one, if there was one and if the two tell.
+    /// Takes the next sample. Returns the difference to the device's previous one, if there is one and the two are
+    /// comparable.
     pub fn push(&mut self, sample: &CounterSample) -> Option<CounterRates> {
         let before = self.last.insert(sample.dev, *sample)?;
         let accounted = !self.not_accounted.contains(&sample.dev);

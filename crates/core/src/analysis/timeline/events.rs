@@ -60,7 +60,7 @@ impl Timeline {
         Timeline::with_hold(plan, Hold::ROWS)
     }
 
-    /// The same with a given timeout: short for a live view, long for devices that hang for minutes.
+    /// Like [`Timeline::new`], with a given hold time: short for a live view, long for devices that hang for minutes.
     ///
     /// # Errors
     /// As [`Timeline::new`].
@@ -129,7 +129,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// Takes what is missing: rows that it can change by more than 1 % are marked. Censored I/Os mark nothing.
+    /// Takes a loss; rows that it can change by more than 1 % are marked. Censored I/Os mark no rows.
     pub fn lost(&mut self, lost: &Lost) {
         if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
             return;

@@ -176,7 +176,7 @@ impl Groups {
             .map_or(limit, |n| limit.min(n as i64))
     }
 
-    /// Goes over `slots` empty slots at once.
+    /// Skips `slots` empty slots at once.
     pub fn skip(&mut self, slots: i64) {
         self.first += slots;
         self.slots.drain(..self.slots.len().min(slots as usize));

@@ -69,7 +69,7 @@ impl GroupBy {
         (GroupBy::File.name(), GroupBy::File),
     ];
 
-    /// What it is called.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             GroupBy::All => "all",
@@ -92,7 +92,7 @@ impl GroupBy {
     }
 }
 
-/// What rows are wanted.
+/// The plan of a timeline: which rows it makes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimelinePlan {
     /// The window; slots are counted from its beginning. It may be open.
@@ -139,7 +139,7 @@ impl TimelinePlan {
         }
     }
 
-    /// Refuses what cannot be meant. Called by the timelines themselves.
+    /// Checks the plan. Called by the timelines themselves.
     ///
     /// # Errors
     /// [`PlanError`], also when the rows would be more than [`MAX_ROWS`] (known here only for a closed window).
@@ -198,7 +198,7 @@ impl TimelinePlan {
     }
 }
 
-/// What one class did in one slot: counts and sums, to be added, never averaged.
+/// Counts and sums of one class in one slot; they are added, never averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Flow {
     /// I/Os completed.
@@ -281,8 +281,8 @@ impl Extended {
     }
 }
 
-/// A time of a slot: as a sum where single I/Os or rollups tell it, which others can add up; as what it is printed as where
-/// the source has nothing else.
+/// A time within a slot: a sum that can be added, from single I/Os or rollups, or a printed average where the source
+/// has nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub enum SlotTime {
     /// So many nanoseconds of those of the slot.
@@ -361,7 +361,7 @@ impl Row {
         (self.to_ns - self.from_ns) as f64 / 1e9
     }
 
-    /// What an imported table says of all classes together only.
+    /// Values that an imported table has only for all classes together.
     pub fn of_all_classes(&self) -> Option<&ClassRates> {
         self.averages.as_ref()?.last()
     }
@@ -396,7 +396,7 @@ impl Row {
         }
     }
 
-    /// What the mean latency of `class` is below, in microseconds, where counters show no time of I/Os that they show.
+    /// Upper bound of the mean latency of `class` in microseconds, where counters show I/Os but a time of 0.
     pub fn mean_below_us(&self, class: Class) -> Option<f64> {
         let flow = &self.flows[class as usize];
         let unresolved_ns = self.unresolved_ns[class as usize];

@@ -42,14 +42,14 @@ impl TableTimeline {
         })
     }
 
-    /// Takes a row of a table; intervals of no length say nothing.
+    /// Takes a row of a table; rows of zero length are ignored.
     pub fn push(&mut self, r: &IntervalRates) {
         if r.interval_ns() > 0 {
             self.devices.entry(r.dev).or_default().push(*r);
         }
     }
 
-    /// Takes what is missing: rows that overlap it are marked.
+    /// Takes a loss; rows that overlap it are marked.
     pub fn lost(&mut self, lost: &Lost) {
         self.losses.push(*lost);
     }

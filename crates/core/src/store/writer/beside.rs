@@ -25,7 +25,7 @@ impl RecordingWriter {
         self.write_sums(rollup::TABLE.name, step_s, encode_rollups(rows))
     }
 
-    /// The same of actors.
+    /// Writes rows of actors like [`RecordingWriter::write_rollups`].
     ///
     /// # Errors
     /// As [`RecordingWriter::write_rollups`].
@@ -33,7 +33,7 @@ impl RecordingWriter {
         self.write_sum_rows(step_s, rows)
     }
 
-    /// The same of waits.
+    /// Writes rows of waits like [`RecordingWriter::write_rollups`].
     ///
     /// # Errors
     /// As [`RecordingWriter::write_rollups`].
