@@ -286,16 +286,15 @@ class _Host:
             if not set(known.recordings) <= {s.start_ns for s in sources}:
                 return None
             known = None
+
+        # New files have a number of their own; the old ones stay until the manifest names the new ones.
         directory = self.directory / f"day={day}"
         _make(directory)
         number = _next_number(directory.iterdir())
         files_of = {s.start_ns: _files(s.path) for s in sources}
         keys_of = {s.start_ns: self._keys(s, files_of[s.start_ns]) for s in sources}
         made: dict[str, str] = {}
-        devices = [(s.start_ns, row) for s in sources for row in _devices(s, files_of[s.start_ns])]
-        for device in known.devices if known else []:
-            row = {name: value for name, value in device.items() if name != "starts"}
-            devices += [(start, row) for start in device["starts"]]
+        devices = _devices_of_day(sources, files_of, known)
         for key in sorted({key for keys in keys_of.values() for key in keys} | set(known.files if known else ())):
             if key == DEVICES.directory:
                 made |= self._device_file(devices, directory, number)
@@ -303,6 +302,7 @@ class _Host:
             having = [s for s in sources if key in keys_of[s.start_ns]]
             made |= self._table(key, directory, number, known, having, files_of)
         self.written.append(directory)
+
         recordings = {s.start_ns: keys_of[s.start_ns] for s in sources}
         if day in self.manifest.days:
             self.replaced += [directory / file for file in self.manifest.days[day].files.values()]
@@ -571,6 +571,17 @@ def _devices(source: _Source, files: dict[str, list[Path]]) -> list[dict[str, An
     for file in files[DEVICES.directory]:
         rows += _decoded_devices(file.read_bytes())
     return rows
+
+
+def _devices_of_day(
+    sources: list[_Source], files_of: dict[int, dict[str, list[Path]]], known: Day | None
+) -> list[tuple[int, dict[str, Any]]]:
+    """The devices of all recordings of a day, each with the recording's start: of `sources`, and those compacted before."""
+    devices = [(s.start_ns, row) for s in sources for row in _devices(s, files_of[s.start_ns])]
+    for device in known.devices if known else []:
+        row = {name: value for name, value in device.items() if name != "starts"}
+        devices += [(start, row) for start in device["starts"]]
+    return devices
 
 
 @lru_cache(maxsize=64)

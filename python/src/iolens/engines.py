@@ -330,32 +330,25 @@ class Files:
         """
         covered = self.compacted.covered(ROLLUP.directory)
         hourly = {key for key, keys in self.compacted.starts().items() if f"{ROLLUP.directory}/3600" in keys}
-        of_host: dict[str, list[tuple[tuple[str, int], list[str]]]] = {}
-        paths = {(host, start): path for host, start, path in self.recordings}
-        for key, tables in sorted(self.starts.items()):
-            if ROLLUP.directory not in tables:
-                continue
-            if key in covered:
-                of_host.setdefault(key[0], []).append((key, []))
-                continue
-            names = self._parquet(f"{paths[key]}/rollup")
-            if names:
-                of_host.setdefault(key[0], []).append((key, [f"{paths[key]}/rollup/{name}" for name in names]))
         files_of_sums, summed = self.compacted.sums()
         found = Long([], [], files_of_sums, [], [], set(), set(), set())
-        for recordings in of_host.values():
+        for recordings in self._rollups_by_host(covered).values():
             for number, (key, files) in enumerate(recordings):
                 inner = 0 < number < len(recordings) - 1
-                if key in covered:
-                    if inner and key in summed:
-                        found.by_sums.add(key)
+                if key not in covered:
+                    hours = [f for f in files if _step(f) == _HOUR]
+                    if inner and hours:
+                        found.hours.extend(hours)
                     else:
-                        (found.by_hours if inner and key in hourly else found.by_minutes).add(key)
-                    continue
-                having = [f for f in files if _step(f) == _HOUR]
-                found.hours.extend(having if inner else [])
-                if not (having and inner):
-                    found.minutes.extend(f for f in files if _step(f) in (_MINUTE, ""))
+                        found.minutes.extend(f for f in files if _step(f) in (_MINUTE, ""))
+                elif inner and key in summed:
+                    found.by_sums.add(key)
+                elif inner and key in hourly:
+                    found.by_hours.add(key)
+                else:
+                    found.by_minutes.add(key)
+
+        # The compacted files of the days on which one of these recordings begins.
         for keys, step_s, to in (
             (found.by_hours, 3600, found.compacted_hours),
             (found.by_minutes, 60, found.compacted_minutes),
@@ -363,6 +356,22 @@ class Files:
             days = {(host, day_of(start)) for host, start in keys}
             to.extend(f for f in self.compacted.files(ROLLUP.directory, step_s) if (f.host, f.day) in days)
         return found
+
+    def _rollups_by_host(self, covered: set[tuple[str, int]]) -> dict[str, list[tuple[tuple[str, int], list[str]]]]:
+        """The recordings of each host that have rollups, the oldest first, with their files; no files of `covered` ones."""
+        paths = {(host, start): path for host, start, path in self.recordings}
+        of_host: dict[str, list[tuple[tuple[str, int], list[str]]]] = {}
+        for key, tables in sorted(self.starts.items()):
+            if ROLLUP.directory not in tables:
+                continue
+            files: list[str] = []
+            if key not in covered:
+                directory = f"{paths[key]}/rollup"
+                files = [f"{directory}/{name}" for name in self._parquet(directory)]
+                if not files:
+                    continue
+            of_host.setdefault(key[0], []).append((key, files))
+        return of_host
 
     def _parquet(self, path: str) -> list[str]:
         """The names of the files in a table's directory, without damaged ones."""

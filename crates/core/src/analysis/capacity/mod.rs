@@ -1,7 +1,7 @@
 //! A device's capacity, the knee of its throughput curve, and its headroom (A18).
 //!
-//! Throughput X grows with the number in flight L up to a plateau, `X_max`. With the unloaded latency `R_min`, `N* =
-//! X_max R_min` (Little; Denning and Buzen's knee) is the number that the device serves at once. Being busy 100 % of
+//! Throughput X grows with the number in flight L up to a plateau, `X_max`. With the unloaded latency `R_min`,
+//! `N* = X_max R_min` (Little; Denning and Buzen's knee) is the number that the device serves at once. Being busy 100 % of
 //! the time says nothing: a device with L < N* has room. Intervals are 95 % and come from resampling stretches of the
 //! recording (block bootstrap), which keeps what lies close in time together.
 

@@ -246,36 +246,17 @@ pub fn find(
         resolution_ns,
         window,
     };
-    // Each look finds the surest clock among the onsets that are left, and takes its beats out for the next one.
-    let mut found: Vec<Clock> = Vec::new();
-    for _ in 0..MAX_LOOKS {
-        let Some(mut clock) = search.best(&lists) else {
-            break;
-        };
-        result.p_value.get_or_insert(clock.p_value);
-        if clock.p_value > ALPHA {
-            break;
-        }
-        clock.follow_through(&lists, window.0, resolution_ns);
-        for list in &mut lists {
-            clock.take_out(list, window.0, resolution_ns);
-        }
-        if let Some(known) = found.iter_mut().find(|known| clock.is_multiple_of(known)) {
-            known.extend(clock, resolution_ns);
-        } else if let Some(known) = found.iter_mut().find(|known| known.is_multiple_of(&clock)) {
-            // Beats were missing when the longer one was found.
-            clock.p_value = clock.p_value.min(known.p_value);
-            *known = clock;
-        } else {
-            found.push(clock);
-        }
-    }
+    let (mut found, p_value) = find_clocks(&search, &mut lists);
+    result.p_value = p_value;
+
+    // Short runs of beats are no schedule, and a program that waits between its requests is no clock.
     let least_s = MIN_SPAN * (window.1 - window.0) as f64 / 1e9;
     found.retain(|clock| {
         let is_long = clock.cycles * clock.period_s >= least_s;
         is_long && !pacing::is_pacing(clock, &arrivals, window.0, resolution_ns)
     });
     found.truncate(MAX_CLOCKS);
+
     result.clocks = found;
     if let Some(first) = result.clocks.first() {
         result.verdict = if first.is_periodic() {
@@ -290,6 +271,41 @@ pub fn find(
         result.acf = correlation_at(&arrivals, window, resolution_ns, first.period_s);
     }
     result
+}
+
+/// Finds clocks one after the other: the surest among the onsets in `lists`, whose beats are then taken out for the next.
+/// Also returns the p-value of the first one, significant or not.
+fn find_clocks(search: &Search, lists: &mut [Vec<i64>]) -> (Vec<Clock>, Option<f64>) {
+    let origin_ns = search.window.0;
+    let resolution_ns = search.resolution_ns;
+    let mut found: Vec<Clock> = Vec::new();
+    let mut p_value = None;
+    for _ in 0..MAX_LOOKS {
+        let Some(mut clock) = search.best(lists) else {
+            break;
+        };
+        p_value.get_or_insert(clock.p_value);
+        if clock.p_value > ALPHA {
+            break;
+        }
+
+        clock.follow_through(lists, origin_ns, resolution_ns);
+        for list in lists.iter_mut() {
+            clock.take_out(list, origin_ns, resolution_ns);
+        }
+
+        // A multiple of a period that was found already is the same clock with missing beats.
+        if let Some(known) = found.iter_mut().find(|known| clock.is_multiple_of(known)) {
+            known.extend(clock, resolution_ns);
+        } else if let Some(known) = found.iter_mut().find(|known| known.is_multiple_of(&clock)) {
+            // Beats were missing when the longer one was found.
+            clock.p_value = clock.p_value.min(known.p_value);
+            *known = clock;
+        } else {
+            found.push(clock);
+        }
+    }
+    (found, p_value)
 }
 
 fn nothing(lists: &[Vec<i64>], resolution_ns: i64) -> Periodicity {
