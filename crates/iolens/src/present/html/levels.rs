@@ -157,6 +157,26 @@ pub(super) struct DistributionsBlock {
     concurrency_shares: BTreeMap<&'static str, String>,
 }
 
+/// The stages of latency, with their keys.
+const STAGES: [(Stage, &str); 3] = [
+    (Stage::Total, "total"),
+    (Stage::Queue, "queue"),
+    (Stage::Device, "device"),
+];
+
+/// The latency histogram of each stage of one class, packed; without stages that have no I/Os.
+fn packed_latencies(d: &Distributions, class: Class) -> BTreeMap<&'static str, String> {
+    let mut packed = BTreeMap::new();
+    for (stage, name) in STAGES {
+        let buckets = d.latency_buckets(class, stage);
+        if !buckets.is_empty() {
+            let entries = buckets.into_iter().map(|(k, n)| (u64::from(k), [n]));
+            packed.insert(name, apart(entries));
+        }
+    }
+    packed
+}
+
 impl DistributionsBlock {
     pub(super) fn new(d: &Distributions) -> DistributionsBlock {
         let mut block = DistributionsBlock {
@@ -166,31 +186,19 @@ impl DistributionsBlock {
             concurrency_shares: BTreeMap::new(),
         };
         for class in Class::ALL {
-            let stages = [
-                (Stage::Total, "total"),
-                (Stage::Queue, "queue"),
-                (Stage::Device, "device"),
-            ];
-            let packed: BTreeMap<_, _> = stages
-                .into_iter()
-                .map(|(stage, name)| (name, d.latency_buckets(class, stage)))
-                .filter(|(_, buckets)| !buckets.is_empty())
-                .map(|(name, buckets)| {
-                    (
-                        name,
-                        apart(buckets.into_iter().map(|(k, n)| (u64::from(k), [n]))),
-                    )
-                })
-                .collect();
-            if !packed.is_empty() {
-                block.latency.insert(class.name(), packed);
-                let percentiles = stages.into_iter().zip(d.percentiles_us[class as usize]);
-                let percentiles =
-                    percentiles.filter_map(|((_, name), values)| Some((name, values?)));
-                block
-                    .percentiles_us
-                    .insert(class.name(), percentiles.collect());
+            let latency = packed_latencies(d, class);
+            if !latency.is_empty() {
+                block.latency.insert(class.name(), latency);
+                let mut percentiles = BTreeMap::new();
+                for ((_, name), values) in STAGES.into_iter().zip(d.percentiles_us[class as usize])
+                {
+                    if let Some(values) = values {
+                        percentiles.insert(name, values);
+                    }
+                }
+                block.percentiles_us.insert(class.name(), percentiles);
             }
+
             let filled = d.size[class as usize]
                 .iter()
                 .enumerate()
@@ -200,17 +208,13 @@ impl DistributionsBlock {
                 block.size.insert(class.name(), sizes);
             }
         }
+
         for (name, levels) in ["all", "read", "write"].into_iter().zip(&d.concurrency) {
             let total: i64 = levels.iter().sum();
             if total > 0 {
-                block.concurrency_shares.insert(
-                    name,
-                    apart(
-                        shares(levels, total)
-                            .into_iter()
-                            .map(|(k, share)| (k, [share])),
-                    ),
-                );
+                let shares = shares(levels, total).into_iter();
+                let packed = apart(shares.map(|(k, share)| (k, [share])));
+                block.concurrency_shares.insert(name, packed);
             }
         }
         block

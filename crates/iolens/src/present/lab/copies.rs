@@ -75,7 +75,27 @@ fn said_of(r: &CopyResult, file_mb: f64) -> Vec<String> {
 
 /// One cell as a document of its own.
 pub fn cell_document(r: &CopyResult, file_mb: f64, facts: Vec<(String, String)>) -> Document {
-    // What the counters say over time.
+    let links = Section {
+        title: "Every I/O".to_owned(),
+        paragraphs: vec!["The recording beside this file holds each of them: `iolens report rec.iolens`, `iolens zoom rec.iolens --step 10ms`.".to_owned()],
+        links: vec![("data".to_owned(), "data".to_owned()), ("averages".to_owned(), "averages".to_owned()), ("all cells".to_owned(), "../../report.html".to_owned())],
+        ..Section::default()
+    };
+    Document {
+        title: label(r),
+        facts,
+        method: Vec::new(),
+        sections: vec![
+            watched_section(r),
+            times_section(r, file_mb),
+            checks_section(r, file_mb),
+            links,
+        ],
+    }
+}
+
+/// The counters of the device over time, and their averages.
+fn watched_section(r: &CopyResult) -> Section {
     let mut cpu = Vec::new();
     for (i, name) in CPU.into_iter().enumerate() {
         cpu.push(curve(r, name, |s| s.cpu_percent[i]));
@@ -111,18 +131,17 @@ pub fn cell_document(r: &CopyResult, file_mb: f64, facts: Vec<(String, String)>)
         folded: false,
     };
     let data = samples_data(std::slice::from_ref(&(String::new(), r.clone())));
-    let watched = Section {
+    Section {
         title: format!("{} as the device saw it", label(r)),
         figures,
         tables: vec![means, Table::of("data: every sample", &data)],
         ..Section::default()
-    };
-    // How far to trust them, beside what cp itself took.
-    let mut paragraphs = said_of(r, file_mb);
-    if paragraphs.is_empty() {
-        paragraphs.push("All sanity checks passed.".to_owned());
     }
-    let times = Section {
+}
+
+/// How long the copies took, all and each.
+fn times_section(r: &CopyResult, file_mb: f64) -> Section {
+    Section {
         title: "The copies".to_owned(),
         paragraphs: vec![format!(
             "All were copied after {:.3} s and on the disk after {:.3} s; Jain's fairness {}. {} MiB were free before.",
@@ -133,23 +152,19 @@ pub fn cell_document(r: &CopyResult, file_mb: f64, facts: Vec<(String, String)>)
         )],
         tables: vec![each_copy(r, file_mb)],
         ..Section::default()
-    };
-    let checks = Section {
+    }
+}
+
+/// How far the figures can be trusted.
+fn checks_section(r: &CopyResult, file_mb: f64) -> Section {
+    let mut paragraphs = said_of(r, file_mb);
+    if paragraphs.is_empty() {
+        paragraphs.push("All sanity checks passed.".to_owned());
+    }
+    Section {
         title: "Sanity checks".to_owned(),
         paragraphs,
         ..Section::default()
-    };
-    let links = Section {
-        title: "Every I/O".to_owned(),
-        paragraphs: vec!["The recording beside this file holds each of them: `iolens report rec.iolens`, `iolens zoom rec.iolens --step 10ms`.".to_owned()],
-        links: vec![("data".to_owned(), "data".to_owned()), ("averages".to_owned(), "averages".to_owned()), ("all cells".to_owned(), "../../report.html".to_owned())],
-        ..Section::default()
-    };
-    Document {
-        title: label(r),
-        facts,
-        method: Vec::new(),
-        sections: vec![watched, times, checks, links],
     }
 }
 
