@@ -230,7 +230,7 @@ impl Feed {
         self.source.clone()
     }
 
-    /// What this source cannot see and why, a line each.
+    /// Limits of this source with their reasons, a line each.
     pub fn limits(&self) -> &[String] {
         &self.limits
     }

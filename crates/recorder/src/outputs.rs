@@ -49,7 +49,7 @@ pub struct Outputs {
 pub struct Finished {
     /// Directory of the last one.
     pub path: PathBuf,
-    /// What came of it.
+    /// Its result.
     pub stored: Result<RecordingSummary>,
     /// Those before it that [`Outputs::closed`] did not yield.
     pub closed: Vec<Closed>,
@@ -60,7 +60,7 @@ pub struct Finished {
 pub struct Closed {
     /// Its directory.
     pub path: PathBuf,
-    /// What came of it.
+    /// Its result.
     pub result: Result<RecordingSummary>,
 }
 

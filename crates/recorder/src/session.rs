@@ -73,7 +73,7 @@ pub struct Progress {
     pub ios: i64,
     /// File-level requests seen.
     pub requests: i64,
-    /// What is missing, by reason; those that were seen and not stored are in [`Progress::ios`], too.
+    /// Lost I/Os by reason. Those that were seen and not stored are in [`Progress::ios`], too.
     pub losses: LossCounts,
     /// Bytes of the recording on disk.
     pub disk_bytes: u64,
@@ -102,7 +102,7 @@ pub struct Outcome {
     pub stored: RecordingSummary,
     /// Where the observations came from.
     pub source: Source,
-    /// What the recorder cost.
+    /// Resources used by the recorder.
     pub cost: RecorderCost,
     /// Directory of the recording.
     pub path: PathBuf,
@@ -202,7 +202,7 @@ impl Session {
         self.feed.source()
     }
 
-    /// What this recording cannot see, one line each.
+    /// Limits of this recording, one line each.
     pub fn limits(&self) -> &[String] {
         self.feed.limits()
     }
@@ -520,7 +520,7 @@ pub struct RecordSummary {
     pub unwritten: i64,
     /// Size of the directory.
     pub disk_bytes: u64,
-    /// What the recorder cost.
+    /// Resources used by the recorder.
     pub cost: RecorderCost,
 }
 

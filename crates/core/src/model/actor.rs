@@ -2,7 +2,7 @@
 
 use super::{Class, DevId, Inode, Io};
 
-/// What a cause is taken to be.
+/// The kinds of actors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ActorKind {
     /// A process (thread group).

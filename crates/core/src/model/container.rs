@@ -1,6 +1,6 @@
 //! Derives the container and the pod of a control group from its path.
 
-/// What Kubernetes guarantees a pod.
+/// The quality-of-service class of a Kubernetes pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Qos {
     /// Requests are limits.

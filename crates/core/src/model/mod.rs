@@ -105,11 +105,11 @@ pub enum Observation {
     Lost(Lost),
     /// A remark on the time line.
     Mark(Mark),
-    /// What a file or a control group is called.
+    /// The name of a file or of a control group.
     Name(Name),
     /// How scarce the host's CPUs and I/O were.
     Pressure(PressureSample),
-    /// What limits a control group.
+    /// The limits of a control group.
     Cgroup(Box<CgroupSample>),
 }
 

@@ -17,7 +17,7 @@ pub struct Inode {
 /// A name for a file, if the recording knows one.
 pub type PathOf<'a> = &'a dyn Fn(Inode) -> Option<String>;
 
-/// What a [`Name`] names.
+/// An object with a [`Name`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Named {
     /// A file, as in [`super::Io::inode`].
@@ -42,7 +42,7 @@ impl Named {
     }
 }
 
-/// What a file or a control group was called when its first I/O was seen, or when it was looked up again later.
+/// The name of a file or of a control group at its first I/O, or at a later lookup.
 ///
 /// Of several names of one file (it was renamed) the last one reported before an I/O is the best. Where the source knows no
 /// generations, the names may also be those of different files that had the number one after the other.

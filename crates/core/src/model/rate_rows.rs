@@ -29,7 +29,7 @@ struct Head {
 }
 
 impl Head {
-    /// What rows are ordered by; equal in rows of the same device and interval.
+    /// The sort key of rows; equal for rows of the same device and interval.
     fn key(&self) -> (i64, DevId, i64) {
         (self.to_ns, self.dev, self.from_ns)
     }

@@ -88,7 +88,7 @@ pub struct IntervalRates {
     pub dev: DevId,
     /// Reads, writes, discards and flushes apart; `class as usize` indexes it.
     pub classes: [ClassRates; 4],
-    /// What the table gives only for all classes together (`tps`, `await`).
+    /// Values that the table has only for all classes together (`tps`, `await`).
     pub all: ClassRates,
     /// Mean number of I/Os in flight (`aqu-sz`, `avgqu-sz`, `actv`).
     pub in_flight: Option<f64>,

@@ -53,14 +53,14 @@ impl TryFrom<String> for Source {
     }
 }
 
-/// What the recorder itself cost, measured by itself.
+/// Resources used by the recorder, as measured by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct RecorderCost {
     /// CPU seconds of the recorder in user space and in the kernel on its behalf, from the recording's start to its end; of
     /// a load that the same process makes nothing.
     #[serde(default)]
     pub cpu_s: Option<f64>,
-    /// The same before the start: loading and attaching the probes.
+    /// CPU seconds before the start: loading and attaching the probes.
     #[serde(default)]
     pub startup_cpu_s: Option<f64>,
     /// CPU seconds spent inside the BPF probes (the kernel's run-time statistics, whose own cost is included), if they were
@@ -122,7 +122,7 @@ pub struct RecordingMeta {
     /// The options of the recorder, for people.
     #[serde(default)]
     pub options: Vec<String>,
-    /// What this source could not see and why, for people.
+    /// Limits of this source with their reasons, as sentences.
     #[serde(default)]
     pub limits: Vec<String>,
     /// How the machine was set up; `None` where the source did not look.
@@ -140,7 +140,7 @@ pub struct RecordingMeta {
     pub writer: Option<String>,
 }
 
-/// What a finished recording holds of one table.
+/// The segments of one table in a finished recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TableManifest {
     /// Number of segments.

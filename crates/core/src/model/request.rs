@@ -123,11 +123,11 @@ pub struct DataIo {
     pub duration_ns: i64,
     /// Bytes moved by these calls.
     pub bytes: i64,
-    /// What is known of it.
+    /// Its properties.
     pub how: How,
 }
 
-/// What is special about a request, in bits (as recordings store them).
+/// Properties of a request, in bits (as recordings store them).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct RequestFlags(pub i32);
 
@@ -219,7 +219,7 @@ pub struct Request {
     pub end_ns: i64,
     /// Entry of the open call (of the fsync). With [`RequestFlags::UNKNOWN_START`]: entry of its first I/O, or its end.
     pub start_ns: i64,
-    /// What is special about it.
+    /// Its properties.
     pub flags: RequestFlags,
     /// Which call, if it is an fsync.
     pub sync: Option<SyncKind>,
@@ -254,7 +254,7 @@ pub struct Request {
     /// How long its reads took, if not all are in `first`. Of calls that were not timed ([`RequestFlags::ESTIMATED`]) each
     /// counts as long as the next one that was.
     pub read_histogram: Option<CallHistogram>,
-    /// The same of its writes.
+    /// Histogram of its writes.
     pub write_histogram: Option<CallHistogram>,
     /// Bytes of the file when it was closed.
     pub size: Option<i64>,

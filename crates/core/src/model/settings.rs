@@ -83,10 +83,10 @@ pub struct WritebackSettings {
     /// Write-back looks for those this often, in hundredths of a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirty_writeback_centisecs: Option<u64>,
-    /// What the limit for writers came to in bytes (`nr_dirty_threshold` of `/proc/vmstat`).
+    /// The resulting limit for writers in bytes (`nr_dirty_threshold` of `/proc/vmstat`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirty_threshold_bytes: Option<u64>,
-    /// The same of the background (`nr_dirty_background_threshold`).
+    /// The resulting limit for background write-back in bytes (`nr_dirty_background_threshold`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirty_background_threshold_bytes: Option<u64>,
 }
@@ -94,7 +94,7 @@ pub struct WritebackSettings {
 /// `queue/` of a device in sysfs.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct QueueSettings {
-    /// Whose queue.
+    /// The device of the queue.
     pub dev: DevId,
     /// The active I/O scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,7 +158,7 @@ pub struct MountSettings {
     /// Where it is mounted: of several places the one that shows most of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_point: Option<String>,
-    /// What was mounted, as it was named then.
+    /// The mounted source, as given to mount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// `ext4`, `xfs`, `btrfs`.
@@ -188,8 +188,8 @@ pub struct BtrfsSettings {
     pub metadata_profile: Option<String>,
 }
 
-/// What limits a control group that did I/O, at one moment: one row of the group itself ([`CgroupSample::dev`] is
-/// `None`), and one of each device for which it has settings. A limit is `None` where there is none.
+/// Limits of a control group with I/O at one moment: one row of the group itself ([`CgroupSample::dev`] is `None`), and
+/// one of each device for which it has settings. A limit is `None` where there is none.
 ///
 /// Under cgroup v2 a group is known by its id, as I/Os have it, and the limits of its ancestors hold for all their
 /// descendants together. Under cgroup v1 I/Os have no id of the group that is limited: it is known by a process in it.

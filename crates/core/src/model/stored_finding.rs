@@ -80,7 +80,7 @@ pub struct StoredFinding {
     pub to_ns: i64,
     /// It had not ended when it was written.
     pub open: bool,
-    /// What was found.
+    /// Kind of the finding.
     pub kind: KindName,
     /// How much it matters.
     pub severity: Severity,
@@ -88,7 +88,7 @@ pub struct StoredFinding {
     pub device: Option<String>,
     /// One line for people. Untrusted, not escaped.
     pub summary: String,
-    /// What it rests on, by kind; processes and devices by their names. Untrusted texts inside.
+    /// The evidence, by kind; processes and devices by their names. Untrusted texts inside.
     pub evidence: Map<String, Value>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Class, Comm, DevId, Origin};
 
-/// Who owns a part of an I/O's latency.
+/// The owner of a part of an I/O's latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimeOwner {
     /// The I/O itself: it takes so long undisturbed.
@@ -58,7 +58,7 @@ impl TimeOwner {
 /// I/O time by the owner of each part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OwnedTime {
-    /// What the I/Os take undisturbed.
+    /// Time that the I/Os take undisturbed.
     pub undisturbed_ns: i64,
     /// Behind I/Os of their own.
     pub own_ns: i64,
@@ -122,7 +122,8 @@ impl OwnedTime {
     }
 }
 
-/// Whose I/Os waited, or were waited for. `None` inside: the source could not tell, or (the number) there are several.
+/// The owner of I/Os that waited, or that others waited for. `None` inside: not known to the source, or (the number)
+/// several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WaitParty {
     /// All that have no row of their own, together; then all else but the class is not known.
@@ -163,9 +164,9 @@ pub struct WaitSums {
     pub at_ns: i64,
     /// The device.
     pub dev: DevId,
-    /// Whose I/O time.
+    /// The owner of the I/O time.
     pub victim: WaitParty,
-    /// What owns it.
+    /// The owner of the lost time.
     pub cause: TimeOwner,
     /// Of [`TimeOwner::Others`]: who.
     pub culprit: Option<WaitParty>,
@@ -186,7 +187,7 @@ pub struct WorstWait {
     pub done_ns: i64,
     /// Its latency.
     pub latency_ns: i64,
-    /// What it takes undisturbed.
+    /// Time that it takes undisturbed.
     pub undisturbed_ns: i64,
 }
 

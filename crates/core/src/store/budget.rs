@@ -53,7 +53,7 @@ pub struct Freed {
     pub whole: usize,
 }
 
-/// What a recording takes of the disk, in bytes.
+/// Disk space of a recording by tier, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Sizes {
     single: u64,
@@ -221,7 +221,7 @@ pub(super) fn own(path: &Path, access: Access) -> Result<PrivateDir, StoreError>
     PrivateDir::open_own(path, access).map_err(|e| StoreError::io(path, "write to", e))
 }
 
-/// What the files below a recording take, directories included.
+/// Disk space of the files below a recording, directories included.
 fn sizes(recording: &Path) -> Result<Sizes, StoreError> {
     let mut sizes = Sizes {
         rest: BLOCK,

@@ -14,7 +14,7 @@ pub(crate) trait Cell {
     const KIND: Kind;
     /// Whether it must be there.
     const REQUIRED: bool;
-    /// What a reader gets.
+    /// The type that a reader gets.
     type Read<'a>;
 
     /// The cell in `row` of a decoded column. What is required has been checked before: if it is missing, it reads as nothing.

@@ -24,7 +24,7 @@ pub(crate) struct FrameEncoder {
 #[derive(Debug, Default)]
 struct EncodedColumn {
     buffer: ColumnBuffer,
-    /// What the buffer's values index, if it is a column of texts.
+    /// The words that the buffer's values index, if it is a column of texts.
     words: Option<Words>,
 }
 

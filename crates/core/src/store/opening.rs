@@ -84,7 +84,7 @@ fn read_segment(path: &Path, table: Table) -> Result<(Option<Vec<u32>>, Vec<Bloc
 /// A segment's number and its log.
 pub(super) type Log = (u32, PathBuf, WalContents);
 
-/// What is gathered while a recording is opened.
+/// The state of opening a recording.
 pub(super) struct Opening<'a> {
     pub dir: &'a Path,
     pub damage: Vec<Lost>,

@@ -26,7 +26,7 @@ use super::parquet_write::{CHUNK_CRC_KEY, CREATOR, footer_is_whole};
 use super::schema::{ColumnDef, Kind, Table};
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// What is read of a file's end at first: our footers fit.
+/// Bytes read first at a file's end; our footers fit.
 const TAIL: u64 = 16 << 10;
 /// Longer footers are not read.
 const MAX_FOOTER: u64 = 256 << 20;
@@ -296,7 +296,7 @@ pub(crate) fn read_chunk(
     })
 }
 
-/// What the footer of a file says, once its own checksum was compared.
+/// The contents of a file's footer, after its checksum was compared.
 pub(crate) struct Footer {
     pub meta: ParquetMetaData,
     /// Our checksums of all chunks, row group by row group.

@@ -28,7 +28,7 @@ pub struct Recording {
     pub(super) blocks: [Vec<Block>; Table::COUNT],
     pub(super) end_ns: i64,
     pub(super) disk_bytes: u64,
-    /// What was recorded as lost, and the blocks that were found damaged on opening; by their ends.
+    /// Recorded losses and blocks found damaged on opening, ordered by their ends.
     pub(super) lost: Vec<Lost>,
     pub(super) marks: Vec<Mark>,
     pub(super) warnings: Vec<String>,

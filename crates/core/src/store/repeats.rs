@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::model::{CounterSample, DevId};
 
-/// What was last written of each device, and what was left out since.
+/// The last written sample of each device, and the last one left out since.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats(HashMap<DevId, (CounterSample, Option<CounterSample>)>);
 

@@ -11,7 +11,7 @@ use super::column::Ints;
 /// without overflow.
 pub(crate) const MAX_TIME_NS: i64 = (1 << 61) - 1;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     I32,
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     List,
 }
 
-/// What the writer expects of a column's values; readers take any encoding.
+/// The distribution of a column's values that the writer expects; readers take any encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColumnLayout {
     /// Growing: deltas.

@@ -17,7 +17,7 @@ pub(crate) fn parse_name(name: &str) -> Option<u32> {
     name.strip_suffix(".parquet")?.parse().ok()
 }
 
-/// What a segment held, to be reported when retention removes it.
+/// The sums of a segment, reported as lost when retention removes it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Totals {
     pub ios: i64,
@@ -44,7 +44,7 @@ impl Totals {
         self.merges = self.merges.saturating_add(other.merges);
     }
 
-    /// What earlier removals are accounted for in these rows of `lost`.
+    /// Adds the removals that these rows of `lost` account for.
     pub fn add_removed(&mut self, lost: &[Lost]) {
         for l in lost.iter().filter(|l| l.reason == LossReason::Retention) {
             self.add(Totals {

@@ -154,7 +154,7 @@ impl Verification {
     }
 }
 
-/// What is damaged in one file.
+/// The damage of one file.
 pub(super) struct FileDamage {
     pub has_checksums: bool,
     pub damage: Vec<String>,
@@ -186,7 +186,7 @@ pub(super) fn damage_of_whole(
     })
 }
 
-/// What the checksums of a file say.
+/// The result of comparing the checksums of a file.
 enum Checked {
     /// It is as it was written.
     Checksums,

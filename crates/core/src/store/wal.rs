@@ -24,7 +24,7 @@ const FILE_MAGIC: &[u8; 8] = b"IOLENSWL";
 const FRAME_MAGIC: &[u8; 4] = b"iofr";
 pub(crate) const FILE_HEADER: usize = 20;
 pub(crate) const FRAME_HEADER: usize = 40;
-/// The same in version 1.
+/// Length of a frame's header in version 1.
 const OLD_FRAME_HEADER: usize = 36;
 /// Version of the log's layout, apart from the recording's: a log outlives a crash, not an upgrade of the format.
 pub(crate) const WAL_VERSION: u16 = 2;
@@ -167,7 +167,7 @@ pub(crate) struct WalDamage {
     pub after_frames: usize,
 }
 
-/// What a log holds.
+/// The contents of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WalContents {
     /// Table and segment of a whole header; damage there is no loss, as the file's name says the same.

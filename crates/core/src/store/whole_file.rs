@@ -230,7 +230,7 @@ pub(super) fn missing(name: &str) -> ParquetError {
     ))
 }
 
-/// What is wrong with a file.
+/// The error for a damaged file.
 pub(super) fn damaged(path: &Path, e: &ParquetError) -> StoreError {
     StoreError::Damaged {
         path: path.to_owned(),

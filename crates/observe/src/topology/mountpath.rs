@@ -58,7 +58,7 @@ impl Resolver {
         Ok(changed)
     }
 
-    /// What `path` (a file, a directory, or a block device's node) is on.
+    /// Finds the mount and the disks of `path` (a file, a directory, or a block device's node).
     ///
     /// # Errors
     /// The path does not exist or may not be looked at.

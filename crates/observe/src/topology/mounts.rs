@@ -29,7 +29,7 @@ pub struct Mount {
     pub options: OsString,
     /// Kind of file system (`ext4`, `btrfs`, `fuse.sshfs`).
     pub fs_type: String,
-    /// What was mounted, as it was named then: a device, a pool, `server:/path`.
+    /// The mounted source as given to mount: a device, a pool, `server:/path`.
     pub source: OsString,
     /// Options of the file system itself, separated by commas.
     pub super_options: OsString,

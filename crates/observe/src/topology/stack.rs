@@ -23,7 +23,7 @@ pub struct Layer {
     /// The name people know it by: a dm name, the backing file of a loop device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What is right under it; empty for a disk.
+    /// The layers directly under it; empty for a disk.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<Layer>,
 }

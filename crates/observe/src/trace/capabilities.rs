@@ -10,7 +10,7 @@ use super::{
     symbols::shows_direct_io,
 };
 
-/// What the tracer needs, and whether it is there.
+/// Requirements of the tracer, and whether each is met.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Capabilities {
     /// `uname -r`; `None` if `/proc` does not show it.
@@ -27,7 +27,7 @@ pub struct Capabilities {
     pub dirtiers: bool,
     /// Direct I/O can be traced to its file: the kernel shows the addresses of iomap's functions for it.
     pub direct_io_files: bool,
-    /// What is left out of recordings because the kernel refuses the programs for it, a line each.
+    /// Parts left out of recordings because the kernel refuses their programs, a line each.
     pub limits: Vec<String>,
     /// The programs were really loaded (not attached); else why not, in one line.
     pub load: Result<(), String>,

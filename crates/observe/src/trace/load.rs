@@ -17,7 +17,7 @@ use super::{
 /// The compiled BPF programs; `bpf/build.sh` makes them from `bpf/blkio.bpf.c`.
 static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/blkio.bpf.o"));
-/// The same for kernels that refuse atomic operations that return a value, reached or not.
+/// The programs for kernels that refuse atomic operations that return a value, reached or not.
 static OBJECT_WITHOUT_FETCH: &[u8] = aya::include_bytes_aligned!(concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/bpf/blkio-without-fetch.bpf.o"
@@ -40,7 +40,7 @@ const DIRTY_PAGE: Probe = Probe {
     tracepoint: "writeback_dirty_page",
 };
 
-/// Who submits a bio that needs a flush, where there is no [`START`] to show it.
+/// Shows the submitter of a bio that needs a flush on kernels without [`START`].
 const FLUSH_ASKED: Probe = Probe {
     program: "flush_asked",
     tracepoint: "block_bio_queue",
@@ -167,7 +167,7 @@ pub(super) fn dirty_probe(btf: &[u8]) -> Option<Probe> {
         .find(|p| has_tracepoint(btf, p.tracepoint))
 }
 
-/// What the BPF programs are given before they are loaded.
+/// The configuration of the BPF programs, set before they are loaded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Config {
     pub rings: RingSizes,
@@ -190,11 +190,11 @@ pub(super) struct Loaded {
     pub bpf: Ebpf,
     /// The features in use: a kernel may have a tracepoint and refuse the program for it.
     pub features: Features,
-    /// What is not recorded because this kernel refused it, and why, for people.
+    /// Parts that this kernel refused, with the reason, as sentences.
     pub limits: Vec<String>,
 }
 
-/// What may be left out when the kernel refuses a program: a part that is missing is better than no recording.
+/// Parts that may be left out when the kernel refuses a program: a missing part is better than no recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Parts {
     bio_based: bool,
@@ -277,7 +277,7 @@ pub(super) fn load(config: Config, features: Features) -> Result<Loaded, TraceEr
     ))
 }
 
-/// What a recording without some parts cannot show, a line each.
+/// Limits of a recording without some parts, a line each.
 fn limits(parts: Parts, refusal: Option<&Refusal>) -> Vec<String> {
     let why = refusal.map_or_else(String::new, |r| format!(": {}", r.error));
     let line = |there: bool, what: &str| (!there).then(|| format!("{what}{why}"));
@@ -539,7 +539,7 @@ pub(super) fn cpus() -> Result<usize, TraceError> {
     })
 }
 
-/// The same of a list such as `0-3,8-11`.
+/// One more than the highest number in a list such as `0-3,8-11`.
 fn cpu_numbers(list: &str) -> Option<usize> {
     let highest = list.trim().rsplit([',', '-']).next()?;
     highest.parse::<usize>().ok().map(|n| n + 1)

@@ -29,7 +29,7 @@ impl Mapping {
         Mapping::new(fd, 0, len, ProtFlags::READ)
     }
 
-    /// The same, to read and write.
+    /// A mapping to read and write.
     pub fn writable(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
         Mapping::new(fd, 0, len, ProtFlags::READ | ProtFlags::WRITE)
     }

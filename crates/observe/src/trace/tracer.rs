@@ -98,7 +98,7 @@ impl Default for TracerOptions {
     }
 }
 
-/// What one [`Tracer::poll`] found.
+/// Result of one [`Tracer::poll`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PollStats {
     /// Events taken from the rings.
@@ -122,7 +122,7 @@ pub struct FinishStats {
     pub in_flight: u64,
 }
 
-/// What the probes cost the machine while statistics were on.
+/// Cost of the probes while statistics were on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbeCost {
     /// Nanoseconds of CPU in all probes together, the statistics' own share included (some 60 ns per run).
@@ -259,7 +259,7 @@ impl Tracer {
         Ok(self.start_monotonic_ns)
     }
 
-    /// What this kernel does not let be recorded, and why, a line each.
+    /// Parts that this kernel does not allow to record, with the reason, a line each.
     pub fn limits(&self) -> &[String] {
         &self.limits
     }
@@ -450,7 +450,7 @@ impl Tracer {
         program_info(fd.as_fd())
     }
 
-    /// What the probes cost so far; `None` unless the tracer was started with [`TracerOptions::measure_cost`].
+    /// Cost of the probes so far; `None` unless the tracer was started with [`TracerOptions::measure_cost`].
     pub fn probe_cost(&self) -> Option<ProbeCost> {
         self._stats.as_ref()?;
         let programs: Vec<(String, u64, u64)> = load::probes(self.features)

@@ -56,7 +56,7 @@ impl Hash for ActorGroup {
 /// One process, or several of a group, on one device in one class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActorRow {
-    /// Whose.
+    /// The group of the row.
     pub group: ActorGroup,
     /// Their process ids, the lowest first; at most 4096.
     pub pids: Vec<i32>,

@@ -169,7 +169,7 @@ struct Cell {
     ios: u32,
     /// Throughput.
     edge: Edge,
-    /// Who moved most bytes, by majority vote (Boyer and Moore), and by what lead in sectors.
+    /// The actor with most bytes by majority vote (Boyer and Moore), and its lead in sectors.
     lead: u32,
     actor: u16,
     /// The highest throughput that is certain of a window that ends in it.
@@ -229,7 +229,7 @@ struct CellStream {
     least: Option<Box<LeastRate>>,
 }
 
-/// Whose cells: a device's, or those of a link's devices together, by its number among [`Cells::with_links`].
+/// The owner of cells: a device, or all devices of a link, by its index in [`Cells::with_links`].
 #[derive(Debug, Clone, Copy)]
 pub(in crate::analysis) enum CellsOf {
     Device(DevId),
@@ -251,7 +251,7 @@ pub struct Cells {
     index: DeviceIndex,
     /// Of each device reads and writes.
     devices: Vec<[CellStream; 2]>,
-    /// The same of devices that share a link.
+    /// Cells of devices that share a link, together.
     links: Vec<(Vec<DevId>, [CellStream; 2])>,
     total: usize,
     actors: ActorNumbers,
@@ -440,7 +440,7 @@ impl Cells {
         }
     }
 
-    /// Who moved most bytes of `class` in the given intervals, by the majority of each cell.
+    /// The actor with most bytes of `class` in the given intervals, by the majority of each cell.
     pub(in crate::analysis) fn main_actor(
         &self,
         of: impl Into<CellsOf>,

@@ -35,8 +35,8 @@ pub struct BurstDetail {
     pub quarter_minute: Option<SampledView>,
     /// Through samples of a minute.
     pub minute: Option<SampledView>,
-    /// What a cloud volume's micro-bursting formula says of the minute that holds its peak: bytes over the seconds in which
-    /// there was any I/O. An estimate printed for comparison.
+    /// Result of a cloud volume's micro-bursting formula for the minute of its peak: bytes per second with any I/O. An
+    /// estimate printed for comparison.
     pub active_second_bytes_per_s: Option<f64>,
     /// Mean number in flight, all classes, in the busiest window of 100 ms or more that it touches.
     pub in_flight: Option<f64>,
@@ -44,11 +44,11 @@ pub struct BurstDetail {
     pub other_max_us: Option<f64>,
     /// How many of those there were (of a large recording: of a sample, scaled).
     pub other_n: Option<u64>,
-    /// Against what it is a burst.
+    /// The background that it exceeds.
     pub significance: Significance,
     /// I/Os are missing from it: its numbers are lower bounds.
     pub lossy: bool,
-    /// Who moved most of it. Untrusted text inside.
+    /// The actor with most bytes. Untrusted text inside.
     #[serde(skip)]
     pub cause: Option<IoActor>,
 }
@@ -116,7 +116,7 @@ pub(in crate::analysis) fn find_bursts(
     Found { limit, bursts }
 }
 
-/// Who moved most bytes of `class` on the device in an interval.
+/// The actor with most bytes of `class` on the device in an interval.
 fn main_actor(around: &DeviceContext, class: Class, from_ns: i64, to_ns: i64) -> Option<IoActor> {
     around
         .cells
@@ -218,10 +218,10 @@ fn is_hidden(b: &BurstDetail) -> bool {
     b.second.hidden_factor >= MIN_HIDDEN
 }
 
-/// Against what it is a burst.
+/// The background that it exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Significance {
-    /// What it has too many of.
+    /// The measure that exceeds the background.
     pub measure: Measure,
     /// The background's rate: of bytes or of I/Os a second.
     pub baseline_per_s: f64,
@@ -262,7 +262,7 @@ fn detail(
     }
 }
 
-/// What is around the bursts of one stream.
+/// Inputs for the details of one stream's bursts.
 pub(in crate::analysis) struct Surroundings<'a> {
     series: &'a Series,
     load: &'a [LoadPoint],
@@ -301,7 +301,7 @@ impl<'a> Surroundings<'a> {
         b.other_n = Some(n * self.others.one_in());
     }
 
-    /// What samples of `period_ns` show of `burst`; `None` if the series is shorter than one of them.
+    /// The view of `burst` through samples of `period_ns`; `None` if the series is shorter than one of them.
     fn view(&self, burst: &Burst, period_ns: i64) -> Option<SampledView> {
         let len_ns = self.series.slots() as i64 * self.series.dt_ns;
         (len_ns >= period_ns).then(|| sampled_view(self.series, burst, period_ns))
@@ -363,7 +363,7 @@ pub(in crate::analysis) fn largest(
     bursts
 }
 
-/// The same without their surroundings.
+/// The largest bursts without these details.
 pub(in crate::analysis) fn largest_alone(mut bursts: Vec<BurstDetail>) -> Vec<BurstDetail> {
     if bursts.len() > MAX_BURSTS {
         bursts.sort_by_key(|b| std::cmp::Reverse(b.burst.bytes));

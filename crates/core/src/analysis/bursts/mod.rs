@@ -177,8 +177,8 @@ pub(in crate::analysis) fn describe(
     }
 }
 
-/// What sampling at `period_ns` would have shown of a burst: the highest rate of any aligned period that overlaps it,
-/// over 100 phases of the sampler (as many as slots allow), in bytes per second.
+/// The view of a burst through samples of `period_ns`: the highest rate of any aligned period that overlaps it, over
+/// 100 phases of the sampler (as many as slots allow), in bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SampledView {
     /// The sampler's period.
@@ -225,7 +225,7 @@ impl SampledView {
         }
     }
 
-    /// The same beside a peak.
+    /// This view with the hidden factor of a peak.
     pub(in crate::analysis) fn hiding(self, peak_bytes_per_s: f64) -> SampledView {
         let usual = self.median_bytes_per_s;
         SampledView {

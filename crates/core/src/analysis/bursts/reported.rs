@@ -14,7 +14,7 @@ pub const MAX_REPORTED_BURSTS: usize = 3;
 /// Longer ones one-second samples do show, or they are no bursts but the load itself.
 const MAX_NS: i64 = 1_500_000_000;
 
-/// Those of one stream of one device.
+/// The reported bursts of one stream of one device.
 pub(in crate::analysis) fn microbursts(
     detail: &DeviceDetail,
     stream: &StreamDetail,

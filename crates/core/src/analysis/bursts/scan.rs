@@ -200,7 +200,7 @@ impl Law {
         k.map(|v| v * arrivals)
     }
 
-    /// The same if the rate varies log-normally around `mu` with this variance of its logarithm.
+    /// Chance of reaching `x` if the rate varies log-normally around `mu` with this variance of its logarithm.
     fn varying_tail(&self, x: f64, mu: f64, variance: f64) -> f64 {
         if variance <= 1e-6 {
             return self.tail(x, mu);
@@ -218,12 +218,12 @@ impl Law {
     }
 }
 
-/// What a segment is like where nothing bursts.
+/// The background of a segment: its rate without bursts.
 #[derive(Debug, Clone)]
 struct Background {
     /// Units per bin.
     rate: f64,
-    /// The same with the noise of the windows that it is taken from: bursts are judged against it.
+    /// The rate plus the noise of the windows that it is estimated from; bursts are compared with it.
     upper_rate: f64,
     /// Variance of the rate's logarithm at lengths of 1, 2, 4, ... bins.
     variance: Vec<f64>,
@@ -283,7 +283,7 @@ impl Background {
         }
     }
 
-    /// It is at least `rate`, if it is that of something else, or what the stream sustains.
+    /// Raises the background to at least these rates.
     fn raise(&mut self, (rate, upper_rate): (f64, f64)) {
         self.rate = self.rate.max(rate);
         self.upper_rate = self.upper_rate.max(upper_rate);
@@ -460,7 +460,7 @@ impl Stream<'_> {
         stretches > MAX_IN_SEGMENT
     }
 
-    /// What the stream moved in `e`, in units.
+    /// The amount of the stream in `e`, in units.
     fn sum_within(&self, e: &Excess) -> f64 {
         self.values
             .iter()
@@ -543,7 +543,7 @@ pub(in crate::analysis) fn segment(
     kept
 }
 
-/// What each bin has of `measure`, in units; bins without any are left out.
+/// The amount of `measure` in each bin, in units; empty bins are left out.
 fn in_units(bins: &[BurstBin], measure: Measure, unit: f64) -> Vec<(u64, f64)> {
     let mut values = Vec::new();
     for bin in bins {

@@ -113,7 +113,7 @@ fn bins_in(ns: i64) -> u64 {
     (ns.max(1) as u64).div_ceil(BIN_NS as u64)
 }
 
-/// Those of `bins`, in order, whose numbers are in `from..to`.
+/// The part of `bins` with numbers in `from..to`.
 fn between(bins: &[BurstBin], from: u64, to: u64) -> &[BurstBin] {
     let first = bins.partition_point(|b| b.at < from);
     let end = bins.partition_point(|b| b.at < to);

@@ -64,7 +64,7 @@ pub struct Plateau {
     pub needed_in_flight: f64,
     /// Mean latency there in microseconds.
     pub latency_us: f64,
-    /// The same in light windows.
+    /// Mean latency in light windows, in microseconds.
     pub light_us: f64,
     /// Mean request in bytes.
     pub request_bytes: f64,

@@ -46,12 +46,12 @@ pub enum State {
     Inconsistent,
 }
 
-/// What is known of a device besides its windows.
+/// Means of a device besides its windows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeviceMeans {
     /// I/Os and bytes per second of reads and of writes, over the whole recording.
     pub rates: [(f64, f64); 2],
-    /// What reads and writes cost.
+    /// Costs of reads and of writes.
     pub costs: [Option<Cost>; 2],
     /// Mean time in the kernel's queues in microseconds.
     pub queue_us: Option<f64>,
@@ -59,7 +59,7 @@ pub struct DeviceMeans {
     pub device_us: Option<f64>,
 }
 
-/// What the recording shows of one device's capacity.
+/// Estimates of one device's capacity.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Capacity {
     /// Windows with I/O: n of everything.
@@ -92,7 +92,7 @@ pub struct Capacity {
     pub served_more: Option<ServedMore>,
     /// Without a plateau: what is left at least.
     pub room: Option<Room>,
-    /// What reads and writes of this recording cost, alone on the device.
+    /// Costs of this recording's reads and writes that were alone on the device.
     pub costs: [Option<Cost>; 2],
     /// Load of the mixture: `Σ X_i (a_i + b_i bytes_i) / N*`; `None` without a knee or costs.
     pub mix_load: Option<f64>,
@@ -320,7 +320,7 @@ fn little(points: &[&LoadPoint]) -> Option<f64> {
     (l > 0.0).then(|| (l - xr).abs() / l)
 }
 
-/// What one (re)sample says.
+/// The estimates of one (re)sample.
 struct Estimate {
     /// Mean throughput of those windows on the plateau in which the device was never idle.
     plateau: Option<f64>,

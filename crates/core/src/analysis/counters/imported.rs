@@ -134,7 +134,7 @@ pub fn without_doubles(rates: &[IntervalRates], devices: &[Device]) -> Vec<Inter
 
 /// When a table has rows, to be looked up fast: a log may have millions of them.
 struct ImportedTable {
-    /// What its longest row covers.
+    /// Length of its longest row, in nanoseconds.
     interval_ns: i64,
     /// Beginnings in order, each with the latest end up to there.
     spans: Vec<(i64, i64)>,

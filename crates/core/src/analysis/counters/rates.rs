@@ -109,7 +109,7 @@ pub struct DeviceRates {
 }
 
 impl Delta {
-    /// What happened between two snapshots of one device.
+    /// The difference of two snapshots of one device.
     ///
     /// - Counts and sectors are 64 bits and only grow: one that fell is `None`.
     /// - Milliseconds are printed modulo 2^32 and wrap after 49.7 days: their difference is taken modulo 2^32, unless it

@@ -39,8 +39,8 @@ impl AtIssue {
     }
 }
 
-/// What a request met: size and bytes ahead by factors of two; numbers ahead exactly up to 8, by a fifth beyond; whether it
-/// continues the one before.
+/// The load at the issue of a request: its size and bytes ahead by factors of two; numbers ahead exactly up to 8, by a
+/// fifth beyond; whether it continues the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::analysis) struct IssueCell(u32);
 
@@ -98,7 +98,7 @@ pub(in crate::analysis) fn against_alike<'a>(requests: &[&'a AtIssue]) -> Vec<(&
 #[derive(Debug)]
 pub(in crate::analysis) struct IssueSweep {
     window: Window,
-    /// What the device has: how many of each class, and their sectors.
+    /// The load of the device: requests of each class, and their sectors.
     levels: [u32; 4],
     ahead: u64,
     end: Option<i64>,

@@ -15,7 +15,7 @@ use crate::analysis::stream::window::Window;
 /// Requests kept of all devices together; beyond that the largest samples give way.
 const MAX_REQUESTS: usize = 1 << 20;
 
-/// What is swept of one device in the order of issue.
+/// The analyses of one device in the order of issue.
 #[derive(Debug)]
 pub(in crate::analysis) struct SweptByIssue {
     pub stages: Stages,

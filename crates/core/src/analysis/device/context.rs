@@ -10,7 +10,7 @@ use crate::model::DevId;
 /// Finest slots for bursts, and the most of them in which anything is in flight.
 pub(in crate::analysis) const BURST_SLOT_NS: i64 = 10_000_000;
 
-/// What is known around a device when its detail is made.
+/// Inputs of a device's detail besides its own I/Os.
 pub(in crate::analysis) struct DeviceContext<'a> {
     pub dev: DevId,
     pub window: Window,

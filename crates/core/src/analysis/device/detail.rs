@@ -41,7 +41,7 @@ const MAX_ARRIVALS: usize = 1 << 17;
 
 const MAX_SLOTS: i64 = 1_000_000;
 
-/// What is swept of one device in the order of start.
+/// The analyses of one device in the order of start.
 #[derive(Debug)]
 pub(in crate::analysis) struct Swept {
     pub slots: SlotSweep,
@@ -93,7 +93,7 @@ impl Swept {
     }
 }
 
-/// What is gathered of one device as its I/Os complete.
+/// The analyses of one device in the order of completion.
 #[derive(Debug)]
 pub(in crate::analysis) struct Completed {
     attribution: Attribution,
@@ -182,7 +182,7 @@ pub struct StreamDetail {
     pub unevenness: Vec<Unevenness>,
     /// Whether it comes back.
     pub periodicity: Periodicity,
-    /// Who is behind each of its clocks.
+    /// The main actor of each of its clocks.
     #[serde(skip)]
     pub periodic_causes: Vec<Option<IoActor>>,
 }
@@ -228,7 +228,7 @@ pub struct DeviceDetail {
     /// Device times of reads and writes that changed at the same load.
     #[serde(skip)]
     pub latency_changes: Vec<Change>,
-    /// Who is bound by its syncs.
+    /// The writer bound by its syncs.
     #[serde(skip)]
     pub sync_bound: Option<Bound>,
     /// A sequential stream in small requests.
@@ -304,7 +304,7 @@ impl Gathered {
     }
 }
 
-/// What A18 needs to know besides the windows.
+/// Inputs of A18 besides the windows.
 fn known_of(around: &DeviceContext, stages: &StagesSummary, series: &[Series; 2]) -> DeviceMeans {
     let seconds = (around.window.len_ns() as f64 / 1e9).max(1e-9);
     let rates = series.each_ref().map(|s| {

@@ -123,7 +123,7 @@ impl DeviceSweep {
         }
     }
 
-    /// What of `span` lies before `to_ns` was in flight there, though the sweep had passed by.
+    /// Adds the part of a late `span` before `to_ns`, the current position of the sweep.
     pub(in crate::analysis) fn late(&mut self, span: &Span, to_ns: i64) {
         let from_ns = span.start_ns.max(self.window.from_ns);
         let to_ns = to_ns.min(self.window.to_ns);
@@ -201,7 +201,7 @@ struct ClassTotals {
     lost: LostCount,
 }
 
-/// What can be counted as I/Os complete; the rest must be swept.
+/// Sums over completed I/Os. Concurrency needs sweeps in the order of time.
 #[derive(Debug)]
 pub(in crate::analysis) struct Counts {
     window: Window,

@@ -15,7 +15,7 @@ pub struct LevelTime {
     since_ns: i64,
     /// Time at each level, of all stretches together.
     ns_at: Vec<i64>,
-    /// The same of each stretch that is over, in order, and of all of them.
+    /// Time at each level of each past stretch, in order; and of all of them together.
     past: Vec<LevelStretch>,
     ns_cut: Vec<i64>,
     changes: u32,

@@ -114,7 +114,7 @@ impl SetSweep {
         }
     }
 
-    /// What is swept of the set, once a second device of it does I/O.
+    /// The sweep of the set; it exists once a second device has I/O.
     fn together<'a>(
         &mut self,
         key: u32,

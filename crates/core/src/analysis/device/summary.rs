@@ -161,7 +161,7 @@ impl DevicesSummary {
 }
 
 impl DeviceSummary {
-    /// What is known without single I/Os; `in_flight` in the mean.
+    /// Concurrency without single I/Os: only the mean, `in_flight`.
     pub(in crate::analysis) fn of_counters(
         dev: DevId,
         classes: [ClassSummary; 4],

@@ -77,7 +77,7 @@ pub struct Estimator {
 pub struct Busy {
     /// Best estimate of the share of time with at least one I/O in flight, in percent, 0 to 100. `None`: not known.
     pub busy_percent: Option<f64>,
-    /// What the kernel counted, in percent; may exceed 100.
+    /// Busy time counted by the kernel, in percent; may exceed 100.
     pub io_ticks_percent: Option<f64>,
     /// One standard deviation of `io_ticks` from sampling, in percentage points, where it is known.
     pub sigma_pp: Option<f64>,
@@ -165,7 +165,7 @@ impl Estimator {
     }
 }
 
-/// What the other counters say about an interval: they are kept in nanoseconds and have no bias.
+/// Load of an interval by the other counters, which the kernel keeps in nanoseconds and without bias.
 #[derive(Debug, Clone, Copy)]
 struct CounterLoad {
     /// I/Os completed per second.

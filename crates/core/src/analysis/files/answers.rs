@@ -220,7 +220,7 @@ pub(super) fn call_ns(r: &Request) -> Option<i64> {
     })
 }
 
-/// What is shown of one of the slowest.
+/// The result for one of the slowest requests.
 pub(super) fn slow(r: &Request) -> SlowRequest {
     SlowRequest {
         start_s: r.start_ns as f64 / 1e9,

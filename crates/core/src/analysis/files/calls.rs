@@ -56,7 +56,7 @@ struct CallSums {
     timed: u64,
     /// The calls of those requests of which all are known one by one.
     known: Latencies,
-    /// Those of the others.
+    /// Calls without a record of their own, by duration.
     counted: CallHistogram,
     uncounted: bool,
     /// Nanoseconds of all, while they are known.

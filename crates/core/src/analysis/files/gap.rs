@@ -12,7 +12,7 @@ pub struct BlockIos {
     by_process: HashMap<i32, Vec<Span>>,
     /// Bytes of data (reads and writes) over all.
     bytes: i128,
-    /// Those of them whose process can be trusted to be the cause.
+    /// Bytes of those whose process is known to be the cause.
     attributed_bytes: i128,
     ordered: bool,
 }

@@ -63,7 +63,7 @@ fn totals_us(points: &[SizePoint], over: i64, to: i64) -> Vec<f64> {
         .collect()
 }
 
-/// What was measured of one request.
+/// The measurements of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DirectPoint {
     /// Duration of the open call, in nanoseconds.

@@ -21,7 +21,7 @@ const READ_SHARE: f64 = 0.5;
 /// From this share of bytes on writes are the kernel's, not the programs'.
 const WRITE_SHARE: f64 = 0.9;
 
-/// What is written to one device, and by whom.
+/// Writes to one device by cause.
 #[derive(Debug, Clone, Copy, Default)]
 struct Written {
     bytes: u64,
@@ -36,7 +36,7 @@ struct Written {
 pub struct PageCache {
     window: Window,
     layers: BTreeSet<DevId>,
-    /// What is written to devices, by their numbers.
+    /// Indices of devices in the list of writes.
     index: DeviceIndex,
     written: Vec<Written>,
     device_read: u64,

@@ -58,7 +58,7 @@ pub fn worst(groups: HashMap<String, Syncs>, most: usize) -> Vec<SyncGroup> {
     out
 }
 
-/// What the syncs of a group took in all, in microseconds.
+/// Total duration of a group's syncs, in microseconds.
 fn waited_us(group: &SyncGroup) -> f64 {
     group.sync.mean_us * group.sync.n as f64
 }

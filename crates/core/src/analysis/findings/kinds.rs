@@ -80,7 +80,7 @@ macro_rules! finding_kinds {
         }
 
         impl Evidence {
-            /// What was found.
+            /// Kind of the finding.
             pub fn kind(&self) -> FindingKind {
                 match self {
                     $($(Evidence::$form(_) => FindingKind::$kind,)+)+

@@ -24,12 +24,12 @@ pub struct Finding {
     pub to_ns: i64,
     /// How much it matters.
     pub severity: Severity,
-    /// What was found, and the numbers behind it.
+    /// Kind of the finding, and its evidence.
     pub evidence: Evidence,
 }
 
 impl Finding {
-    /// What was found.
+    /// Kind of the finding.
     pub fn kind(&self) -> FindingKind {
         self.evidence.kind()
     }

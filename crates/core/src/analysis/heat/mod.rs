@@ -71,7 +71,7 @@ impl Heat {
         self.column_at(at_unix_ns).merge(latencies);
     }
 
-    /// What is before or after the picture counts in its first or last column.
+    /// The column of an instant; instants outside the picture count in the first or last column.
     fn column_at(&mut self, at_unix_ns: i64) -> &mut CallHistogram {
         let since_begin_ns = (at_unix_ns - self.unix_ns.start).max(0);
         let last = self.columns.len() - 1;
@@ -208,7 +208,7 @@ impl SparseCells {
         &self.cells[begin..self.ends[i]]
     }
 
-    /// The same in columns that are `n` times as long.
+    /// The cells in columns that are `n` times as long.
     pub fn coarser(&self, n: usize) -> SparseCells {
         let mut out = SparseCells::default();
         let mut sums = [0u32; LatencyRows::ALL.count];

@@ -181,7 +181,7 @@ fn blocks(
     all
 }
 
-/// What a test needs to know around the requests.
+/// Inputs of a test besides the requests.
 pub(in crate::analysis) struct LatencyContext<'a> {
     pub window: Window,
     /// Where I/Os are missing.
@@ -605,7 +605,7 @@ impl Contrast {
     }
 }
 
-/// What the host was like on both sides of a change.
+/// Pressure of the host before and after a change.
 struct Hosts {
     before: Option<HostState>,
     after: Option<HostState>,

@@ -174,7 +174,8 @@ fn valley_before(peak: usize, main: usize, smooth: &[f64], places: f64) -> Optio
     (high >= HIGHER * low && chernoff(n, high / n, 0.5) * places <= ALPHA).then_some(lowest)
 }
 
-/// What is known of the slow ones of a class and size; `None` where they are few, many, near, or explained.
+/// Describes the slow requests of a class and size; `None` if they are few, many, near the others, or explained
+/// otherwise.
 fn described(
     rows: &[ModeRow],
     limit: f64,

@@ -41,7 +41,7 @@ const MAX_LOAD: f64 = 1.25;
 /// Reads and writes of one device.
 pub(in crate::analysis) type Samples = [Requests<AtIssue>; 2];
 
-/// What spreads its I/O over several devices: a layer, or a file system.
+/// A layer or a file system that spreads its I/O over several devices.
 #[derive(Debug, Clone, Default)]
 pub struct Array {
     /// The layer's own device; a file system has none.
@@ -51,7 +51,8 @@ pub struct Array {
 }
 
 impl Array {
-    /// Those of `devices`: md arrays, devices of dm that lie on several, and btrfs that keep their data on several.
+    /// The arrays among `devices`: md arrays, dm devices over several devices, and btrfs file systems with data on
+    /// several devices.
     pub fn all(devices: &[Device], settings: Option<&Settings>) -> Vec<Array> {
         let mut arrays = Array::layers(devices);
         for btrfs in settings.iter().flat_map(|s| &s.btrfs) {

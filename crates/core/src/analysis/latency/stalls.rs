@@ -51,9 +51,9 @@ pub struct Stall {
     pub in_flight: i64,
     /// Issued meanwhile.
     pub issued: i64,
-    /// What completed last before it; `None` if the device was idle.
+    /// Class of the last completion before it; `None` if the device was idle.
     pub before: Option<Class>,
-    /// What completed first after it.
+    /// Class of the first completion after it.
     pub after: Class,
     /// A flush was with the device.
     pub flush: bool,
@@ -211,7 +211,7 @@ impl Stalls {
     }
 }
 
-/// What lies on what, and what is reached through one controller or host.
+/// Stacking of devices, and the controller or host of each.
 #[derive(Debug, Clone, Default)]
 pub struct Stacks {
     /// Under each layer, next or deeper.
@@ -258,7 +258,7 @@ impl Stacks {
         self.lies_on(a, b) || self.lies_on(b, a)
     }
 
-    /// Those of `all` that `array` lies on: `dev`, and what lies side by side with it.
+    /// The members of `array` in `all`: `dev` and the devices beside it.
     fn members(&self, array: DevId, dev: DevId, all: &[(DevId, &Stalls)]) -> Vec<DevId> {
         let under = all.iter().map(|(d, _)| *d);
         under

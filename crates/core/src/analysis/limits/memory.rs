@@ -94,7 +94,7 @@ fn growth(before: Option<i64>, after: Option<i64>) -> Option<i64> {
 }
 
 impl MemoryLimit {
-    /// What was read again between two samples, if the limit was met between them.
+    /// Adds the bytes read again between two samples, if the limit was hit between them.
     fn add(&mut self, before: &CgroupSample, after: &CgroupSample, window: Window) {
         if let Some((bytes, is_high)) = limit_of(after) {
             self.limit_bytes = bytes;

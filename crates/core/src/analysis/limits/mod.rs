@@ -112,7 +112,8 @@ impl LimitedRate {
         }
     }
 
-    /// What the kernel charges for an I/O: limits of I/Os count bios, of which a request has one more than it has merges.
+    /// The amount that the kernel charges for an I/O. Limits of I/Os count bios; a request has one more than it has
+    /// merges.
     fn charge(self, io: &Io) -> i64 {
         match self {
             LimitedRate::ReadBytes | LimitedRate::WriteBytes => io.bytes,
@@ -138,7 +139,7 @@ pub enum Held {
     No,
 }
 
-/// Whose I/O is under a limit.
+/// The control groups whose I/O counts for a limit.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct LimitMembers {
     /// Groups, by their ids.
@@ -163,7 +164,7 @@ pub struct OwnLimit {
     pub cgroup: Option<i64>,
     /// The device.
     pub dev: DevId,
-    /// What is limited.
+    /// The limited rate.
     pub rate: LimitedRate,
     /// The limit that held last, per second.
     pub limit_per_s: i64,
@@ -176,7 +177,7 @@ pub struct OwnLimit {
     pub waited_share: Option<f64>,
     /// How much of that time none of the group's I/Os was in flight: what it waited for was held above the block layer.
     pub unseen_share: Option<f64>,
-    /// What follows from it.
+    /// How the limit held the group.
     pub held: Held,
     /// How long its I/O was held back: waited for while none of it was in flight, in the samples of its pressure that are at
     /// least half flat; where that is not known, the flat time in which none was in flight. A lower bound.
@@ -235,7 +236,7 @@ struct LimitedGroup {
     rates: BTreeMap<(DevId, LimitedRate), Rate>,
 }
 
-/// What was charged in each second with I/O.
+/// The amount charged in each second with I/O.
 #[derive(Debug, Default)]
 struct Rate {
     bins: Vec<(i64, i64)>,
@@ -569,7 +570,7 @@ impl LimitedGroup {
         runs.into_iter().map(|(run, _)| run).collect()
     }
 
-    /// What the group waited in those intervals between samples of its pressure that are at least half in `flat`.
+    /// Time that the group waited, in the intervals between samples of its pressure that are at least half in `flat`.
     fn pressure_in(&self, flat: &[Window], busy: &BTreeMap<i64, i64>) -> Option<WaitedShares> {
         let mut time_ns = 0;
         let mut waited_ns = 0;

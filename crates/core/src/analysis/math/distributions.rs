@@ -96,7 +96,7 @@ pub fn chernoff(n: f64, share: f64, expected: f64) -> f64 {
     (-n * divergence).exp()
 }
 
-/// What an outcome adds to the Kullback-Leibler divergence of the seen shares from the expected ones.
+/// The term of one outcome in the Kullback-Leibler divergence of observed from expected shares.
 fn divergence_part(seen: f64, expected: f64) -> f64 {
     if seen > 0.0 {
         seen * (seen / expected).ln()

@@ -15,7 +15,7 @@ const MAX_SHOWN: usize = 200;
 /// So many process ids are remembered for a name.
 const MAX_PIDS: usize = 64;
 
-/// Whose I/O it was. `None` inside: the source could not tell.
+/// The actor of I/O. `None` inside: not known to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ActorKey {
     /// All processes of one name whose I/O came about in the same way.
@@ -63,10 +63,10 @@ pub struct ActorFlow {
     pub max_us: Option<f64>,
 }
 
-/// What one actor did on one device.
+/// I/O of one actor on one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActorSummary {
-    /// Who.
+    /// The actor.
     pub key: ActorKey,
     /// Where; `None` for others, who may have been on several.
     pub dev: Option<DevId>,

@@ -28,7 +28,7 @@ pub struct SlotQuantiles {
     pub max_ns: i64,
 }
 
-/// What completed in one slot, and what moved meanwhile.
+/// Completions and throughput of one slot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct SlotCounts {
     /// I/Os by class.
@@ -199,7 +199,7 @@ pub(super) struct Completions {
     /// The slot of the finest rung in which the last I/O fell, and its end.
     end_ns: i64,
     rungs: Vec<Open>,
-    /// What moves, by class, in slots of the finest rung.
+    /// Throughput by class in slots of the finest resolution.
     moved: [Spread; 4],
 }
 

@@ -47,11 +47,11 @@ pub struct Level {
     pub from_ns: i64,
     /// Length of a slot.
     pub step_ns: i64,
-    /// What completed in each slot.
+    /// Completions in each slot.
     pub counts: Vec<SlotCounts>,
     /// How each slot's time was spent; as many as `counts`. The last slot may reach beyond the window under study.
     pub time: Vec<SlotTime>,
-    /// What is known of single I/Os: all of them, or only differences of kernel counters.
+    /// The source of the level: single I/Os, or differences of kernel counters.
     pub detail: Detail,
 }
 
@@ -76,8 +76,7 @@ pub struct OverviewData {
     pub levels: Vec<Level>,
     /// By scope; only of a plan for the whole window.
     pub distributions: Vec<Distributions>,
-    /// Who did it: processes, control groups, files, those with the most I/O time first; only of a plan for the whole
-    /// window.
+    /// Actors (processes, control groups, files), those with most I/O time first; only for a plan of the whole window.
     pub actors: Vec<ActorSummary>,
     /// Where I/Os are missing, neighbours merged.
     pub losses: Vec<LossInterval>,

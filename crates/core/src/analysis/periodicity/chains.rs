@@ -5,7 +5,7 @@ use crate::analysis::math::stats::{mad, median};
 /// Probability that a clock's beat comes inside its window.
 const KEPT: f64 = 0.9;
 
-/// What a beat that comes inside a window adds at most, where onsets come at `rate` by chance.
+/// Largest evidence that a beat inside a window adds, if random onsets come at `rate`.
 pub(in crate::analysis::periodicity) fn gain(half: f64, rate: f64) -> f64 {
     (KEPT / (1.0 - (-2.0 * half * rate).exp())).ln()
 }
@@ -15,7 +15,7 @@ pub(in crate::analysis::periodicity) struct Chains<'a> {
     onsets: &'a [f64],
     evidence: Vec<f64>,
     steps: Vec<ChainStep>,
-    /// What a beat adds, by how many more onsets than usual came within the last five periods.
+    /// Evidence that a beat adds, by the number of onsets beyond the usual within the last five periods.
     gains: Vec<Option<[f64; 3]>>,
 }
 
@@ -171,8 +171,8 @@ impl<'a> Chains<'a> {
     }
 }
 
-/// What a beat adds in the window of one, two and three periods, where onsets come at `rate` by chance; a window that was
-/// left empty before counts against the clock.
+/// Evidence that a beat adds in the window of one, two and three periods, if random onsets come at `rate`. Empty
+/// windows before it count against the clock.
 fn gains_at(rate: f64, half_widths: [f64; 3]) -> [f64; 3] {
     let mut missed = 0.0;
     half_widths.map(|half| {

@@ -13,7 +13,7 @@ pub(in crate::analysis::periodicity) struct Differences {
     least_excess: f64,
 }
 
-/// What a chain with this period and half width needs to be a clock; `None` if none can be.
+/// Number of beats that a chain with this period needs to be a clock; `None` if no chain can be one.
 pub(in crate::analysis::periodicity) type Needed<'a> = dyn Fn(f64) -> Option<f64> + 'a;
 
 /// Among many onsets most periods have 2 standard deviations more pairs than others; those of a clock that lasts have 3.

@@ -17,7 +17,7 @@ const MIN_BEATS: usize = 5;
 /// plus 7 / n on they are independent. Calibrated on schedules and timers of 12 to 1000 beats.
 const INDEPENDENT: f64 = 1.7;
 
-/// What a clock's beats say of it.
+/// The estimates from a clock's beats.
 pub(in crate::analysis::periodicity) struct Fit {
     pub period_ns: f64,
     /// 95 %.

@@ -66,10 +66,10 @@ pub struct Report {
     /// I/O by actor (A27).
     #[serde(skip)]
     pub actors: ActorTable,
-    /// Who made whom wait (A28).
+    /// Waits by victim and cause (A28).
     #[serde(skip)]
     pub waits: Vec<DeviceVictims>,
-    /// Who made whom wait, how, how much, and what to try (A30), the most harm first.
+    /// Stories: victim, culprit, mechanism, lost time and advice (A30), the largest loss first.
     #[serde(skip)]
     pub stories: Vec<Story>,
     /// Pressure of the host; empty if the recording does not have it.
@@ -109,7 +109,7 @@ pub struct ReportPlan {
     pub has_ios: bool,
 }
 
-/// Who waits for whom takes longest: devices are divided among so many threads at most.
+/// Maximum number of threads for waits, the slowest analysis; devices are divided among them.
 const MAX_WAIT_PARTS: usize = 4;
 
 /// Accumulates a [`Report`].
@@ -382,7 +382,7 @@ impl ReportBuilder {
     }
 }
 
-/// What the three parts of the stream hold of each of the devices `known`, device by device; the lists are in their order.
+/// Groups the results of the three parts by device. All lists are in the order of `known`.
 fn gather(
     known: Vec<DevId>,
     swept: Vec<Swept>,

@@ -91,7 +91,7 @@ impl Edge {
         self.slope = self.slope.wrapping_add(other.slope);
     }
 
-    /// The same of a bin that ends `later_ns` later.
+    /// Extends the bin by `later_ns`.
     pub fn extend(&mut self, later_ns: i64) {
         self.here = self.here.wrapping_add(self.slope.wrapping_mul(later_ns));
     }

@@ -28,7 +28,7 @@ pub const MAX_ROWS: u64 = 10_000_000;
 /// The finest step.
 pub const MIN_STEP_NS: i64 = 1_000_000;
 
-/// What one row stands for.
+/// The grouping of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupBy {
@@ -44,7 +44,7 @@ pub enum GroupBy {
     File,
 }
 
-/// Whose row it is. `None` inside means that the source could not tell.
+/// The group of a row. `None` inside: not known to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GroupKey {
     /// Everything.
@@ -99,7 +99,7 @@ pub struct TimelinePlan {
     pub window: Window,
     /// Length of a slot, at least [`MIN_STEP_NS`].
     pub step_ns: i64,
-    /// What a row stands for.
+    /// The grouping of rows.
     pub by: GroupBy,
     /// Groups that have a row in every slot, idle or not. (`All` always has.) Others have rows while they do I/O; where no
     /// process, control group or file does any, the slot's row is that of [`GroupKey::All`].
@@ -319,14 +319,14 @@ pub struct Row {
     pub from_ns: i64,
     /// Its end, by which it is labelled.
     pub to_ns: i64,
-    /// Whose row.
+    /// The group of the row.
     pub key: GroupKey,
     /// By class, indexed by `Class as usize`.
     pub flows: [Flow; 4],
     /// By class: latency sums of counters may be short by less than this, in nanoseconds; 0 where they are exact.
     pub unresolved_ns: [i64; 4],
-    /// What an imported table says instead, which knows averages and no counts; then the flows are empty. After the
-    /// classes comes what it says only of all together (`tps`, `await`).
+    /// Averages of an imported table, which has no counts; the flows are empty then. The fifth entry holds values for
+    /// all classes together (`tps`, `await`).
     pub averages: Option<[ClassRates; 5]>,
     /// I/Os are missing from this slot (lost, or removed by retention) that can change the row by more than 1 %.
     pub lossy: bool,
@@ -335,7 +335,7 @@ pub struct Row {
     pub known: bool,
     /// The columns of `-x`, if planned.
     pub extended: Option<Extended>,
-    /// Who owned the I/O time, where an analysis has attributed it; timelines do not.
+    /// I/O time by owner, where an analysis has attributed it; timelines do not.
     pub waits: Option<OwnedTime>,
 }
 

@@ -102,7 +102,7 @@ impl RecordingWriter {
             .map_err(|e| self.error(name, "write", e))
     }
 
-    /// What finds no room is no reason to stop: it can be computed again.
+    /// A full disk does not stop the recorder here: these rows can be computed again.
     fn tolerate_full_beside(
         &mut self,
         written: Result<(), StoreError>,

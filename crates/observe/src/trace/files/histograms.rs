@@ -48,7 +48,7 @@ impl Histograms {
         Some(unsafe { self.mapping.start().cast::<Histogram>().add(index).as_ref() })
     }
 
-    /// What `r` has counted after its first calls: of its reads and of its writes. `None` where there is none.
+    /// Histograms of the reads and of the writes of `r` after its first calls; `None` where there is none.
     pub fn of(&self, r: &FileRequest) -> [Option<CallHistogram>; 2] {
         r.histograms.map(|place| {
             let counts = &self.at(place)?.counts;
@@ -56,8 +56,8 @@ impl Histograms {
         })
     }
 
-    /// The same of a request that is open, whose key in the table is `key`: it may have ended meanwhile, and its
-    /// histograms be those of another.
+    /// Like `of`, for an open request with the key `key` in the table. It may have ended meanwhile, and its histograms
+    /// may belong to another request.
     pub fn of_open(&self, r: &FileRequest, key: u64) -> [Option<CallHistogram>; 2] {
         let mut of = self.of(r);
         for (writes, histogram) in of.iter_mut().enumerate() {

@@ -57,7 +57,7 @@ pub(super) struct Loaded {
     pub bpf: Ebpf,
     /// In the order in which they must be attached.
     pub probes: Vec<Probe>,
-    /// What this kernel does not show, for people.
+    /// Limits of this kernel, as sentences.
     pub limits: Vec<String>,
     /// Places in the table of histograms.
     pub histograms: usize,

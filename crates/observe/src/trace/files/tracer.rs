@@ -36,7 +36,8 @@ use crate::heap;
 
 const NAMES_BYTES: u32 = 2 << 20;
 
-/// Whose requests are recorded; all conditions that are given must hold. The recorder's own never are.
+/// Selects the processes whose requests are recorded; all given conditions must hold. The recorder's own requests are
+/// never recorded.
 #[derive(Debug, Clone, Default)]
 pub struct FilesFilter {
     /// These processes; empty: any.
@@ -50,7 +51,8 @@ pub struct FilesFilter {
 }
 
 impl FilesFilter {
-    /// What would match no task at all is an error, not an empty recording. Returns the control group as the kernel knows it.
+    /// Checks that the filter can match a task: otherwise there is an error, not an empty recording. Returns the
+    /// control group's number and depth.
     fn check(&self) -> Result<Option<(u64, u32)>, TraceError> {
         self.pids.iter().try_for_each(|pid| running(*pid))?;
         self.cgroup.as_deref().map(cgroup_of).transpose()
@@ -60,7 +62,7 @@ impl FilesFilter {
 /// How the files tracer is to run.
 #[derive(Debug, Clone)]
 pub struct FilesOptions {
-    /// Whose requests are recorded.
+    /// Selects the processes whose requests are recorded.
     pub filter: FilesFilter,
     /// Size of the ring of finished requests in bytes: a power of two, whole pages. A request takes 280.
     pub ring_bytes: u32,
@@ -86,7 +88,7 @@ impl Default for FilesOptions {
     }
 }
 
-/// What the files tracer has seen so far.
+/// Counts of the files tracer so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FilesStats {
     /// File requests returned so far.
@@ -208,7 +210,7 @@ impl FilesTracer {
         Ok(())
     }
 
-    /// What this kernel does not show, a line each.
+    /// Limits of this kernel, a line each.
     pub fn limits(&self) -> &[String] {
         &self.limits
     }
@@ -359,8 +361,9 @@ impl FilesTracer {
         Ok(all)
     }
 
-    /// What is known by now of the requests that are open, flagged as such and ended now. The kernel goes on adding while
-    /// this looks, so that an I/O may be in one of a request's sums and not in another. Looks at the whole table: some 10 ms.
+    /// The open requests with their sums so far, flagged as open and ended now. The kernel goes on adding while this
+    /// looks, so that an I/O may be in one of a request's sums and not in another. Looks at the whole table: some 10
+    /// ms.
     ///
     /// # Errors
     /// If the table cannot be read any more.
@@ -383,7 +386,7 @@ impl FilesTracer {
         Ok(requests)
     }
 
-    /// What the probes cost so far; `None` unless the tracer was started with [`FilesOptions::measure_cost`].
+    /// Cost of the probes so far; `None` unless the tracer was started with [`FilesOptions::measure_cost`].
     pub fn probe_cost(&self) -> Option<ProbeCost> {
         self._stats.as_ref()?;
         let info = |p: &Probe| {
