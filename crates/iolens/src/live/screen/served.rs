@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -459,17 +460,14 @@ pub fn follow(
                     translator.learn(&devices);
                     shared.devices(devices);
                 }
-                let mut ios = translator.ios(&columns);
-                let known_ns = at_unix_ns - start_unix_ns;
-                let complete_ns = complete_to(&ios, to_ns - start_unix_ns, now_ns - start_unix_ns);
-                let complete_ns = complete_ns.max(known_ns);
-                ios.retain(|io| (known_ns..complete_ns).contains(&io.done_ns));
+                let asked_ns = at_unix_ns - start_unix_ns..to_ns - start_unix_ns;
+                let now_ns = now_ns - start_unix_ns;
+                let complete_ns = add_ios(&mut translator, shared, &columns, asked_ns, now_ns);
                 at_unix_ns = start_unix_ns + complete_ns;
-                let has_room = columns.done_unix_s.len() < MAX_IOS / 2;
-                if has_room {
+                // A small answer allows a longer piece the next time.
+                if columns.done_unix_s.len() < MAX_IOS / 2 {
                     piece_ns = (piece_ns * 2).min(MAX_PIECE_NS);
                 }
-                shared.add(ios, std::mem::take(&mut translator.names));
             }
             Err(e) => {
                 shared.trouble(Some(format!("{e:#}")));
@@ -487,6 +485,22 @@ pub fn follow(
             std::thread::sleep(POLL);
         }
     }
+}
+
+/// Adds the I/Os of an answer for `asked_ns` to `shared`. Returns up to where they are complete; later ones are left out,
+/// because they are asked for again. All times are nanoseconds since the start.
+fn add_ios(
+    translator: &mut Translator,
+    shared: &SharedQueue,
+    columns: &ServedColumns,
+    asked_ns: Range<i64>,
+    now_ns: i64,
+) -> i64 {
+    let mut ios = translator.ios(columns);
+    let complete_ns = complete_to(&ios, asked_ns.end, now_ns).max(asked_ns.start);
+    ios.retain(|io| (asked_ns.start..complete_ns).contains(&io.done_ns));
+    shared.add(ios, std::mem::take(&mut translator.names));
+    complete_ns
 }
 
 /// Up to where all is known: what is stored is in order, so all is there before the last that is; and what is old is there.
