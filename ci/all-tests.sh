@@ -5,6 +5,8 @@
 #   ci/all-tests.sh PYTHON_VENV
 set -uo pipefail
 cd "$(dirname "$0")/.."
+# Python's modules are compiled when they are first imported (ci/venv.sh): that is kept.
+unset PYTHONDONTWRITEBYTECODE
 ci/cargo-test.sh || exit
 
 # limited COMMAND...: for an hour and a half at most.

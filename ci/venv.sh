@@ -7,7 +7,7 @@ dir=$1
 if ! command -v python3 >/dev/null; then echo "python3 is missing: the checks with pyarrow, DuckDB and SciPy will be skipped"; exit 0; fi
 echo "making a Python environment with pyarrow, pandas, duckdb and scipy in $dir"
 mkdir -p "$(dirname "$dir")"
-# What is imported is compiled then: most of it never is.
+# A module is compiled when it is first imported: most of them never are.
 { python3 -m venv "$dir" && "$dir/bin/pip" install -q --no-compile --disable-pip-version-check pyarrow pandas duckdb scipy; } ||
   {
     echo "pyarrow, pandas, duckdb and scipy could not be installed; SKIP_SETUP=1 goes on without, their checks are then skipped" >&2
