@@ -203,21 +203,26 @@ fn a_gap_between_recordings_is_a_loss_of_unknown_size() {
     assert_eq!(gap, (3 * S, 7 * S, None, LossReason::NotRecorded));
 }
 
+/// Adds findings to a recording: from and to in seconds, and whether each is open.
+fn put_stalls(recording: &Path, stalls: &[(i64, i64, bool)]) {
+    for (from_s, to_s, open) in stalls {
+        let finding = StoredFinding {
+            from_ns: from_s * S,
+            to_ns: to_s * S,
+            open: *open,
+            kind: "stall".into(),
+            ..StoredFinding::default()
+        };
+        put_finding(recording, Access::OWNER, &finding).unwrap();
+    }
+}
+
 #[test]
 fn findings_end_with_the_copy() {
     let tmp = tempfile::tempdir().unwrap();
     let whole = tmp.path().join("whole");
     record(&whole, &[S, 8 * S], &[], 10 * S);
-    for (from_s, to_s, open) in [(0, 3, false), (4, 9, true), (7, 9, true)] {
-        let finding = StoredFinding {
-            from_ns: from_s * S,
-            to_ns: to_s * S,
-            open,
-            kind: "stall".into(),
-            ..StoredFinding::default()
-        };
-        put_finding(&whole, Access::OWNER, &finding).unwrap();
-    }
+    put_stalls(&whole, &[(0, 3, false), (4, 9, true), (7, 9, true)]);
     let (copy, _) = copy(&tmp.path().join("copy"), vec![part(&whole, 2 * S..6 * S)]);
     let found: Vec<(i64, i64, bool)> = read_findings(copy.path())
         .unwrap()
@@ -232,16 +237,8 @@ fn findings_end_with_a_repaired_recording() {
     let tmp = tempfile::tempdir().unwrap();
     let whole = tmp.path().join("whole");
     record(&whole, &[S, 8 * S], &[], 10 * S);
-    for (from_s, to_s, open) in [(0, 3, false), (4, 9, true), (7, 12, true), (11, 13, true)] {
-        let finding = StoredFinding {
-            from_ns: from_s * S,
-            to_ns: to_s * S,
-            open,
-            kind: "stall".into(),
-            ..StoredFinding::default()
-        };
-        put_finding(&whole, Access::OWNER, &finding).unwrap();
-    }
+    let stalls = [(0, 3, false), (4, 9, true), (7, 12, true), (11, 13, true)];
+    put_stalls(&whole, &stalls);
     let to = tmp.path().join("repaired");
     repaired(&whole, &to);
     let found: Vec<(i64, i64, bool)> = read_findings(&to)

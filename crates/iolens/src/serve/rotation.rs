@@ -335,18 +335,23 @@ mod tests {
 
     const S: i64 = 1_000_000_000;
 
-    #[test]
-    fn a_clock_that_was_set_begins_another_recording_and_makes_no_heap_of_them() {
-        let dir = tempfile::tempdir().expect("a directory");
+    /// Of a recording that began at `start_unix_ns`.
+    fn rotation_in(root: &Path, start_unix_ns: i64, health: Arc<Health>) -> Rotation {
         let space = Space {
-            root: dir.path().to_owned(),
+            root: root.to_owned(),
             keep_bytes: 64 << 20,
             access: Access::OWNER,
         };
-        let directory = dir.path().join(Root::host_directory("h"));
-        let growing = directory.join(Root::recording_directory(wall_clock_ns()));
+        let directory = root.join(Root::host_directory("h"));
+        let growing = directory.join(Root::recording_directory(start_unix_ns));
         std::fs::create_dir_all(&growing).expect("makes");
-        let mut rotation = Rotation::new(space, growing, &directory, Arc::default());
+        Rotation::new(space, growing, &directory, health)
+    }
+
+    #[test]
+    fn a_clock_that_was_set_begins_another_recording_and_makes_no_heap_of_them() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut rotation = rotation_in(dir.path(), wall_clock_ns(), Arc::default());
         let mut asks = |at_s: i64, clock_shift_ns| {
             let progress = Progress {
                 at_ns: at_s * S,
@@ -369,17 +374,9 @@ mod tests {
     #[test]
     fn the_server_is_told_how_far_the_recording_has_come_while_it_is_stored() {
         let dir = tempfile::tempdir().expect("a directory");
-        let space = Space {
-            root: dir.path().to_owned(),
-            keep_bytes: 64 << 20,
-            access: Access::OWNER,
-        };
-        let directory = dir.path().join(Root::host_directory("h"));
         let start_unix_ns = wall_clock_ns();
-        let growing = directory.join(Root::recording_directory(start_unix_ns));
-        std::fs::create_dir_all(&growing).expect("makes");
         let health = Arc::new(Health::default());
-        let mut rotation = Rotation::new(space, growing, &directory, Arc::clone(&health));
+        let mut rotation = rotation_in(dir.path(), start_unix_ns, Arc::clone(&health));
         assert_eq!(health.growing(), None);
         // It began 100 s after the session did.
         rotation.from_ns = 100 * S;
