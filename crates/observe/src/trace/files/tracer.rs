@@ -14,7 +14,7 @@ use aya::{
     maps::{Array, HashMap, MapData},
     sys::Stats,
 };
-use iolens_core::model::{Comm, LossReason, Lost, Request, RequestFlags};
+use iolens_core::model::{CallHistogram, Comm, LossReason, Lost, Request, RequestFlags};
 
 use super::super::{
     ProbeCost,
@@ -256,23 +256,15 @@ impl FilesTracer {
     }
 
     fn release(&mut self, watermark: u64, out: &mut Vec<Request>) {
-        let start = self.start_monotonic_ns;
-        let names = &mut self.names;
-        let histograms = &self.histograms;
         let before = out.len();
-        for e in self.buffer.release(watermark) {
-            let of = histograms.of(&e);
+        let released: Vec<FileRequest> = self.buffer.release(watermark).collect();
+        for e in released {
+            let of = self.histograms.of(&e);
             if !RequestFlags(e.flags as i32).has(RequestFlags::STILL_OPEN) {
-                histograms.free(&e);
+                self.histograms.free(&e);
             }
-            if e.close_exit_ns as i64 >= start {
-                let path = names.path(e.ino, e.generation, e.fs_dev);
-                let mut request = e.to_request(start, path, of);
-                let thread = request.comm;
-                request.comm = self
-                    .process_names
-                    .name(request.tgid, thread, request.end_ns);
-                out.push(request);
+            if e.close_exit_ns as i64 >= self.start_monotonic_ns {
+                out.push(self.named_request(e, of));
             }
         }
         self.handed_out += (out.len() - before) as u64;
@@ -369,21 +361,27 @@ impl FilesTracer {
     /// If the table cannot be read any more.
     pub fn open_requests(&mut self) -> Result<Vec<Request>, TraceError> {
         let open = self.still_open(now_ns())?;
-        let start = self.start_monotonic_ns;
-        let names = &mut self.names;
-        let histograms = &self.histograms;
         let mut requests = Vec::with_capacity(open.len());
         for (key, event) in open {
-            let of = histograms.of_open(&event, key);
-            let path = names.path(event.ino, event.generation, event.fs_dev);
-            let mut request = event.to_request(start, path, of);
-            let thread = request.comm;
-            request.comm = self
-                .process_names
-                .name(request.tgid, thread, request.end_ns);
-            requests.push(request);
+            let of = self.histograms.of_open(&event, key);
+            requests.push(self.named_request(event, of));
         }
         Ok(requests)
+    }
+
+    /// A request with the path of its file, and the name of its process.
+    fn named_request(
+        &mut self,
+        event: FileRequest,
+        histograms: [Option<CallHistogram>; 2],
+    ) -> Request {
+        let path = self.names.path(event.ino, event.generation, event.fs_dev);
+        let mut request = event.to_request(self.start_monotonic_ns, path, histograms);
+        let thread = request.comm;
+        request.comm = self
+            .process_names
+            .name(request.tgid, thread, request.end_ns);
+        request
     }
 
     /// Cost of the probes so far; `None` unless the tracer was started with [`FilesOptions::measure_cost`].
