@@ -169,6 +169,17 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("where it is not known whether a program waited, it is not said that none did", async () => {
+    const summary = "Not proven: reads of shop (7) took 5.91 s, of which they can have lost up to 5.52 s behind backup (8) on sda.";
+    const stories = () => ({ stories: [], not_proven: [{ summary }], notes: [] });
+    const server = await serve({ documents: { ...DOCUMENTS, stories } });
+    const page = await open(server.url + AN_HOUR);
+    await page.waitForSelector(".stories .empty");
+    assert.deepEqual(await page.locator(".stories .empty").allTextContents(), [summary]);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("zooms by keys, wheel, drag and buttons, and the address is the view", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

@@ -68,6 +68,18 @@ export interface Wait {
   behind: (Who & { seconds: number; ios: number })[];
 }
 
+/** A program of which the recording does not show whether it waited. */
+export interface NotProven {
+  summary: string;
+}
+
+/** The answer of `stories`. */
+export interface Stories {
+  stories: Story[];
+  not_proven?: NotProven[];
+  notes: string[];
+}
+
 export interface Story {
   id: string;
   kind: string;

@@ -4,7 +4,7 @@ import { fromLogCode, unpackColumn } from "../codec";
 import * as format from "../format";
 import type { PageData } from "../generated/page";
 import { Problem, type Query, type Source } from "./api";
-import { type Actor, type Amount, type Heat, type Ios, type Series, type Story, type Wait, type Who, doneOf, processName } from "./data";
+import { type Actor, type Amount, type Heat, type Ios, type Series, type Stories, type Story, type Wait, type Who, doneOf, processName } from "./data";
 import { type Cells, cellsBetween, cellsOf, quantileOf, tierFor } from "./tiers";
 import type { Class } from "./view";
 
@@ -98,8 +98,8 @@ export class Inside implements Source {
     return document;
   }
 
-  async #stories(query: Query): Promise<{ stories: Story[]; notes: string[] }> {
-    const { stories, notes } = await this.#document<{ stories: Story[]; notes: string[] }>("stories");
+  async #stories(query: Query): Promise<Stories> {
+    const { stories, not_proven: unknown, notes } = await this.#document<Stories>("stories");
     const [from, to] = range(query);
     const isIn = (s: Story) => s.start_unix_s < to && s.end_unix_s > from && (!query["device"] || s.device === query["device"]);
     const isOf = (who: Who | null) => isProcess(query["process"], who?.process, who?.pid) && isBelow(query["cgroup"], who?.cgroup);
@@ -107,7 +107,9 @@ export class Inside implements Source {
     const isOfClass = (s: Story) => !query["class"] || hurt(s).some((v) => v?.class === query["class"]);
     const isMeant = (s: Story) => isIn(s) && isOfClass(s) && [...hurt(s), ...s.culprits].some(isOf);
     const more = query["file"] ? ["Of all files: this file does not hold which ones a story is about."] : [];
-    return { stories: stories.filter(isMeant), notes: [...notes, ...more] };
+    // That nothing is proven is known of the whole time only.
+    const isWhole = from <= this.block.from_unix_s && to >= this.block.to_unix_s;
+    return { stories: stories.filter(isMeant), not_proven: (isWhole && unknown) || [], notes: [...notes, ...more] };
   }
 
   #findings(query: Query): { findings: Finding[]; notes: string[] } {

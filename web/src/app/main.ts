@@ -10,7 +10,7 @@ import { Problem, type Query, ask } from "./api";
 import { Chart, type Episode } from "./chart";
 import { type Rates, blocksIn, blocksOf, grown, isBounded, ratesIn, recordedOf } from "./compare";
 import { comparison } from "./comparison";
-import { type Actor, type Column, type Device, type Finding, type Heat, type Ios, type Series, type Story, type Wait, NOT_KNOWN, actorName, doneOf, leavesOutNames, leftOut, spoken, startOf } from "./data";
+import { type Actor, type Column, type Device, type Finding, type Heat, type Ios, type NotProven, type Series, type Stories, type Story, type Wait, NOT_KNOWN, actorName, doneOf, leavesOutNames, leftOut, spoken, startOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
 import { CLASSES, type Ways, actors, filterText, findings, stories, storyKey, unmarkedOf, waits } from "./panels";
@@ -640,7 +640,7 @@ export class Application {
   #loadStories(quiet = false): void {
     this.#loaders.stories.run(async (signal) => {
       const { from, to, device, story: chosen } = this.#view;
-      const { list, notes } = await this.#askStories(from, to, signal);
+      const { list, unknown, notes } = await this.#askStories(from, to, signal);
       const stays = (s: Story) => s.end_unix_s >= from && s.start_unix_s <= to && (device === null || s.device === device);
       if (chosen !== null) {
         // The story of the address is shown although it lies at a threshold that this time does not meet.
@@ -656,18 +656,18 @@ export class Application {
       const known = new Set(list.map(storyKey));
       const kept = this.#list.filter((s) => this.#open.has(storyKey(s)) && !known.has(storyKey(s)) && stays(s));
       this.#list = [...kept, ...list];
-      stories(this.#stories, this.#list, notes, this.#ways, this.#open);
+      stories(this.#stories, this.#list, unknown, notes, this.#ways, this.#open);
       this.#chart.setEpisodes(this.#list.flatMap(episodesOf), this.#list.reduce((n, s) => n + unmarkedOf(s), 0));
     }, quiet);
   }
 
   /** Those in a time, of the shown I/Os. */
-  async #askStories(from: number, to: number, signal: AbortSignal): Promise<{ list: Story[]; notes: string[] }> {
+  async #askStories(from: number, to: number, signal: AbortSignal): Promise<{ list: Story[]; unknown: NotProven[]; notes: string[] }> {
     const query = { ...this.#question(), ...this.#shownIos(), from: from.toFixed(6), to: to.toFixed(6) };
-    const { stories: found, notes } = await ask<{ stories: Story[]; notes: string[] }>("stories", query, signal);
+    const { stories: found, not_proven: unknown, notes } = await ask<Stories>("stories", query, signal);
     const list = leavesOutNames(notes) ? found.map((s) => ({ ...s, victim: s.victim && leftOut(s.victim), culprits: s.culprits.map(leftOut) })) : found;
     for (const story of list) this.#foundIn.set(story, [from, to]);
-    return { list, notes };
+    return { list, unknown: unknown ?? [], notes };
   }
 
   /** The story that the address names, by the question that had it; none where its time is not recorded any more. */

@@ -2,7 +2,7 @@
 
 import { fill, h } from "../dom";
 import * as format from "../format";
-import { type Actor, type Amount, type Finding, type Story, type Wait, type Who, NOT_KNOWN, actorName, isNameless, knownName, lacksIos, leavesOutNames, nameOf } from "./data";
+import { type Actor, type Amount, type Finding, type NotProven, type Story, type Wait, type Who, NOT_KNOWN, actorName, isNameless, knownName, lacksIos, leavesOutNames, nameOf } from "./data";
 import type { Class, Filter, Subject } from "./view";
 
 export interface Ways {
@@ -119,9 +119,13 @@ export function victimOf({ victim, culprits }: Pick<Story, "victim" | "culprits"
 export const unmarkedOf = ({ times, episodes }: Pick<Story, "times" | "episodes">): number => (episodes.length === 0 ? 0 : Math.max(0, (times ?? 0) - episodes.length));
 
 /** The worst first, one line each, which opens to the whole story. */
-export function stories(root: HTMLElement, list: Story[], notes: string[], ways: Ways, open: Set<string>): void {
+export function stories(root: HTMLElement, list: Story[], unknown: NotProven[], notes: string[], ways: Ways, open: Set<string>): void {
   if (list.length === 0) {
-    fill(root, ...paragraphs(nothingFound("No story in this time: no program made another one wait noticeably.", notes)));
+    // Where it is not known whether a program waited, it is not said that none did.
+    const found = unknown.length > 0
+      ? [...unknown.map(({ summary }) => ({ cls: "empty", text: summary })), ...notes.map((text) => ({ cls: "note", text }))]
+      : nothingFound("No story in this time: no program made another one wait noticeably.", notes);
+    fill(root, ...paragraphs(found));
     return;
   }
   const most = Math.max(...list.map((s) => s.harm?.seconds ?? 0), 1e-9);

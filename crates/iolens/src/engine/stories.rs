@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use iolens_core::analysis::stories::Story;
+use iolens_core::analysis::stories::{NotProven, Story, not_proven};
 use iolens_core::analysis::waits::Program;
 use iolens_core::analysis::{Consumer, Report, Window};
 use iolens_core::model::{Class, DevId, Io, SECOND_NS};
@@ -28,6 +28,8 @@ pub struct PartStories {
     pub part: Part,
     /// Only its stories are those that were asked for.
     pub report: Report,
+    /// A program of those asked for of which it is not known whether it waited, if the part has no story at all.
+    pub not_proven: Option<NotProven>,
 }
 
 /// The stories in the window of `query`, by time: those in which one who is meant is the victim or a culprit. `class` is that
@@ -62,6 +64,7 @@ pub fn stories(query: &Query<'_>, class: Option<Class>) -> Result<Vec<PartStorie
             None => &mut [],
         };
         let mut report = report::of_part_and(&part, &Limits::default(), query.caller, others)?;
+        let not_proven = unknown_victim(&report, &part, class);
         report
             .stories
             .retain(|story| is_meant(story, &part, class, users.as_ref()));
@@ -73,7 +76,11 @@ pub fn stories(query: &Query<'_>, class: Option<Class>) -> Result<Vec<PartStorie
                 .stories
                 .retain(|story| meets(story, &(from_ns..to_ns)));
         }
-        all.push(PartStories { part, report });
+        all.push(PartStories {
+            part,
+            report,
+            not_proven,
+        });
     }
     Ok(all)
 }
@@ -158,6 +165,19 @@ fn meets(story: &Story, asked: &Range<i64>) -> bool {
     spans
         .into_iter()
         .any(|(from_ns, to_ns)| from_ns < asked.end && asked.start <= to_ns)
+}
+
+/// The program of which it is not known whether it waited, if it is asked for and there is no story.
+fn unknown_victim(report: &Report, part: &Part, class: Option<Class>) -> Option<NotProven> {
+    let filter = &part.filter;
+    // Who used which file is known of the programs of stories only.
+    if !report.stories.is_empty() || filter.ios.is_of_files() {
+        return None;
+    }
+    let found = not_proven(&report.waits, &report.stories, None)?;
+    let is_of_class = class.is_none_or(|class| class == found.class);
+    let is_asked_for = filter.devices.has(found.dev) && filter.ios.has_program(&found.program);
+    (is_of_class && is_asked_for).then_some(found)
 }
 
 fn is_meant(story: &Story, part: &Part, class: Option<Class>, users: Option<&FileUsers>) -> bool {

@@ -134,9 +134,9 @@ pub(super) struct ReportDocument<'a> {
     stories: Vec<StoryEntry>,
     /// The program asked for, or the one with most I/Os, if the disk did not make it wait; else `null`.
     not_the_disk: Option<ClearedEntry>,
-    /// The program asked for, or any, that may have lost most of its I/O time to another, where the recording does not show it; else
-    /// `null`.
-    not_proven: Option<NotProvenEntry>,
+    /// Programs that may have lost most of their I/O time to another, where a recording shows neither that they did nor that they
+    /// did not.
+    not_proven: Vec<NotProvenEntry>,
     /// What harms without a culprit, the most severe first.
     findings: Vec<FindingBlock>,
     /// What was seen and harmed no program that is known.
@@ -321,7 +321,9 @@ pub fn render(
         waits_others: waits.others,
         stories: stories::entries(report, meta, names, facts),
         not_the_disk: stories::cleared(report, names, facts),
-        not_proven: stories::not_proven(report, meta, names, facts),
+        not_proven: stories::not_proven(report, meta, names, facts)
+            .into_iter()
+            .collect(),
         findings: findings(report, meta),
         facts: self::facts(report, meta),
         files,

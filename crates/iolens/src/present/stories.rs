@@ -4,7 +4,7 @@ use iolens_core::analysis::Report;
 use iolens_core::analysis::findings::{FindingKind, Severity};
 use iolens_core::analysis::limits::MemoryLimit;
 use iolens_core::analysis::stories::{
-    self, Advice, AlsoHurt, Cause, CulpritIo, Doubt, Story, StoryKind,
+    self, Advice, AlsoHurt, Cause, CulpritIo, Doubt, NotProven, Story, StoryKind,
 };
 use iolens_core::analysis::waits::Program;
 use iolens_core::model::{Class, Comm, DevId, Inode, Names, RecordingMeta, Settings};
@@ -280,7 +280,7 @@ pub(super) struct ClearedEntry {
 /// A program of which the recording does not show whether it waited.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct NotProvenEntry {
+pub struct NotProvenEntry {
     #[serde(flatten)]
     program: ProgramEntry,
     /// Name of the device.
@@ -776,17 +776,24 @@ pub(super) fn not_proven(
 ) -> Option<NotProvenEntry> {
     let name = facts.victim.as_deref().map(str::as_bytes);
     let found = stories::not_proven(&report.waits, &report.stories, name)?;
-    let device = device_name(meta, found.dev);
-    Some(NotProvenEntry {
-        program: program_entry(&found.program, names),
-        class: found.class,
-        ios: found.ios,
-        io_time_s: seconds(found.io_time_ns),
-        beside: program_entry(&found.beside, names),
-        at_most_s: seconds(found.at_most_ns),
-        summary: story_text::not_proven(&found, &device),
-        device,
-    })
+    Some(NotProvenEntry::of(&found, meta, names))
+}
+
+impl NotProvenEntry {
+    /// The entry of a program.
+    pub fn of(found: &NotProven, meta: &RecordingMeta, names: &Names) -> NotProvenEntry {
+        let device = device_name(meta, found.dev);
+        NotProvenEntry {
+            program: program_entry(&found.program, names),
+            class: found.class,
+            ios: found.ios,
+            io_time_s: seconds(found.io_time_ns),
+            beside: program_entry(&found.beside, names),
+            at_most_s: seconds(found.at_most_ns),
+            summary: story_text::not_proven(found, &device),
+            device,
+        }
+    }
 }
 
 /// Whether I/Os of a program of this name lost time in the story.

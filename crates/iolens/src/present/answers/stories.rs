@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::engine::part::Part;
 use crate::present::SCHEMA_VERSION;
 use crate::present::report_json::RecordingFacts;
-use crate::present::stories::{self, StoryEntry};
+use crate::present::stories::{self, NotProvenEntry, StoryEntry};
 use crate::present::times::rfc3339;
 
 /// Stories of a stretch of time.
@@ -15,16 +15,24 @@ use crate::present::times::rfc3339;
 pub struct StoriesDocument {
     schema_version: u32,
     stories: Vec<PlacedStory>,
+    /// Programs that may have lost most of their I/O time to another, where a recording shows neither that they did nor that they
+    /// did not.
+    not_proven: Vec<NotProvenEntry>,
     notes: Vec<String>,
 }
 
 impl StoriesDocument {
     /// All of them, the most harm first.
-    pub fn new(mut stories: Vec<PlacedStory>, notes: Vec<String>) -> StoriesDocument {
+    pub fn new(
+        mut stories: Vec<PlacedStory>,
+        not_proven: Vec<NotProvenEntry>,
+        notes: Vec<String>,
+    ) -> StoriesDocument {
         stories.sort_by(|a, b| b.story.harm_s().total_cmp(&a.story.harm_s()));
         StoriesDocument {
             schema_version: SCHEMA_VERSION,
             stories,
+            not_proven,
             notes,
         }
     }
@@ -51,6 +59,14 @@ pub fn of_part(report: &Report, part: &Part) -> Vec<PlacedStory> {
     let entries = stories::entries(report, meta, &part.names, &facts);
     let placed = entries.into_iter().map(|e| placed(e, meta.start_unix_ns));
     placed.collect()
+}
+
+/// The program of `part` of which `report`, which is of that part, does not show whether it waited.
+pub fn not_proven(report: &Report, part: &Part) -> Vec<NotProvenEntry> {
+    let meta = part.recording.meta();
+    stories::not_proven(report, meta, &part.names, &RecordingFacts::of(part))
+        .into_iter()
+        .collect()
 }
 
 fn placed(story: StoryEntry, recording_start_ns: i64) -> PlacedStory {

@@ -16,6 +16,7 @@ use super::params::Params;
 use crate::engine;
 use crate::engine::stories::PartStories;
 use crate::present::answers::stories::{StoriesDocument, of_part};
+use crate::present::stories::NotProvenEntry;
 
 /// What `/api/v1/stories` is.
 pub static ENDPOINT: Endpoint = Endpoint {
@@ -24,7 +25,7 @@ pub static ENDPOINT: Endpoint = Endpoint {
     kind: RequestKind::Heavy,
     summary: "Who made whom wait, how, how much, and what to try: of each recording by itself, the most harm first",
     parameters: &[HOST, FROM, TO, AT, DEVICE, PROCESS, CGROUP, FILE, CLASS],
-    keys: &["schema_version", "stories", "notes"],
+    keys: &["schema_version", "stories", "not_proven", "notes"],
     schema: Some("StoriesDocument"),
     handler: || get(stories),
 };
@@ -41,10 +42,16 @@ pub async fn stories(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
     app.stream("application/json", move |out, asker| {
         let query = question.query(asker)?;
         let mut stories = Vec::new();
-        for PartStories { part, report } in engine::stories::stories(&query, class)? {
-            stories.extend(of_part(&report, &part));
+        let mut not_proven = Vec::new();
+        for found in engine::stories::stories(&query, class)? {
+            let PartStories { part, report, .. } = &found;
+            stories.extend(of_part(report, part));
+            if let Some(unknown) = &found.not_proven {
+                let meta = part.recording.meta();
+                not_proven.push(NotProvenEntry::of(unknown, meta, &part.names));
+            }
         }
-        out.json(&StoriesDocument::new(stories, asker.notes()))
+        out.json(&StoriesDocument::new(stories, not_proven, asker.notes()))
     })
     .await
 }

@@ -1462,6 +1462,50 @@ fn a_short_time_has_the_stories_that_meet_it() {
 }
 
 #[test]
+fn where_a_load_never_pauses_it_is_not_said_that_no_program_waited() {
+    const MS: i64 = 1_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let dev = DevId::new(8, 0);
+    let mut writer = new_recording(dir.path(), "h", 0, Device::named("sda", dev));
+    let read = |comm: &[u8], tgid, done_ns, bytes, latency_ns| Io {
+        comm: Some(Comm::new(comm)),
+        tgid: Some(tgid),
+        origin: Origin::Direct,
+        ..Io::new(done_ns, dev, Op::READ, bytes, Some(0), latency_ns)
+    };
+    // A scan keeps two reads in flight, and each read of the shop waits for one of them.
+    let mut done_ns = 0;
+    for i in 0..3000 {
+        done_ns += 5 * MS;
+        let scan = read(b"scan", 50, done_ns, 1 << 20, 10 * MS);
+        writer.push_ios(&[scan]).unwrap();
+        if i % 5 == 0 {
+            done_ns += MS;
+            let shop = read(b"shop", 60, done_ns, 4096, 6 * MS);
+            writer.push_ios(&[shop]).unwrap();
+        }
+    }
+    writer.finish(60 * S, RecorderCost::default()).unwrap();
+    let app = app_over(dir.path());
+    let ask = |rest: &str| {
+        let times = format!("from={}&to={}", at(0), at(60));
+        let (status, found) = get(&app, &format!("/api/v1/stories?{times}{rest}"));
+        assert_eq!(status, 200, "{found}");
+        assert_eq!(found["stories"], Value::Array(vec![]), "{found}");
+        found["not_proven"].clone()
+    };
+    let all = ask("");
+    assert_eq!(all[0]["process"], "shop", "{all}");
+    assert_eq!(all[0]["beside"]["process"], "scan", "{all}");
+    for of_shop in ["&process=shop", "&class=read", "&device=sda"] {
+        assert_eq!(ask(of_shop), all, "{of_shop}");
+    }
+    for of_others in ["&process=scan", "&class=write"] {
+        assert_eq!(ask(of_others), Value::Array(vec![]), "{of_others}");
+    }
+}
+
+#[test]
 fn time_without_io_is_recorded_as_far_as_the_recorder_has_come() {
     let dir = tempfile::tempdir().unwrap();
     let dev = DevId::new(8, 0);
