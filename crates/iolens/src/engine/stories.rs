@@ -167,11 +167,11 @@ fn meets(story: &Story, asked: &Range<i64>) -> bool {
         .any(|(from_ns, to_ns)| from_ns < asked.end && asked.start <= to_ns)
 }
 
-/// The program of which it is not known whether it waited, if it is asked for and there is no story.
+/// The program of which it is not known whether it waited, if it is asked for.
 fn unknown_victim(report: &Report, part: &Part, class: Option<Class>) -> Option<NotProven> {
     let filter = &part.filter;
     // Who used which file is known of the programs of stories only.
-    if !report.stories.is_empty() || filter.ios.is_of_files() {
+    if filter.ios.is_of_files() {
         return None;
     }
     let found = not_proven(&report.waits, &report.stories, None)?;

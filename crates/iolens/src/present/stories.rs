@@ -767,7 +767,8 @@ pub(super) fn cleared(
     })
 }
 
-/// The program asked for, or any, that may have lost most of its I/O time to another, while no I/O shows what it takes undisturbed.
+/// The program asked for, or any if there is no story, that may have lost most of its I/O time to another, while no I/O shows what it
+/// takes undisturbed.
 pub(super) fn not_proven(
     report: &Report,
     meta: &RecordingMeta,

@@ -106,8 +106,7 @@ pub(super) fn section(
         out.push_str(&text);
         shown += 1;
     }
-    let not_proven = stories::not_proven(report, meta, names, facts);
-    if let Some(not_proven) = not_proven.filter(|_| named.is_empty() || facts.victim.is_some()) {
+    if let Some(not_proven) = stories::not_proven(report, meta, names, facts) {
         // That no program lost much time is not known then.
         out.push_str(&layout.sentences(&format!("  {}\n", terminal(&not_proven.summary))));
     } else if named.is_empty() {

@@ -102,21 +102,27 @@ pub struct NotProven {
     pub at_most_ns: i64,
 }
 
-/// The program named `name`, or any, that may have lost most of its I/O time to another one, if no story says that it did.
+/// The program named `name`, or any if there is no story, that may have lost most of its I/O time to another one, if no story says that
+/// it did.
 pub fn not_proven(
     waits: &[DeviceVictims],
     stories: &[Story],
     name: Option<&[u8]>,
 ) -> Option<NotProven> {
+    if name.is_none() && !stories.is_empty() {
+        return None;
+    }
     let mut most: Option<NotProven> = None;
     for device in waits {
         for effect in &device.felt.effects {
-            let is_new = is_asked_for(effect, name) && !has_story(stories, &effect.victim);
-            let found = is_new.then(|| of_effect(device.dev, effect)).flatten();
-            let is_more =
-                |known: NotProven| found.is_some_and(|found| found.at_most_ns > known.at_most_ns);
-            if most.is_none_or(is_more) {
-                most = found.or(most);
+            if !is_asked_for(effect, name) || has_story(stories, &effect.victim) {
+                continue;
+            }
+            let Some(found) = of_effect(device.dev, effect) else {
+                continue;
+            };
+            if most.is_none_or(|known| found.at_most_ns > known.at_most_ns) {
+                most = Some(found);
             }
         }
     }

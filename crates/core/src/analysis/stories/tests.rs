@@ -385,6 +385,8 @@ fn of_a_program_that_never_had_the_device_to_itself_it_is_not_said_that_it_did_n
     let found = stories_of(&alone);
     assert_eq!(name(&found[0].victim), "shop", "{found:#?}");
     assert_eq!(not_proven(&waits_of(&alone), &found, None), None);
+    // Nor would it be unknown if no story said it.
+    assert_eq!(not_proven(&waits_of(&alone), &[], None), None);
 }
 
 #[test]

@@ -207,13 +207,8 @@ fn documents(inside: &Inside, part: &Part, report: &Report) -> BTreeMap<String, 
     if inside.waits.is_empty() {
         return documents;
     }
-    let found = stories::of_part(report, part);
-    let not_proven = if found.is_empty() {
-        stories::not_proven(report, part)
-    } else {
-        Vec::new()
-    };
-    let stories = StoriesDocument::new(found, not_proven, Vec::new());
+    let not_proven = stories::not_proven(report, part);
+    let stories = StoriesDocument::new(stories::of_part(report, part), not_proven, Vec::new());
     documents.insert("stories".to_owned(), document(&stories));
     for ((name, by), found) in Grouping::NAMES.into_iter().zip(&inside.actors) {
         let answers = stepped(found, |of| ActorsDocument::of(of.clone(), by, Vec::new()));
