@@ -257,14 +257,15 @@ impl FilesTracer {
 
     fn release(&mut self, watermark: u64, out: &mut Vec<Request>) {
         let before = out.len();
-        let released: Vec<FileRequest> = self.buffer.release(watermark).collect();
-        for e in released {
+        let start = self.start_monotonic_ns;
+        for e in self.buffer.release(watermark) {
             let of = self.histograms.of(&e);
             if !RequestFlags(e.flags as i32).has(RequestFlags::STILL_OPEN) {
                 self.histograms.free(&e);
             }
-            if e.close_exit_ns as i64 >= self.start_monotonic_ns {
-                out.push(self.named_request(e, of));
+            if e.close_exit_ns as i64 >= start {
+                let request = named_request(e, start, of, &mut self.names, &mut self.process_names);
+                out.push(request);
             }
         }
         self.handed_out += (out.len() - before) as u64;
@@ -364,24 +365,11 @@ impl FilesTracer {
         let mut requests = Vec::with_capacity(open.len());
         for (key, event) in open {
             let of = self.histograms.of_open(&event, key);
-            requests.push(self.named_request(event, of));
+            let start = self.start_monotonic_ns;
+            let request = named_request(event, start, of, &mut self.names, &mut self.process_names);
+            requests.push(request);
         }
         Ok(requests)
-    }
-
-    /// A request with the path of its file, and the name of its process.
-    fn named_request(
-        &mut self,
-        event: FileRequest,
-        histograms: [Option<CallHistogram>; 2],
-    ) -> Request {
-        let path = self.names.path(event.ino, event.generation, event.fs_dev);
-        let mut request = event.to_request(self.start_monotonic_ns, path, histograms);
-        let thread = request.comm;
-        request.comm = self
-            .process_names
-            .name(request.tgid, thread, request.end_ns);
-        request
     }
 
     /// Cost of the probes so far; `None` unless the tracer was started with [`FilesOptions::measure_cost`].
@@ -455,4 +443,18 @@ fn cgroup_of(dir: &Path) -> Result<(u64, u32), TraceError> {
         .take_while(|a| a.join("cgroup.type").exists())
         .count();
     Ok((dir_meta.ino(), level as u32))
+}
+
+/// A request with the path of its file, and the name of its process.
+fn named_request(
+    event: FileRequest,
+    start_monotonic_ns: i64,
+    histograms: [Option<CallHistogram>; 2],
+    names: &mut FileNames,
+    process_names: &mut ProcessNameReader,
+) -> Request {
+    let path = names.path(event.ino, event.generation, event.fs_dev);
+    let mut request = event.to_request(start_monotonic_ns, path, histograms);
+    request.comm = process_names.name(request.tgid, request.comm, request.end_ns);
+    request
 }
