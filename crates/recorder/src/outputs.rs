@@ -302,8 +302,8 @@ mod tests {
 
     #[test]
     fn what_is_moved_does_not_wrap_around() {
-        let endless = Lost::somewhere(-3, i64::MAX, LossReason::RingFull);
-        let Observation::Lost(later) = moved(Observation::Lost(endless), -5) else {
+        let open_ended = Lost::somewhere(-3, i64::MAX, LossReason::RingFull);
+        let Observation::Lost(later) = moved(Observation::Lost(open_ended), -5) else {
             panic!("another observation")
         };
         assert_eq!((later.from_ns, later.to_ns), (2, i64::MAX));

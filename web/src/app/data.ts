@@ -162,7 +162,7 @@ export const spoken = (who: Who, by: Subject = "process"): string => `${nameOf(w
 /** What an actor is called; `null` where that is not known. */
 export const actorName = (actor: Actor): string | null => (actor.name === UNKNOWN_ACTOR ? null : actor.name);
 
-/** Whether a note says that this reader may not see names: then a missing name is not one that nobody knows. */
+/** Whether a note says that this reader may not see names: then a missing name is known to others. */
 export const leavesOutNames = (notes: string[]): boolean => notes.some((note) => note.startsWith("names of files and processes are left out"));
 
 /** Whether a note says that there are no single I/Os: then that no story or wait was found says nothing. */

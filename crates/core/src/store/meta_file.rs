@@ -147,8 +147,9 @@ fn refuse_absurd_times(path: &Path, meta: &RecordingMeta) -> Result<(), StoreErr
         let what = format!("start_unix_ns is {start_ns}; recordings begin between 1934 and 2115");
         return Err(damaged(path, &what));
     }
-    let is_length = |ns: i64| (-MAX_TIME_NS..=MAX_TIME_NS).contains(&ns);
-    if let Some(end_ns) = meta.end_ns.filter(|ns| !is_length(*ns)) {
+    if let Some(end_ns) = meta.end_ns
+        && !(-MAX_TIME_NS..=MAX_TIME_NS).contains(&end_ns)
+    {
         let what = format!("end_ns is {end_ns}; recordings are shorter than 73 years");
         return Err(damaged(path, &what));
     }

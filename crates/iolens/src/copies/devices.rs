@@ -44,9 +44,10 @@ fn joint(earlier: &Device, later: Device) -> Device {
             slaves.push(slave.clone());
         }
     }
-    let partitions = match later.partitions.is_empty() {
-        true => earlier.partitions.clone(),
-        false => later.partitions,
+    let partitions = if later.partitions.is_empty() {
+        earlier.partitions.clone()
+    } else {
+        later.partitions
     };
     Device {
         name: later.name,

@@ -23,9 +23,13 @@ pub fn add(
     limits: &BTreeMap<DevId, f64>,
     report: &mut Report,
 ) {
-    let within = |r: &&IntervalRates| r.from_ns >= range.start && r.to_ns <= range.end;
+    let rows: Vec<IntervalRates> = rates
+        .iter()
+        .filter(|r| r.from_ns >= range.start && r.to_ns <= range.end)
+        .copied()
+        .collect();
     report.findings.extend(audit::finding(&audit::audit_tables(
-        &rates.iter().filter(within).collect(),
+        &rows.iter().collect(),
         &recording.meta().devices,
     )));
     if recording.ios_stored() > 0 {
@@ -51,7 +55,6 @@ pub fn add(
         report.devices.bytes += s.bytes();
     }
     report.all_classes = of_all_classes(rates, range.clone());
-    let rows: Vec<IntervalRates> = rates.iter().filter(within).copied().collect();
     let utilisation = utilisation(&rows);
     for s in summaries(&rows, range) {
         let together = report.all_classes.get(&s.dev);

@@ -263,14 +263,14 @@ impl KindLevels {
     }
 
     fn find_level(&mut self) -> Level {
+        let is_bound = !self.latency.has_enough_alone();
         let mut undisturbed_ns = self.latency.level();
-        let bound_ns = self.least_queued.median();
-        if let Some(bound_ns) = bound_ns.filter(|_| !self.latency.has_enough_alone()) {
+        if is_bound && let Some(bound_ns) = self.least_queued.median() {
             undisturbed_ns = undisturbed_ns.min(bound_ns);
         }
         Level {
             undisturbed_ns: undisturbed_ns as i64,
-            is_bound: !self.latency.has_enough_alone(),
+            is_bound,
             most_work_ns: (Level::MAX_CREDITS * self.credit.level()).max(self.late_credits.median),
             side_work_ns: self.work.level().max(1.0),
         }
