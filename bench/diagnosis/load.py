@@ -220,6 +220,23 @@ def scan(options: Options, clock: Clock, seed: int) -> Requests:
     return done
 
 
+def play(options: Options, clock: Clock, _: int) -> Requests:
+    """Reads through the page cache, `mib_per_s`, a piece at a time, ahead of which the kernel reads. Latency is from the call."""
+    size, path, pace = options.count("bytes", 64 << 10), options.text("file"), options.number("mib_per_s", 2) * MIB
+    memory, done = buffer_of(size), []
+    file = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    begin = options.number("from", 3)
+    for n in itertools.count():
+        clock.wait_until(begin + n * size / pace)
+        called = clock.now()
+        if called >= options.number("to", 14) or not os.readv(file, [memory]):
+            return done
+        took = round(clock.now() - called, 6)
+        done.append((round(called, 6), took, took))
+    return done
+
+
 def syncs(options: Options, clock: Clock, seed: int) -> None:
     """`threads` threads append `bytes` each to a file of their own and sync it, one after the other.
 
@@ -299,7 +316,7 @@ def burn(options: Options, clock: Clock, seed: int) -> None:
         os.waitpid(child, 0)
 
 
-ROLES = {role.__name__: role for role in (requests, flush, scan, syncs, engine, trim, copy, burn)}
+ROLES = {role.__name__: role for role in (requests, flush, scan, play, syncs, engine, trim, copy, burn)}
 
 
 def stop_self(at: float, seconds: float, clock: Clock) -> None:

@@ -269,5 +269,17 @@ SCENARIOS = (
         (shop(60, wrong={"compute_ms": 8}, workers=1), LOADER, guilty("backup", "scan", "archive", elsewhere=True)),
         layout="beside",
     ),
+    # What is read ahead of a player comes late, but before the player needs it.
+    Scenario(
+        "read-ahead",
+        truth("", "shop", ""),
+        (
+            shop(60, wrong={"compute_ms": 8}, workers=1, elsewhere=True),
+            Actor("player", "play", {"file": "data", "mib_per_s": 2}),
+            LOADER,
+            guilty("backup", "scan", "archive", depth=3),
+        ),
+        layout="beside",
+    ),
     Scenario("stopped", truth("", "shop", ""), (shop(60, wrong={"stops": "5 8 11"}), LOADER)),
 )

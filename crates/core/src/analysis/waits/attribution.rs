@@ -8,7 +8,7 @@ use super::levels::kind_of_io;
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::order::{End, Hold, Span, StartOrder, Sweep};
 use crate::analysis::stream::window::Window;
-use crate::model::{DevId, Io, LossReason, Lost};
+use crate::model::{DevId, Io, LossReason, Lost, Origin};
 
 /// Losses that are remembered while I/Os that may have waited through them are attributed.
 const MAX_LOSSES: usize = 64;
@@ -174,6 +174,7 @@ impl<M: WaitMeasure> Attribution<M> {
         pending.group = swept.groups.number(device, Group::of(io, self.grouping));
         pending.kind = kind_of_io(io) as u16;
         pending.is_waited_for = felt::is_waited_for(io);
+        pending.is_read_ahead = io.origin == Origin::Readahead;
         pending.is_counted = is_counted;
         swept.sink.measure.know(&swept.groups);
         if swept.sink.window.contains(io.done_ns) {

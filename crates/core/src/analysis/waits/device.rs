@@ -6,6 +6,7 @@ use super::arm::{Arm, Continues, Place};
 use super::cached_writes::{CachedWrites, add};
 use super::first_ios::Alone;
 use super::levels::{Levels, Observed, class_of};
+use super::read_ahead::ReadAhead;
 use super::workers::{Worker, Workers};
 use crate::model::{Class, OwnedTime, WorstWait};
 
@@ -55,6 +56,8 @@ pub(super) struct Pending {
     pub kind: u16,
     /// Whether a program can be waiting for it.
     pub is_waited_for: bool,
+    /// Whether the kernel read it ahead of a program.
+    pub is_read_ahead: bool,
     /// Whether its wait counts; others wait for it anyway.
     pub is_counted: bool,
     /// A place that what is made of its wait has given it.
@@ -74,6 +77,8 @@ pub(super) struct Pending {
     turn_work: f64,
     /// Whether it continues where its group left off.
     continues: Continues,
+    /// Whether it is read ahead and continues what was.
+    is_next_part: bool,
 }
 
 impl Pending {
@@ -88,6 +93,7 @@ impl Pending {
             group: 0,
             kind: 0,
             is_waited_for: false,
+            is_read_ahead: false,
             is_counted: true,
             number: 0,
             queue_ns: issue_ns - start_ns,
@@ -98,6 +104,7 @@ impl Pending {
             side_rate: 0.0,
             turn_work: 0.0,
             continues: Continues::No,
+            is_next_part: false,
         }
     }
 
@@ -154,6 +161,8 @@ pub(super) struct Wait<'a> {
     pub is_bound: bool,
     /// Then: what it may have waited behind each group, if undisturbed it takes no more than its own work.
     pub at_most: &'a [(u32, i64)],
+    /// So much of its excess its program did not notice, as it was read ahead of it; none else.
+    pub spare_ns: i64,
 }
 
 impl Wait<'_> {
@@ -323,6 +332,7 @@ pub(super) struct DeviceWaits {
     workers: Workers,
     cached: CachedWrites,
     arm: Arm,
+    read_ahead: ReadAhead,
     last_done_ns: i64,
     batch: Option<Batch>,
     edges: u32,
@@ -355,6 +365,7 @@ impl DeviceWaits {
             workers: Workers::new(others),
             cached: CachedWrites::new(others),
             arm: Arm::default(),
+            read_ahead: ReadAhead::default(),
             last_done_ns: i64::MIN,
             batch: None,
             edges: 0,
@@ -435,6 +446,7 @@ impl DeviceWaits {
         self.workers.each_group(visit);
         self.cached.each_group(visit);
         self.arm.each_group(visit);
+        self.read_ahead.each_group(visit);
         for io in self.batch.iter_mut().flat_map(|batch| &mut batch.members) {
             io.each_group(visit);
         }
@@ -475,11 +487,17 @@ impl DeviceWaits {
         if io.class() == Class::Flush {
             self.cached.flush_begins();
         }
+        if io.is_read_ahead {
+            io.is_next_part = self.read_ahead.begin(io.place(), io.start_ns);
+        }
     }
 
     fn complete(&mut self, io: &mut Pending, sink: &mut impl WaitSink) {
         self.workers.end(io.worker, io.done_ns, io.side_rate);
         io.continues = self.arm.serve(io.place());
+        if io.is_read_ahead {
+            self.read_ahead.done(io.group, io.done_ns);
+        }
         match io.class() {
             Class::Write => self.cached.wrote(io.group, io.bytes),
             Class::Flush => self.cached.flush_ends(),
@@ -627,6 +645,11 @@ impl DeviceWaits {
         let own = self.behind.iter().find(|(group, _)| *group == io.group);
         let own_ns = own.map_or(0, |(_, ns)| *ns);
         let others_ns = excess_ns - own_ns - held_ns - device_ns - unknown_ns;
+        let spare_ns = if io.is_next_part {
+            self.read_ahead.spare_ns(io.group, excess_ns)
+        } else {
+            0
+        };
         sink.wait(&Wait {
             io,
             time: OwnedTime {
@@ -640,6 +663,7 @@ impl DeviceWaits {
             behind: &self.behind,
             is_bound: level.is_bound,
             at_most: &self.at_most,
+            spare_ns,
         });
     }
 

@@ -8,7 +8,7 @@ use super::effects::{DetailsLeft, Effect, ProcessEffect, is_own_class};
 use super::groups::Groups;
 use super::profiles::Profile;
 use super::{DeviceFelt, Group, MAX_PROCESSES, Program};
-use crate::model::{Class, Comm, Io, Origin};
+use crate::model::{Class, Comm, Io, Origin, OwnedTime};
 
 /// Whether a program can be waiting for `io`: not for write-back that no program asked for, nor for discards.
 pub(super) fn is_waited_for(io: &Io) -> bool {
@@ -27,6 +27,37 @@ const SMALL_BYTES: i64 = 16 << 10;
 
 /// So many of them can.
 const MAX_STANDING_OUT: usize = 4;
+
+/// The share of `ns` that goes beyond `spare_ns`.
+fn noticed_share(ns: i64, spare_ns: i64) -> f64 {
+    (ns - spare_ns).max(0) as f64 / ns.max(1) as f64
+}
+
+/// This share of what was waited behind each group, without zeros.
+fn share_of_all(behind: &[(u32, i64)], share: f64) -> Vec<(u32, i64)> {
+    let shares = behind
+        .iter()
+        .map(|(group, ns)| (*group, (*ns as f64 * share) as i64));
+    shares.filter(|(_, ns)| *ns > 0).collect()
+}
+
+/// Where the time of an I/O of `group` went of whose excess its program notices a share, `behind` others as given; the rest of it
+/// counts as undisturbed.
+fn noticed_time(time: &OwnedTime, behind: &[(u32, i64)], group: u32, share: f64) -> OwnedTime {
+    let all_ns: i64 = behind.iter().map(|(_, ns)| ns).sum();
+    let own = behind.iter().find(|(other, _)| *other == group);
+    let own_ns = own.map_or(0, |(_, ns)| *ns);
+    let mut noticed = OwnedTime {
+        undisturbed_ns: 0,
+        own_ns,
+        others_ns: all_ns - own_ns,
+        held_ns: (time.held_ns as f64 * share) as i64,
+        device_ns: (time.device_ns as f64 * share) as i64,
+        unknown_ns: (time.unknown_ns as f64 * share) as i64,
+    };
+    noticed.undisturbed_ns = time.total_ns() - noticed.excess_ns();
+    noticed
+}
 
 /// A process on a device, or a pool of them.
 #[derive(Debug)]
@@ -214,6 +245,28 @@ impl FeltTotals {
         if !io.is_waited_for {
             return;
         }
+        if wait.spare_ns == 0 {
+            self.felt(wait);
+            return;
+        }
+        let excess_ns = wait.time.excess_ns();
+        let share = noticed_share(excess_ns, wait.spare_ns);
+        let behind = share_of_all(wait.behind, share);
+        let most_ns: i64 = wait.at_most.iter().map(|(_, ns)| ns).sum();
+        let at_most = share_of_all(wait.at_most, noticed_share(most_ns, wait.spare_ns));
+        self.felt(&Wait {
+            io,
+            time: noticed_time(&wait.time, &behind, io.group, share),
+            behind: &behind,
+            is_bound: wait.is_bound && !at_most.is_empty(),
+            at_most: &at_most,
+            spare_ns: 0,
+        });
+    }
+
+    /// Takes where the time of an I/O went of which its program notices all.
+    fn felt(&mut self, wait: &Wait) {
+        let io = wait.io;
         let own = self.actor_of[io.group as usize];
         let class = self.class_of[io.group as usize];
         let effect = self.effects[own as usize * 4 + class as usize].get_or_insert_default();

@@ -25,6 +25,7 @@ mod kept_sample;
 mod levels;
 mod process_names;
 pub mod profiles;
+mod read_ahead;
 mod singles;
 pub mod stretches;
 mod subjects;

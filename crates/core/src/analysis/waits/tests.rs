@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::analysis::timeline::GroupKey;
-use crate::model::{Class, Comm, LossReason, Op};
+use crate::model::{Class, Comm, LossReason, Op, Origin};
 use simulator::{Device, Job, Limit, MS, Order, SECONDS, bursts, dev, poisson, requests};
 
 /// Reads of 4 KiB at random places that take a little more or less than `work_ns`.
@@ -180,6 +180,56 @@ fn on_many_servers_no_process_is_blamed() {
     println!("32 servers: harm {harm_s:.3} s, {felt:.3?}");
     assert!(harm_s.abs() < 0.01 * felt.io_time_s);
     assert!(felt.behind_s < 0.03 * felt.io_time_s, "{felt:?}");
+}
+
+/// What its program noticed of the excess of all reads of "player", of the part of its file that is read ahead every 60 ms, and what
+/// they had. A part comes late behind writes of `work_ns` each that come five at a time.
+fn noticed_and_excess_s(work_ns: i64) -> (f64, f64) {
+    let sectors = 256;
+    let mut jobs = bursts(5, 400 * MS, work_ns);
+    for part in 0..SECONDS * 1000 / 60 {
+        jobs.push(Job {
+            at_ns: part * 60 * MS,
+            work_ns: 2 * MS,
+            bytes: 512 * sectors,
+            op: Op::READ,
+            sector: part * sectors,
+            who: "player",
+        });
+    }
+    let mut ios = Device::fifo(1).serve(jobs);
+    for io in ios.iter_mut().filter(|io| io.op == Op::READ) {
+        io.origin = Origin::Readahead;
+    }
+    let waits = waits(&ios);
+    let mut effects = waits.felt.effects.iter();
+    let reads = effects
+        .find(|e| e.class == Class::Read)
+        .expect("what was noticed");
+    assert_eq!(
+        reads.sums.time.total_ns(),
+        (io_time_s(&ios, "player") * 1e9).round() as i64
+    );
+    let mut victims = waits.victims.iter();
+    let all = victims
+        .find(|v| v.group.class == Class::Read)
+        .expect("waits of reads");
+    let seconds = |ns: i64| ns as f64 / 1e9;
+    (
+        seconds(reads.sums.time.excess_ns()),
+        seconds(all.time.excess_ns()),
+    )
+}
+
+#[test]
+fn what_is_read_ahead_is_late_only_if_its_program_gets_there_before() {
+    // 58 ms are to spare.
+    let (noticed_s, excess_s) = noticed_and_excess_s(6 * MS);
+    println!("up to 30 ms late: {noticed_s:.3} of {excess_s:.2} s");
+    assert!(noticed_s < 0.02 * excess_s && excess_s > 0.5);
+    let (noticed_s, excess_s) = noticed_and_excess_s(30 * MS);
+    println!("up to 150 ms late: {noticed_s:.3} of {excess_s:.2} s");
+    assert!((0.3..0.8).contains(&(noticed_s / excess_s)));
 }
 
 #[test]
