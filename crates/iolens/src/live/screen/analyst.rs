@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use iolens_core::analysis::Window;
 use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::analysis::heat::TimePart;
-use iolens_core::analysis::stories::{self, GroupLimits, Scene, Story};
+use iolens_core::analysis::stories::{self, GroupLimits, NotProven, Scene, Story};
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::analysis::waits::{
     DeviceVictims, Group, Grouping, IoWait, IoWaitsBuilder, OwnedTime, Program, Victim,
@@ -220,12 +220,7 @@ pub enum Outcome {
     /// Of [`Job::Tables`].
     Tables(MadeTables),
     /// Of [`Job::Stories`].
-    Stories {
-        /// The most harm first.
-        found: Vec<Story>,
-        /// Whether the machine was short of CPU time meanwhile.
-        is_short_of_cpu: bool,
-    },
+    Stories(FoundStories),
     /// Of [`Job::Cell`].
     Cell(CellIos),
     /// It is not needed any more.
@@ -239,7 +234,7 @@ impl Outcome {
     pub fn of(&self) -> Option<&'static str> {
         match self {
             Outcome::Tables(_) => Some(TABLES),
-            Outcome::Stories { .. } => Some(STORIES),
+            Outcome::Stories(_) => Some(STORIES),
             Outcome::Cell(_) => Some(LIST),
             Outcome::Cancelled | Outcome::Failed(..) => None,
         }
@@ -255,6 +250,17 @@ pub struct AnalystPanic {
     pub of: &'static str,
     /// What the panic said.
     pub text: String,
+}
+
+/// What happened in one stretch of time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundStories {
+    /// The most harm first.
+    pub stories: Vec<Story>,
+    /// Where there is no story: a program of which it is not known whether it waited.
+    pub not_proven: Option<NotProven>,
+    /// Whether the machine was short of CPU time meanwhile.
+    pub is_short_of_cpu: bool,
 }
 
 /// Both tables over one stretch of time.
@@ -401,25 +407,7 @@ impl Job {
                 material,
                 above,
                 host,
-            } => {
-                let window = material.window;
-                let mut builder = WaitsBuilder::new(window);
-                material.lost.iter().for_each(|l| builder.lost(l));
-                material.each(|io| builder.push(io))?;
-                let waits = builder.finish();
-                let scene = Scene {
-                    window,
-                    details: &[],
-                    layers: &above,
-                    host: &host,
-                    has_losses: !material.lost.is_empty(),
-                };
-                let shortage = host.cpu_shortage(window.from_ns, window.to_ns);
-                Outcome::Stories {
-                    found: stories::stories(&waits, &scene, GroupLimits::default()),
-                    is_short_of_cpu: shortage.is_some(),
-                }
-            }
+            } => Outcome::Stories(find_stories(&material, &above, &host)?),
             Job::Cell {
                 material,
                 selection,
@@ -433,6 +421,32 @@ impl Job {
             }
         })
     }
+}
+
+fn find_stories(
+    material: &Material,
+    above: &BTreeSet<DevId>,
+    host: &HostPressure,
+) -> Result<FoundStories, Unanswered> {
+    let window = material.window;
+    let mut builder = WaitsBuilder::new(window);
+    material.lost.iter().for_each(|l| builder.lost(l));
+    material.each(|io| builder.push(io))?;
+    let waits = builder.finish();
+    let scene = Scene {
+        window,
+        details: &[],
+        layers: above,
+        host,
+        has_losses: !material.lost.is_empty(),
+    };
+    let found = stories::stories(&waits, &scene, GroupLimits::default());
+    let shortage = host.cpu_shortage(window.from_ns, window.to_ns);
+    Ok(FoundStories {
+        not_proven: stories::not_proven(&waits, &found, None),
+        stories: found,
+        is_short_of_cpu: shortage.is_some(),
+    })
 }
 
 fn tables(

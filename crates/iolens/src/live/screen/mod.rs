@@ -37,7 +37,6 @@ use crate::engine::caller::Caller;
 use crate::engine::layers::Layers;
 use crate::engine::waits;
 use crate::present::escape::terminal;
-use crate::present::stories as story_words;
 use crate::present::times::Clock;
 use analyst::{
     Analyst, IN_FLIGHT_NS, IoSource, Job, LIVE_SHARE, Material, Outcome, RECORDED_SHARE, STORIES,
@@ -540,19 +539,13 @@ impl Screen {
                 self.tables_made = Some((ticket, Instant::now()));
                 self.findings.tables = Some(tables);
             }
-            Outcome::Stories {
-                found,
-                is_short_of_cpu,
-            } => {
+            Outcome::Stories(found) => {
                 self.stories_made = Some((ticket, Instant::now()));
-                let times = self.history.times(0);
-                let lines =
-                    story_words::lines(&found, &self.meta, self.history.names.all(), &times);
                 if self.view.plays.is_some() {
                     self.findings.stories = StoryLog::default();
                 }
-                self.findings.stories.take(lines);
-                self.findings.is_short_of_cpu = is_short_of_cpu;
+                self.findings
+                    .take_stories(&found, &self.meta, &self.history);
             }
             Outcome::Cell(cell) => {
                 self.cell_made = ticket;

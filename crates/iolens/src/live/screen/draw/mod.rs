@@ -11,7 +11,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::widgets::Widget;
 
-use super::analyst::{CellIos, MadeTables};
+use super::analyst::{CellIos, FoundStories, MadeTables};
 use super::heat::{self, HeatCache, HeatMap};
 use super::history::{ColumnLatencies, History};
 use super::palette::Palette;
@@ -19,7 +19,9 @@ use super::state::{LatencyScale, ScreenView};
 use super::words;
 use crate::present::escape::terminal;
 use crate::present::layout::{cut, cut_end, visible, wrapped};
+use crate::present::stories::{self as story_words, NotProvenEntry};
 use iolens_core::analysis::heat::TimePart;
+use iolens_core::model::RecordingMeta;
 pub use stories::StoryLog;
 
 /// Below this the screen says so.
@@ -41,8 +43,31 @@ pub struct Findings {
     pub cell: Option<CellIos>,
     /// What happened.
     pub stories: StoryLog,
+    /// What is not proven where there is no story, in words. Not escaped.
+    pub not_proven: Option<String>,
     /// Whether the machine was short of CPU time where stories were looked for: those that it explains are left out.
     pub is_short_of_cpu: bool,
+}
+
+impl Findings {
+    /// Takes what was found last, in words. Stories found before are kept for some minutes.
+    pub fn take_stories(&mut self, found: &FoundStories, meta: &RecordingMeta, history: &History) {
+        let names = history.names.all();
+        let times = history.times(0);
+        let lines = story_words::lines(&found.stories, meta, names, &times);
+        self.stories.take(lines);
+        self.not_proven = None;
+        if let Some(unknown) = &found.not_proven {
+            let entry = NotProvenEntry::of(unknown, meta, names);
+            self.not_proven = Some(entry.summary);
+        }
+        self.is_short_of_cpu = found.is_short_of_cpu;
+    }
+
+    /// Whether it is known neither that a program waited nor that it may have.
+    fn is_without_victim(&self) -> bool {
+        self.stories.is_empty() && self.not_proven.is_none()
+    }
 }
 
 /// What there is to say of the source.
@@ -179,7 +204,7 @@ fn halves(scene: &Scene, lower: Rect) -> (Rect, Rect) {
         );
     }
     let stories_height = match lower.height {
-        _ if scene.findings.stories.is_empty() => 0,
+        _ if scene.findings.is_without_victim() => 0,
         0..=7 => 1,
         height => height * 2 / 5,
     };

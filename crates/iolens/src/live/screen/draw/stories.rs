@@ -1,12 +1,13 @@
 //! What happened, as it is recognised.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{Scene, put, row, rows};
+use super::{Findings, Scene, put, row, rows};
 use crate::live::screen::words;
 use crate::present::escape::terminal;
 use crate::present::layout::{cut, cut_end, wrapped};
@@ -16,6 +17,8 @@ use crate::present::stories::{NO_STORY, StoryText};
 const KEPT_NS: i64 = 600_000_000_000;
 /// Stories that are remembered.
 const MAX_STORIES: usize = 100;
+/// What is said where the machine was short of CPU time.
+const SHORT_OF_CPU: &str = "CPU time is short: it explains long waits, not the device";
 
 /// All stories of the last minutes, each once.
 #[derive(Debug, Default)]
@@ -62,69 +65,98 @@ pub(super) fn stories(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     if area.height == 0 {
         return;
     }
-    let palette = scene.palette;
-    let log = &scene.findings.stories;
     if area.height == 1 {
-        if let Some(story) = log.ordered().first() {
-            let text = format!(
-                " {}  {}",
-                words::clock(scene.history, story.to_ns, 0),
-                terminal(&story.text)
-            );
-            let text = cut_end(&text, usize::from(area.width));
-            put(buffer, area, area.x, &text, palette.faint());
-        }
+        single_line(scene, area, buffer);
         return;
     }
     let heading = row(area, 0);
-    put(buffer, heading, area.x, " what happened", palette.heading());
+    let style = scene.palette.heading();
+    put(buffer, heading, area.x, " what happened", style);
     let body = rows(area, 1, area.height - 1);
-    if log.is_empty() {
-        let text = if scene.findings.is_short_of_cpu {
-            "CPU time is short: it explains long waits, not the device"
-        } else {
-            NO_STORY
-        };
-        let width = usize::from(area.width.saturating_sub(2)).max(10);
-        for (i, text) in wrapped(text, width).iter().enumerate() {
-            put(
-                buffer,
-                row(body, i as u16),
-                area.x + 1,
-                text,
-                palette.faint(),
-            );
-        }
-        return;
+    if scene.findings.stories.is_empty() {
+        no_story(scene, body, buffer);
+    } else {
+        logged(scene, body, buffer);
     }
-    let width = usize::from(area.width.saturating_sub(12)).max(10);
+}
+
+/// Draws the newest story, or what is not proven, in one line.
+fn single_line(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+    let findings = scene.findings;
+    let text = if let Some(story) = findings.stories.ordered().first() {
+        let time = words::clock(scene.history, story.to_ns, 0);
+        format!(" {time}  {}", terminal(&story.text))
+    } else if let Some(not_proven) = &findings.not_proven {
+        format!(" {}", terminal(not_proven))
+    } else {
+        return;
+    };
+    let text = cut_end(&text, usize::from(area.width));
+    put(buffer, area, area.x, &text, scene.palette.faint());
+}
+
+/// Draws what there is to say where there is no story.
+fn no_story(scene: &Scene, body: Rect, buffer: &mut Buffer) {
+    let width = usize::from(body.width.saturating_sub(2)).max(10);
+    let mut lines = Vec::new();
+    for text in without_story(scene.findings) {
+        lines.extend(wrapped(&text, width));
+    }
+    shorten(&mut lines, width, usize::from(body.height));
+    let style = scene.palette.faint();
+    for (i, text) in lines.iter().enumerate() {
+        let at = row(body, i as u16);
+        put(buffer, at, body.x + 1, &cut(text, width), style);
+    }
+}
+
+/// What is said without a story, harmless for a terminal.
+fn without_story(findings: &Findings) -> Vec<Cow<'_, str>> {
+    let mut texts = Vec::new();
+    if findings.is_short_of_cpu {
+        texts.push(Cow::Borrowed(SHORT_OF_CPU));
+    }
+    // That no program lost much time is not known then.
+    if let Some(not_proven) = &findings.not_proven {
+        texts.push(terminal(not_proven));
+    }
+    if texts.is_empty() {
+        texts.push(Cow::Borrowed(NO_STORY));
+    }
+    texts
+}
+
+/// Draws the newest stories, as many as fit.
+fn logged(scene: &Scene, body: Rect, buffer: &mut Buffer) {
+    let width = usize::from(body.width.saturating_sub(12)).max(10);
     let height = usize::from(body.height);
     let mut line = 0;
-    for story in log.ordered() {
+    for story in scene.findings.stories.ordered() {
         let mut lines = wrapped(&terminal(&story.text), width);
         if line > 0 && line + lines.len() > height {
             break;
         }
         // Of the first story as much is shown as fits.
-        if lines.len() > height {
-            lines.truncate(height);
-            if let Some(last) = lines.last_mut() {
-                last.push_str(" …");
-                *last = cut_end(last, width);
-            }
-        }
+        shorten(&mut lines, width, height);
         let time = words::clock(scene.history, story.to_ns, 0);
-        put(
-            buffer,
-            row(body, line as u16),
-            area.x + 1,
-            &time,
-            palette.faint(),
-        );
+        let at = row(body, line as u16);
+        put(buffer, at, body.x + 1, &time, scene.palette.faint());
         for text in lines {
             let at = row(body, line as u16);
-            put(buffer, at, area.x + 11, &cut(&text, width), Style::new());
+            put(buffer, at, body.x + 11, &cut(&text, width), Style::new());
             line += 1;
         }
+    }
+}
+
+/// Leaves `height` lines. Where there were more, the last one ends with an ellipsis.
+fn shorten(lines: &mut Vec<String>, width: usize, height: usize) {
+    if lines.len() <= height {
+        return;
+    }
+    lines.truncate(height);
+    if let Some(last) = lines.last_mut() {
+        last.push_str(" …");
+        *last = cut_end(last, width);
     }
 }

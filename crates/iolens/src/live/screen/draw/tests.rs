@@ -19,7 +19,7 @@ use super::*;
 use crate::live::screen::analyst::{IoSource, Job, Material, Outcome};
 use crate::live::screen::palette::Depth;
 use crate::live::screen::state::Action;
-use crate::present::stories::{self as story_words, StoryText};
+use crate::present::stories::{NO_STORY, StoryText};
 use crate::present::times::Clock;
 
 const US: i64 = 1_000;
@@ -135,14 +135,12 @@ impl Stage {
             above: self.view.above.iter().copied().collect(),
             host: HostPressure::default(),
         };
-        let Outcome::Stories { found, .. } = job.run() else {
+        let Outcome::Stories(found) = job.run() else {
             return;
         };
         let mut meta = RecordingMeta::new(Source::Ebpf, self.history.start_unix_ns);
         meta.devices.clone_from(&self.history.devices);
-        let times = self.history.times(0);
-        let lines = story_words::lines(&found, &meta, self.history.names.all(), &times);
-        self.findings.stories.take(lines);
+        self.findings.take_stories(&found, &meta, &self.history);
     }
 
     fn press(&mut self, code: KeyCode) -> Action {
@@ -224,6 +222,33 @@ fn usual_history() -> History {
         merges: None,
     }]);
     history.advance(30 * S);
+    history
+}
+
+/// Sixteen seconds: a scan keeps two reads in flight and never stops, and each read of the shop waits for one of them.
+fn history_amid_a_scan() -> History {
+    let mut history = History::new(1_700_000_000 * S, 100_000);
+    history.clock = Clock::Wall(TimeZone::UTC);
+    history.devices = vec![Device::named("nvme0n1", disk())];
+    let mut ios = Vec::new();
+    let mut done_ns = 0;
+    for n in 0..3000 {
+        done_ns += 5 * MS;
+        let mut scan = Io::new(done_ns, disk(), Op::READ, 1 << 20, Some(0), 10 * MS);
+        scan.sector = Some(2048 * n);
+        scan.comm = Some(Comm::new(b"scan"));
+        scan.tgid = Some(50);
+        ios.push(scan);
+        if n % 5 == 0 {
+            done_ns += MS;
+            let mut shop = Io::new(done_ns, disk(), Op::READ, 4096, Some(0), 6 * MS);
+            shop.comm = Some(Comm::new(b"shop"));
+            shop.tgid = Some(60);
+            ios.push(shop);
+        }
+    }
+    history.push(ios);
+    history.advance(16 * S);
     history
 }
 
@@ -310,6 +335,38 @@ fn a_shortage_of_cpu_time_is_said_where_there_is_no_story() {
         let text = lines_of(&buffer, &mut |cell| cell.symbol().to_owned());
         assert!(text.contains(expected), "{text}");
     }
+}
+
+#[test]
+fn amid_a_load_that_never_pauses_it_is_said_what_is_not_proven() {
+    let mut stage = Stage::new(history_amid_a_scan(), palette(Depth::Mono));
+    stage.find_stories();
+    assert!(stage.findings.stories.is_empty());
+    let summary = stage.findings.not_proven.clone();
+    let summary = summary.expect("it always waited");
+    let begin = "Not proven: reads of shop (60) took";
+    assert!(summary.starts_with(begin), "{summary}");
+    for (width, height) in [(60, 16), (80, 24), (100, 40), (120, 40)] {
+        let buffer = stage.draw(width, height);
+        let text = lines_of(&buffer, &mut |cell| cell.symbol().to_owned());
+        assert!(text.contains(begin), "{text}");
+        assert!(!text.contains(NO_STORY), "{text}");
+    }
+    // Below the table there is room for the whole text in whole lines.
+    let buffer = stage.draw(100, 40);
+    let text = lines_of(&buffer, &mut |cell| cell.symbol().to_owned());
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(words.join(" ").contains(&summary), "{text}");
+    // A shortage of CPU time is said, too.
+    stage.findings.is_short_of_cpu = true;
+    let buffer = stage.draw(120, 40);
+    let text = lines_of(&buffer, &mut |cell| cell.symbol().to_owned());
+    assert!(text.contains("CPU time is short"), "{text}");
+    assert!(text.contains(begin), "{text}");
+    // Once there is a story, that is said.
+    stage.history = usual_history();
+    stage.find_stories();
+    assert_eq!(stage.findings.not_proven, None);
 }
 
 #[test]
@@ -603,12 +660,16 @@ proptest! {
         if ios.len() % 3 == 0 {
             stage.view.filter.clone_from(&names[2]);
         }
-        stage.findings.stories.take(vec![StoryText {
-            id: "a".to_owned(),
-            text: names.join(" "),
-            to_ns: 50 * S,
-            harm_ns: 1,
-        }]);
+        if ios.len() % 2 == 0 {
+            stage.findings.not_proven = Some(names.join(" "));
+        } else {
+            stage.findings.stories.take(vec![StoryText {
+                id: "a".to_owned(),
+                text: names.join(" "),
+                to_ns: 50 * S,
+                harm_ns: 1,
+            }]);
+        }
         for (width, height) in sizes {
             let buffer = stage.draw(width, height);
             assert_whole(&stage, &buffer);
