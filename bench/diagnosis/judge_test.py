@@ -12,7 +12,8 @@ NAMED = {scenario.name: scenario for scenario in SCENARIOS}
 def story(kind: str, victim: str, *culprits: str, seconds: float = 2.0) -> dict[str, Any]:
     """A story as far as it is judged."""
     named = [{"process": culprit} for culprit in culprits]
-    return {"kind": kind, "device": "d", "victim": {"process": victim}, "culprits": named, "harm": {"seconds": seconds}}
+    harm = {"seconds": seconds}
+    return {"kind": kind, "device": "d", "victim": {"process": victim}, "culprits": named, "harm": harm, "also": []}
 
 
 def line(scenario: str, *stories: dict[str, Any], hurt: bool = True) -> Line:
@@ -29,6 +30,13 @@ def test_a_right_answer() -> None:
     assert (verdict.is_exact, verdict.at_1, verdict.is_wrong_named) == (True, 1.0, False)
     assert round(verdict.harm_error or 0, 6) == 0.2
     assert verdict.baselines == {"bytes": 0.0, "ios": 1.0, "time": 0.0}
+
+
+def test_the_harm_is_that_of_all_classes_of_the_victim() -> None:
+    """Another victim's is not counted."""
+    flushes = story("bulk-writes", "shop", "backup", seconds=1.5)
+    flushes["also"] = [{"process": "shop", "harm_s": 1.0}, {"process": "mailer", "harm_s": 4.0}]
+    assert judge(line("backup", flushes), NAMED["backup"]).harm_error == 0
 
 
 def test_a_wrong_program_a_wrong_kind_and_silence() -> None:

@@ -277,7 +277,7 @@ SCENARIOS = (
             shop(60, wrong={"compute_ms": 8}, workers=1, elsewhere=True),
             Actor("player", "play", {"file": "data", "mib_per_s": 2}),
             LOADER,
-            guilty("backup", "scan", "archive", depth=3),
+            guilty("backup", "scan", "archive"),
         ),
         layout="beside",
     ),
