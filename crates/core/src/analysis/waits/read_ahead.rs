@@ -20,7 +20,7 @@ const WAKES_WITHIN_NS: i64 = 1_000_000;
 
 /// What is read ahead of the programs of one group.
 #[derive(Debug)]
-struct Stream {
+struct AheadStream {
     group: u32,
     /// The sector after the last one asked for.
     end: i64,
@@ -32,9 +32,9 @@ struct Stream {
     spare_ns: VecDeque<i64>,
 }
 
-impl Stream {
-    fn new(group: u32) -> Stream {
-        Stream {
+impl AheadStream {
+    fn new(group: u32) -> AheadStream {
+        AheadStream {
             group,
             end: 0,
             in_flight: 0,
@@ -79,7 +79,7 @@ impl Stream {
 #[derive(Debug, Default)]
 pub(super) struct ReadAhead {
     /// The one of which an I/O was issued last is the last one here.
-    streams: Vec<Stream>,
+    streams: Vec<AheadStream>,
 }
 
 impl ReadAhead {
@@ -92,7 +92,7 @@ impl ReadAhead {
         let known = self.streams.iter().position(|s| s.group == place.group);
         let mut stream = match known {
             Some(known) => self.streams.remove(known),
-            None => Stream::new(place.group),
+            None => AheadStream::new(place.group),
         };
         let is_continued = known.is_some() && stream.end == first;
         // What is asked for while others are in flight is a part of the same.
@@ -125,7 +125,7 @@ impl ReadAhead {
         stream.usual_spare_ns()
     }
 
-    fn of(&mut self, group: u32) -> Option<&mut Stream> {
+    fn of(&mut self, group: u32) -> Option<&mut AheadStream> {
         self.streams.iter_mut().rev().find(|s| s.group == group)
     }
 
