@@ -158,6 +158,12 @@ impl Lost {
         }
     }
 
+    /// Whether nothing at all was recorded in its interval, or nothing of that is left.
+    pub fn is_unrecorded_time(&self) -> bool {
+        let is_gap = matches!(self.reason, LossReason::NotRecorded | LossReason::Retention);
+        is_gap && self.dev.is_none()
+    }
+
     /// Whether `expected` missing I/Os can change a bin with `seen` recorded I/Os by more than `MARKING_SHARE`. An
     /// empty bin counts as one with a single I/O.
     pub fn marks(expected: f64, seen: u64) -> bool {

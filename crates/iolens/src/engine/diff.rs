@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use iolens_core::analysis::compare::{self, Change, Measure, Side};
+use iolens_core::analysis::stream::losses::Losses;
 use iolens_core::analysis::waits::Group;
 use iolens_core::analysis::{Consumer, Report, Window};
 use iolens_core::model::{Class, Comm, DevId, Io};
@@ -20,6 +21,7 @@ pub struct ComparedStretch {
     /// All analyses of it.
     pub report: Report,
     sides: BTreeMap<DevId, Side>,
+    losses: Losses,
 }
 
 impl ComparedStretch {
@@ -29,14 +31,17 @@ impl ComparedStretch {
     /// No recording holds the time, or it cannot be read, or holds no single I/Os of it although there may have been some.
     pub fn read(query: &Query<'_>) -> Result<ComparedStretch> {
         let part = query.one(Grain::Analysis)?;
+        let losses = losses_of(&part);
         let mut sides = Sides {
             window: part.window(),
+            losses: &losses,
             by_device: BTreeMap::new(),
         };
         let limits = Limits::default();
         let report = report::of_part_and(&part, &limits, query.caller, &mut [&mut sides])?;
         let stretch = ComparedStretch {
             sides: sides.by_device,
+            losses,
             part,
             report,
         };
@@ -62,6 +67,13 @@ impl ComparedStretch {
         self.window().len_s()
     }
 
+    /// How much of it was recorded, in seconds: what a minute had is of that.
+    pub fn recorded_s(&self) -> f64 {
+        let window = self.window();
+        let recorded_ns = window.len_ns() - self.losses.unrecorded_ns(window);
+        recorded_ns as f64 / 1e9
+    }
+
     /// I/Os that completed in it: those through a stack of devices once, on the bottom layer.
     pub fn ios(&self) -> u64 {
         let counted = self
@@ -81,19 +93,30 @@ impl ComparedStretch {
     }
 }
 
+/// When I/Os of it are missing.
+fn losses_of(part: &Part) -> Losses {
+    let mut losses = Losses::default();
+    for lost in part.recording.lost(part.range.clone()) {
+        losses.push(&lost);
+    }
+    losses
+}
+
 /// The I/Os of each device in a stretch of time, whatever lies above or below it.
-struct Sides {
+struct Sides<'a> {
     window: Window,
+    losses: &'a Losses,
     by_device: BTreeMap<DevId, Side>,
 }
 
-impl Consumer for Sides {
+impl Consumer for Sides<'_> {
     fn consume(&mut self, ios: &[Io], _later_start_ns: i64) {
         for io in ios {
             // What was in flight at the end comes too: a device with nothing else has no I/O in the stretch.
             if self.window.contains(io.done_ns) {
                 let side = self.by_device.entry(io.dev);
-                side.or_insert_with(|| Side::new(self.window)).add(io);
+                let side = side.or_insert_with(|| Side::new(self.window, self.losses));
+                side.add(io);
             }
         }
     }
@@ -115,8 +138,8 @@ pub struct DeviceChanges {
 /// Compares the devices of two stretches. A device is the same if its stable identity is, or its name where that is not known
 /// of one of them.
 pub fn devices(before: &ComparedStretch, after: &ComparedStretch) -> Vec<DeviceChanges> {
-    let empty_before = Side::new(before.window());
-    let empty_after = Side::new(after.window());
+    let empty_before = Side::new(before.window(), &before.losses);
+    let empty_after = Side::new(after.window(), &after.losses);
     let mut unmatched: BTreeMap<DevId, &Side> = before.sides.iter().map(|(d, s)| (*d, s)).collect();
     let mut all = Vec::new();
     for (dev, side) in &after.sides {
@@ -207,10 +230,10 @@ impl WaitChange {
 pub fn waits(before: &ComparedStretch, after: &ComparedStretch) -> Vec<WaitChange> {
     let mut all: BTreeMap<WaitKey, WaitChange> = BTreeMap::new();
     for (key, seconds) in waited(before) {
-        entry(&mut all, &key).before_s_per_min += seconds / before.seconds() * 60.0;
+        entry(&mut all, &key).before_s_per_min += seconds / before.recorded_s() * 60.0;
     }
     for (key, seconds) in waited(after) {
-        entry(&mut all, &key).after_s_per_min += seconds / after.seconds() * 60.0;
+        entry(&mut all, &key).after_s_per_min += seconds / after.recorded_s() * 60.0;
     }
     let mut changes: Vec<WaitChange> = all.into_values().collect();
     changes.sort_by(|a, b| {

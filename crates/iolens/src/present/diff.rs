@@ -202,7 +202,7 @@ fn stories_of(stretch: &ComparedStretch) -> Vec<(StoryNews, f64)> {
     let part = &stretch.part;
     let facts = RecordingFacts::default();
     let entries = stories::entries(&stretch.report, part.recording.meta(), &part.names, &facts);
-    let minutes = stretch.seconds() / 60.0;
+    let minutes = stretch.recorded_s() / 60.0;
     let mut all = Vec::new();
     for entry in entries {
         all.push((entry.news(), entry.harm_s() / minutes));

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::Measure;
 use crate::analysis::Window;
 use crate::analysis::math::stats::Shuffler;
+use crate::analysis::stream::losses::Losses;
 use crate::model::{Histogram, Io};
 
 /// Blocks that a stretch is cut into, if it is long enough.
@@ -48,19 +49,25 @@ impl MeasureValues {
 }
 
 impl Blocks {
-    /// Empty blocks of equal length that cover `window`.
-    pub(super) fn new(window: Window) -> Blocks {
+    /// Empty blocks of equal length that cover `window`; what was not recorded of one is none of its time.
+    pub(super) fn new(window: Window, losses: &Losses) -> Blocks {
         let count = (window.len_ns() / MIN_BLOCK_NS).clamp(1, MAX_BLOCKS);
         // Rounded up: the last block is shorter by less than a nanosecond for each block.
         let block_ns = ((window.len_ns() + count - 1) / count).max(1);
-        let block = TimeBlock {
-            seconds: window.len_s() / count as f64,
-            ..TimeBlock::default()
-        };
+        let seconds = window.len_s() / count as f64;
+        let mut blocks = Vec::new();
+        for index in 0..count {
+            let from_ns = window.from_ns + index * block_ns;
+            let unrecorded_ns = losses.unrecorded_ns(Window::new(from_ns, from_ns + block_ns));
+            blocks.push(TimeBlock {
+                seconds: (seconds - unrecorded_ns as f64 / 1e9).max(0.0),
+                ..TimeBlock::default()
+            });
+        }
         Blocks {
             from_ns: window.from_ns,
             block_ns,
-            blocks: vec![block; count as usize],
+            blocks,
             buckets: 0..0,
         }
     }
@@ -88,6 +95,12 @@ impl Blocks {
     /// Number of blocks.
     pub(super) fn count(&self) -> usize {
         self.blocks.len()
+    }
+
+    /// Number of blocks of which something was recorded.
+    pub(super) fn recorded(&self) -> usize {
+        let recorded = self.blocks.iter().filter(|block| block.seconds > 0.0);
+        recorded.count()
     }
 
     /// The selection that has each block once.

@@ -8,6 +8,7 @@ mod blocks;
 
 use crate::analysis::Window;
 use crate::analysis::math::stats::Shuffler;
+use crate::analysis::stream::losses::Losses;
 use crate::model::{Class, Io};
 
 use blocks::Blocks;
@@ -93,11 +94,11 @@ pub struct Side {
 }
 
 impl Side {
-    /// For I/Os that complete in `window`.
-    pub fn new(window: Window) -> Side {
+    /// For I/Os that complete in `window`. Rates are those of the time that was recorded.
+    pub fn new(window: Window, losses: &Losses) -> Side {
         Side {
             window,
-            classes: std::array::from_fn(|_| Blocks::new(window)),
+            classes: std::array::from_fn(|_| Blocks::new(window, losses)),
         }
     }
 
@@ -184,7 +185,7 @@ pub fn decide<'a>(changes: impl IntoIterator<Item = &'a mut Change>) {
 
 fn compare_class(class: Class, before: &Blocks, after: &Blocks) -> Vec<Change> {
     let mut changes = differences(class, before, after);
-    if before.count().min(after.count()) >= MIN_BLOCKS {
+    if before.recorded().min(after.recorded()) >= MIN_BLOCKS {
         add_p_values(&mut changes, before, after);
         add_intervals(&mut changes, before, after);
     }

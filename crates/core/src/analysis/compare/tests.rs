@@ -1,12 +1,12 @@
 use super::*;
-use crate::model::{DevId, Op};
+use crate::model::{DevId, LossReason, Lost, Op};
 use proptest::prelude::*;
 
 /// Ten seconds of reads whose latencies are drawn from an exponential distribution, with the mean of each I/O given.
 fn side(seed: u64, rate: u64, mean_us: impl Fn(f64) -> f64) -> Side {
     let mut random = Shuffler::new(seed);
     let mut uniform = move || (random.bits() >> 11) as f64 / (1u64 << 53) as f64;
-    let mut side = Side::new(Window::new(0, 10_000_000_000));
+    let mut side = Side::new(Window::new(0, 10_000_000_000), &Losses::default());
     let mut at_s = 0.0;
     loop {
         at_s += -(1.0 - uniform()).ln() / rate as f64;
@@ -118,7 +118,7 @@ fn few_ios_have_no_tail_and_short_stretches_no_interval() {
     let few = side(1, 20, |_| 100.0);
     let tail = compared(&few, &few);
     assert_eq!(of(&tail, Measure::P999Us).before, None);
-    let mut short = Side::new(Window::new(0, 1_000_000_000));
+    let mut short = Side::new(Window::new(0, 1_000_000_000), &Losses::default());
     short.add(&read(5, 3));
     let changes = compared(&short, &few);
     let rate = of(&changes, Measure::IosPerS);
@@ -130,8 +130,26 @@ fn few_ios_have_no_tail_and_short_stretches_no_interval() {
 }
 
 #[test]
+fn rates_are_those_of_the_time_that_was_recorded() {
+    let whole = side(1, 1000, |_| 100.0);
+    let mut losses = Losses::default();
+    let gap = Lost::somewhere(3_000_000_000, 9_000_000_000, LossReason::NotRecorded);
+    losses.push(&gap);
+    let mut parts = Side::new(Window::new(0, 10_000_000_000), &losses);
+    for n in 0..4000 {
+        let after_gap_ns = if n < 3000 { 0 } else { 6_000_000_000 };
+        parts.add(&read(n * 1_000_000 + after_gap_ns, 100_000));
+    }
+    let changes = compared(&whole, &parts);
+    let rate = of(&changes, Measure::IosPerS);
+    let per_s = rate.after.expect("a rate");
+    assert!((per_s - 1000.0).abs() < 1e-6, "{rate:?}");
+    assert!(!rate.changed && rate.p_value.is_some(), "{rate:?}");
+}
+
+#[test]
 fn what_is_new_has_no_percentage() {
-    let none = Side::new(Window::new(0, 10_000_000_000));
+    let none = Side::new(Window::new(0, 10_000_000_000), &Losses::default());
     let changes = compared(&none, &side(1, 100, |_| 100.0));
     assert_eq!(changes.len(), Measure::ALL.len());
     let rate = of(&changes, Measure::IosPerS);

@@ -142,7 +142,8 @@ impl DeviceSweep {
         own.add_late(from_ns, to_ns);
     }
 
-    pub(in crate::analysis) fn finish(&mut self, window: Window) {
+    /// Settles the window, of which nothing was recorded for `unrecorded_ns`.
+    pub(in crate::analysis) fn finish(&mut self, window: Window, unrecorded_ns: i64) {
         for levels in [
             &mut self.all,
             &mut self.read,
@@ -150,6 +151,7 @@ impl DeviceSweep {
             &mut self.both,
         ] {
             levels.finish(window);
+            levels.leave_out(unrecorded_ns);
         }
     }
 }
@@ -294,10 +296,11 @@ impl Counts {
         }
     }
 
-    /// The summary. The swept parts are in the order of [`Counts::known`].
+    /// The summary. The swept parts are in the order of [`Counts::known`]; `unrecorded_ns` of the window were not recorded.
     pub fn finish(
         self,
         end_ns: i64,
+        unrecorded_ns: i64,
         sweeps: Vec<DeviceSweep>,
         issued: Vec<LevelTime>,
         clipped: Clipped,
@@ -305,7 +308,12 @@ impl Counts {
         let window = self.closed_window(end_ns);
         let parts = self.sums.into_iter().zip(sweeps).zip(issued);
         let mut devices: Vec<_> = parts
-            .map(|((sums, sweep), issued)| summary(sums, sweep, issued, window))
+            .map(|((sums, mut sweep), mut issued)| {
+                sweep.finish(window, unrecorded_ns);
+                issued.finish(window);
+                issued.leave_out(unrecorded_ns);
+                summary(sums, &sweep, &issued)
+            })
             .collect();
         devices.sort_by_key(|d| d.dev);
         DevicesSummary {
@@ -321,14 +329,7 @@ impl Counts {
     }
 }
 
-fn summary(
-    mut sums: ClassTotals,
-    mut sweep: DeviceSweep,
-    mut issued: LevelTime,
-    window: Window,
-) -> DeviceSummary {
-    sweep.finish(window);
-    issued.finish(window);
+fn summary(mut sums: ClassTotals, sweep: &DeviceSweep, issued: &LevelTime) -> DeviceSummary {
     let classes = std::array::from_fn(|c| sums.classes[c].finish(&sweep.runs[c]));
     DeviceSummary {
         dev: sums.dev,

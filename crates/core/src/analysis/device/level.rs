@@ -202,6 +202,13 @@ impl LevelTime {
         self.advance(window.to_ns);
     }
 
+    /// Leaves out `ns` of the time with none in flight, after [`LevelTime::finish`]: nothing was recorded then.
+    pub fn leave_out(&mut self, ns: i64) {
+        if let Some(idle) = self.ns_at.first_mut() {
+            *idle = (*idle - ns).max(0);
+        }
+    }
+
     /// Nanoseconds at each level, from 0 on.
     pub fn ns_at(&self) -> &[i64] {
         &self.ns_at

@@ -154,13 +154,14 @@ pub(in crate::analysis) struct SweptSet {
 }
 
 impl SweptSet {
-    /// The answers. `busy` are the devices' own busy percents.
+    /// The answers. `busy` are the devices' own busy percents; `unrecorded_ns` of the window were not recorded.
     pub fn finish(
         mut self,
         window: Window,
+        unrecorded_ns: i64,
         busy: &[(DevId, Option<f64>)],
     ) -> (SetSummary, Option<SlotSummary>) {
-        self.levels.finish(window);
+        self.levels.finish(window, unrecorded_ns);
         let (above, inside): (Vec<_>, Vec<_>) =
             busy.iter().partition(|(dev, _)| self.layers.contains(dev));
         let own: Vec<f64> = inside.iter().filter_map(|(_, percent)| *percent).collect();

@@ -314,7 +314,8 @@ impl ReportBuilder {
         let s2c: Vec<Latencies> = (0..known.len()).map(|i| counts.latencies(i)).collect();
 
         // Counts, busy time and concurrency of each device.
-        let mut devices = counts.finish(end_ns, sweeps, issued, clipped);
+        let unrecorded_ns = self.losses.unrecorded_ns(window);
+        let mut devices = counts.finish(end_ns, unrecorded_ns, sweeps, issued, clipped);
         // A recording of counters alone has no I/Os: its devices are those that were counted.
         if devices.ios == 0 && !self.plan.has_ios {
             let counted = self.counted.iter();
@@ -347,7 +348,7 @@ impl ReportBuilder {
         }
         syncs::without_doubles(&mut found);
         findings::sort(&mut found);
-        let (set, set_slots) = set.finish(window, &context.busy_percents(&details));
+        let (set, set_slots) = set.finish(window, unrecorded_ns, &context.busy_percents(&details));
 
         // A story says who made whom wait: it takes the waits of each victim and the details of all devices.
         let waits = WaitsOfSome::finish(self.waits);

@@ -1,5 +1,6 @@
 //! The intervals in which I/Os are missing, so that analyses do not take them for idle time.
 
+use crate::analysis::stream::window::Window;
 use crate::model::{DevId, LossReason, Lost};
 
 /// An interval in which I/Os are missing, and how many, if that is known.
@@ -9,6 +10,8 @@ struct Gap {
     to_ns: i64,
     dev: Option<DevId>,
     ios: Option<i64>,
+    /// Nothing at all is known of this time.
+    is_unrecorded: bool,
 }
 
 impl Gap {
@@ -23,6 +26,7 @@ impl Gap {
             to_ns: self.to_ns.max(other.to_ns),
             dev: self.dev.filter(|dev| other.dev == Some(*dev)),
             ios: self.ios.zip(other.ios).map(|(a, b)| a.max(0) + b.max(0)),
+            is_unrecorded: self.is_unrecorded && other.is_unrecorded,
         }
     }
 }
@@ -50,6 +54,7 @@ impl Losses {
             to_ns: lost.to_ns,
             dev: lost.dev,
             ios: lost.ios,
+            is_unrecorded: lost.is_unrecorded_time(),
         });
         if self.gaps.len() > Self::MAX_INTERVALS {
             // Closest neighbours first would be kinder; pairs in order are enough and linear.
@@ -65,6 +70,25 @@ impl Losses {
         self.gaps
             .iter()
             .any(|gap| gap.meets(from_ns, to_ns) && gap.dev.is_none_or(|d| d == dev))
+    }
+
+    /// Nanoseconds of `window` in which nothing was recorded. They are in no rate and no share of time.
+    pub fn unrecorded_ns(&self, window: Window) -> i64 {
+        let unrecorded = self.gaps.iter().filter(|gap| gap.is_unrecorded);
+        let mut intervals: Vec<(i64, i64)> =
+            unrecorded.map(|gap| (gap.from_ns, gap.to_ns)).collect();
+        intervals.sort_unstable();
+        let mut sum_ns = 0;
+        let mut counted_to_ns = window.from_ns;
+        for (from_ns, to_ns) in intervals {
+            let from_ns = from_ns.max(counted_to_ns);
+            let to_ns = to_ns.min(window.to_ns);
+            if to_ns > from_ns {
+                sum_ns += to_ns - from_ns;
+                counted_to_ns = to_ns;
+            }
+        }
+        sum_ns
     }
 
     /// The intervals that concern `dev`, in order, overlapping ones joined.
@@ -147,6 +171,18 @@ mod tests {
             (l.of(DevId(1)), l.of(DevId(2))),
             (vec![(10, 30)], vec![(15, 30)])
         );
+    }
+
+    #[test]
+    fn time_that_was_not_recorded_counts_once_and_within_the_window() {
+        let mut l = Losses::default();
+        for (from_ns, to_ns) in [(10, 30), (20, 40), (60, 70), (95, 200)] {
+            l.push(&lost(from_ns, to_ns, None, LossReason::NotRecorded));
+        }
+        l.push(&lost(0, 5, None, LossReason::Retention));
+        l.push(&lost(50, 55, None, LossReason::Corrupt));
+        assert_eq!(l.unrecorded_ns(Window::new(0, 100)), 5 + 30 + 10 + 5);
+        assert_eq!(l.unrecorded_ns(Window::new(25, 65)), 15 + 5);
     }
 
     #[test]
