@@ -207,7 +207,7 @@ impl PrivateDir {
     }
 
     fn put(&self, name: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-        at::refuse_all_but_files(&self.handle, name)?;
+        at::refuse_all_but_files(&self.handle, &self.path, name)?;
         let mut temporary = name.as_os_str().to_owned();
         temporary.push(".tmp");
         let temporary = Path::new(&temporary);
@@ -285,6 +285,15 @@ pub fn read_trusted(path: &Path, is_secret: bool) -> io::Result<Vec<u8>> {
 pub fn write_file(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     let (dir, name) = PrivateDir::holding(path, access)?;
     dir.write_atomically(name, bytes)
+}
+
+/// Fails where [`write_file`] would because of what is at `path`: a long computation of what is to be written comes after it.
+///
+/// # Errors
+/// As of [`write_file`].
+pub fn refuse_all_but_file(path: &Path) -> io::Result<()> {
+    let (dir, name) = PrivateDir::holding(path, Access::OWNER)?;
+    at::refuse_all_but_files(&dir.handle, &dir.path, Path::new(&name))
 }
 
 #[cfg(unix)]
@@ -438,25 +447,41 @@ mod at {
         Ok(File::from(file))
     }
 
-    /// Devices, pipes and directories are not replaced by a file; a link is, not what it points to.
-    pub(super) fn refuse_all_but_files(dir: &Handle, name: &Path) -> io::Result<()> {
-        match kind_of(dir, name) {
-            None | Some(FileType::RegularFile | FileType::Symlink) => Ok(()),
-            Some(FileType::Directory) => Err(io::Error::other(
-                "it is a directory; give the name of a file",
-            )),
-            Some(_) => Err(io::Error::other(
-                "it is no regular file; give the name of a file",
-            )),
-        }
+    /// Devices, pipes and directories are not replaced by a file, nor is a link to one. A link to a file or to nothing is
+    /// replaced, not what it points to. `path` is that of `dir`.
+    pub(super) fn refuse_all_but_files(dir: &Handle, path: &Path, name: &Path) -> io::Result<()> {
+        let why = match kind_of(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            None | Some(FileType::RegularFile) => return Ok(()),
+            Some(FileType::Symlink) if is_replaceable_link(dir, path, name) => return Ok(()),
+            Some(FileType::Directory) => "it is a directory; give the name of a file",
+            Some(_) => "it is no regular file; give the name of a file",
+        };
+        Err(io::Error::other(why))
+    }
+
+    fn is_replaceable_link(dir: &Handle, path: &Path, name: &Path) -> bool {
+        let target = kind_of(dir, name, AtFlags::empty());
+        let holder = path.join(name);
+        matches!(target, None | Some(FileType::RegularFile))
+            && !holder.parent().is_some_and(has_links_of_system)
+    }
+
+    /// Whether links in this directory are the system's. `/dev/stdout` leads to whatever a process writes to, which may be a
+    /// regular file, and all programs need it.
+    pub(super) fn has_links_of_system(dir: &Path) -> bool {
+        let Ok(dir) = dir.canonicalize() else {
+            return false;
+        };
+        // Other file systems below /dev, as /dev/shm, hold files of users.
+        dir == Path::new("/dev") || dir.starts_with("/proc")
     }
 
     pub(super) fn is_dir(dir: &Handle, name: &Path) -> bool {
-        kind_of(dir, name) == Some(FileType::Directory)
+        kind_of(dir, name, AtFlags::SYMLINK_NOFOLLOW) == Some(FileType::Directory)
     }
 
-    fn kind_of(dir: &Handle, name: &Path) -> Option<FileType> {
-        let stat: Stat = sys::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    fn kind_of(dir: &Handle, name: &Path, follow: AtFlags) -> Option<FileType> {
+        let stat: Stat = sys::statat(dir, name, follow).ok()?;
         Some(FileType::from_raw_mode(stat.st_mode))
     }
 
@@ -517,7 +542,11 @@ mod at {
         Ok(())
     }
 
-    pub(super) fn refuse_all_but_files(_dir: &Handle, _name: &Path) -> io::Result<()> {
+    pub(super) fn refuse_all_but_files(
+        _dir: &Handle,
+        _path: &Path,
+        _name: &Path,
+    ) -> io::Result<()> {
         Ok(())
     }
 
@@ -689,6 +718,42 @@ mod tests {
             1,
             "no temporary file stays"
         );
+    }
+
+    #[test]
+    fn a_link_to_what_is_no_file_stays() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let link = tmp.path().join("link");
+        for target in ["/dev/null", "/dev", "."] {
+            symlink(target, &link).expect("links");
+            for refused in [
+                refuse_all_but_file(&link),
+                write_file(&link, b"x", Access::OWNER),
+            ] {
+                let why = refused.expect_err("no file").to_string();
+                assert!(why.contains("no regular file"), "{target}: {why}");
+            }
+            assert_eq!(fs::read_link(&link).expect("stays"), Path::new(target));
+            fs::remove_file(&link).expect("removes");
+        }
+        symlink("nothing", &link).expect("links");
+        refuse_all_but_file(&link).expect("nothing is lost");
+        write_file(&link, b"x", Access::OWNER).expect("nothing is lost");
+        assert!(fs::symlink_metadata(&link).expect("there").is_file());
+    }
+
+    #[test]
+    fn a_link_of_the_system_stays_whatever_it_leads_to() {
+        use std::os::fd::AsRawFd as _;
+        let file = tempfile::tempfile().expect("a file");
+        let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let refused = write_file(Path::new(&link), b"x", Access::OWNER);
+        let why = refused.expect_err("a link").to_string();
+        assert!(why.contains("no regular file"), "{why}");
+        assert!(at::has_links_of_system(Path::new("/dev")));
+        assert!(at::has_links_of_system(Path::new("/proc/self/fd")));
+        assert!(!at::has_links_of_system(Path::new("/dev/shm")));
+        assert!(!at::has_links_of_system(Path::new("/tmp")));
     }
 
     /// Gives it to another user; false, with a message, without the privilege.

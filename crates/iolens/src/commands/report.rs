@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use iolens_core::analysis::Report;
 use iolens_core::analysis::files::By;
 use iolens_core::model::DevId;
-use iolens_core::private::{Access, write_file};
+use iolens_core::private::{Access, refuse_all_but_file, write_file};
 
 use super::limits::{limits, named};
 use crate::cli::{ClockArgs, ReportPlan, typed_window};
@@ -123,11 +123,13 @@ fn findings_of(part: &Part, report: &Report) -> String {
     report_text::stories_and_findings(report, meta, names, MAX_FINDINGS, &times, layout)
 }
 
-/// Refuses to replace a file that is no HTML report of this program. An empty file and a link hold nothing that would be lost.
+/// Refuses to replace what is no HTML report of this program. An empty file and a link to a file hold nothing that would be
+/// lost.
 ///
 /// # Errors
-/// There is such a file, or it cannot be read.
+/// There is such a thing, or it cannot be read, or there is no place for a file.
 fn refuse_foreign(path: &Path) -> Result<()> {
+    refuse_all_but_file(path).with_context(|| cannot_be_written(path))?;
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
         return Ok(());
     };
@@ -165,5 +167,9 @@ fn write_html(
         ..Beside::default()
     };
     let page = html::page(part, report, &drawn, beside)?;
-    write_file(path, &page, access).with_context(|| format!("{} cannot be written", path.display()))
+    write_file(path, &page, access).with_context(|| cannot_be_written(path))
+}
+
+fn cannot_be_written(path: &Path) -> String {
+    format!("{} cannot be written", path.display())
 }

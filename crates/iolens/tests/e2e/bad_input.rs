@@ -429,6 +429,14 @@ fn a_report_replaces_only_reports() {
         );
     }
     assert_eq!(fs::read(rec.join("meta.json")).unwrap(), meta);
+    let link = dir.path().join("link.html");
+    std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+    refused(
+        dir.path(),
+        "report DIR/rec -o DIR/link.html",
+        &["link.html", "no regular file"],
+    );
+    assert!(link.is_symlink(), "the link stays");
     let older = "<!doctype html>\n<title>Disk I/O of db1 – iolens</title>";
     let older = file_with(dir.path(), "older.html", older.as_bytes());
     let out = run(&[
