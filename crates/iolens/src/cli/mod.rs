@@ -108,7 +108,8 @@ struct Cli {
 ///
 /// Recording begins when everything is attached, CMD is started then, and it ends when --for is over, CMD exits, or Ctrl-C
 /// or another signal comes (one that is ignored from the start, as by nohup, stays ignored). Without the privileges that
-/// eBPF needs, the kernel's counters are recorded every 10 ms instead, and the recording says so.
+/// eBPF needs, the kernel's counters are recorded every 10 ms instead, and the recording says so. If no I/O could be stored, as
+/// on a full disk, the exit code is 2.
 ///
 /// Examples:
 ///   iolens record --for 1m                   one minute of everything
@@ -179,7 +180,7 @@ pub struct RecordPlan {
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub share: ShareArgs,
-    /// Print no progress and no summary
+    /// Print no progress and no summary; what the disk had no room for is said all the same
     #[arg(short, long)]
     pub quiet: bool,
     /// Run this command and record while it runs

@@ -32,8 +32,8 @@ use crate::engine::caller::Caller;
 use crate::engine::note::Note;
 use crate::present::query_text::{self, Spelling};
 
-/// Executes a plan; the exit code is 0, 1 (a requested check failed), 2 (one of several recordings could not be read) or that of a
-/// command run for the user.
+/// Executes a plan; the exit code is 0, 1 (a requested check failed), 2 (one of several recordings could not be read, or of
+/// one no I/O stored) or that of a command run for the user.
 ///
 /// # Errors
 /// One line: what, where, what to do.

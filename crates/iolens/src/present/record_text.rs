@@ -54,34 +54,8 @@ pub fn progress(
 
 /// The lines after it.
 pub fn summary(s: &RecordSummary) -> String {
-    let mut out = String::new();
     let seconds = s.duration_ns as f64 / 1e9;
-    let _ = write!(out, "{:.1} s recorded from {}: ", seconds, s.source);
-    match s.source {
-        Source::Counters => out.push_str("counters only, no single I/O"),
-        _ => {
-            let _ = write!(
-                out,
-                "{}, {} lost",
-                count_of(s.ios.max(0) as u64, "I/O"),
-                HumanCount(s.lost.max(0) as u64)
-            );
-            if s.unwritten > 0 {
-                let _ = write!(
-                    out,
-                    " ({} because the disk was full)",
-                    HumanCount(s.unwritten as u64)
-                );
-            }
-            if s.censored > 0 {
-                let _ = write!(
-                    out,
-                    ", {} already in flight at the start",
-                    HumanCount(s.censored as u64)
-                );
-            }
-        }
-    }
+    let mut out = format!("{seconds:.1} s recorded from {}: {}", s.source, counts(s));
     out.push('\n');
     let _ = write!(out, "{} on disk", size(s.disk_bytes as f64));
     if s.ios > 0 {
@@ -93,6 +67,29 @@ pub fn summary(s: &RecordSummary) -> String {
     }
     out.push('\n');
     out.push_str(&overhead(&s.cost, seconds));
+    out
+}
+
+/// The line of a quiet recording that the disk had no room for.
+pub fn incomplete(s: &RecordSummary, path: &Path) -> String {
+    format!("iolens: {}: {}\n", path.display(), counts(s))
+}
+
+/// I/Os that were recorded, lost, and in flight at the start.
+fn counts(s: &RecordSummary) -> String {
+    if s.source == Source::Counters {
+        return "counters only, no single I/O".to_owned();
+    }
+    let recorded = count_of(s.ios.max(0) as u64, "I/O");
+    let mut out = format!("{recorded}, {} lost", HumanCount(s.lost.max(0) as u64));
+    if s.unwritten > 0 {
+        let unwritten = HumanCount(s.unwritten as u64);
+        let _ = write!(out, " ({unwritten} because the disk was full)");
+    }
+    if s.censored > 0 {
+        let censored = HumanCount(s.censored as u64);
+        let _ = write!(out, ", {censored} already in flight at the start");
+    }
     out
 }
 
@@ -173,6 +170,10 @@ mod tests {
              123 kB on disk (10.0 bytes per I/O)\n\
              recorder overhead: 0.05 s CPU (0.50 % of one CPU) in user space, BPF probes not measured; start-up 0.31 s CPU; \
              peak RSS 21.0 MB\n"
+        );
+        assert_eq!(
+            incomplete(&s, Path::new("db.iolens")),
+            "iolens: db.iolens: 12,345 I/Os, 4,384 lost (4,382 because the disk was full), 1 already in flight at the start\n"
         );
         let measured = RecorderCost {
             probe_cpu_s: Some(0.01),

@@ -114,6 +114,40 @@ fn on_a_full_disk_ios_are_counted_and_the_recording_stays_readable() {
 }
 
 #[test]
+fn a_recording_that_could_store_no_io_is_a_failure_and_says_so() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    // Enough for the description of a recording and what it keeps free for its end.
+    let Some(disk) = SmallDisk::new(&dir.path().join("disk"), "size=80k") else {
+        return;
+    };
+    let path = disk.0.join("r.iolens");
+    let input = format!("if={}", device.path.display());
+    for quiet in [&["-q"][..], &[]] {
+        let record = ["record", "-o", path.to_str().unwrap(), "-d", device.name()];
+        let dd = [
+            "--",
+            "dd",
+            &input,
+            "of=/dev/null",
+            "bs=4k",
+            "iflag=direct",
+            "status=none",
+        ];
+        let out = run(&[&record[..], quiet, &dd].concat());
+        let said = scene(&out);
+        assert_eq!(out.status.code(), Some(2), "{said}");
+        assert!(said.contains("because the disk was full"), "{said}");
+        if !quiet.is_empty() {
+            assert_eq!(said.matches("iolens: ").count(), 1, "one line: {said}");
+        }
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
+
+#[test]
 fn a_read_only_target_is_refused_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::new(&dir.path().join("disk"), "size=1m,ro") else {

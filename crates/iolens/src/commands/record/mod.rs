@@ -9,9 +9,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use iolens_observe::topology::Topology;
-use iolens_recorder::Session;
+use iolens_recorder::{Outcome, Session};
 use rustix::process::Signal;
 
+use crate::FAILED;
 use crate::cli::RecordPlan;
 use crate::present::record_text;
 use crate::signals::Signals;
@@ -20,7 +21,7 @@ pub use progress::ProgressLine;
 
 use child::RecordedChild;
 
-/// Runs the command; the exit code is that of the recorded command if there was one.
+/// Runs the command; the exit code is that of the recorded command if there was one, 2 if no I/O could be stored.
 ///
 /// # Errors
 /// One line: what, where, what to do.
@@ -46,28 +47,46 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
     };
     let code = watch(&mut session, child, &plan, &signals)?;
     let outcome = session.finish()?;
+    let summary = outcome.summary();
+    let nothing_stored = has_stored_nothing(&outcome);
     if !plan.quiet {
-        println!(
-            "{}",
-            crate::streams::layout().sentences(&record_text::summary(&outcome.summary()))
-        );
-        if plan.wants_files() {
-            print!(
-                "{}",
-                record_text::requests(
-                    outcome.progress.requests,
-                    outcome.progress.losses.requests(),
-                    &outcome.path
-                )
-            );
-        }
-        print!(
-            "{}{}",
-            super::report::findings(&outcome.path)?,
-            record_text::hints(&outcome.path)
-        );
+        print_summary(&plan, &outcome)?;
+    } else if summary.unwritten > 0 || nothing_stored {
+        // Quiet leaves out what went well.
+        eprint!("{}", record_text::incomplete(&summary, &outcome.path));
+    }
+    if code == 0 && nothing_stored {
+        return Ok(FAILED);
     }
     Ok(code)
+}
+
+/// Whether there were I/Os and none of them could be stored: there is no recording of what was asked for.
+fn has_stored_nothing(outcome: &Outcome) -> bool {
+    outcome.progress.ios > 0 && outcome.progress.recorded_ios() <= 0
+}
+
+fn print_summary(plan: &RecordPlan, outcome: &Outcome) -> Result<()> {
+    println!(
+        "{}",
+        crate::streams::layout().sentences(&record_text::summary(&outcome.summary()))
+    );
+    if plan.wants_files() {
+        print!(
+            "{}",
+            record_text::requests(
+                outcome.progress.requests,
+                outcome.progress.losses.requests(),
+                &outcome.path
+            )
+        );
+    }
+    print!(
+        "{}{}",
+        super::report::findings(&outcome.path)?,
+        record_text::hints(&outcome.path)
+    );
+    Ok(())
 }
 
 fn start_child(plan: &RecordPlan) -> Result<Option<RecordedChild>, child::CannotStart> {
