@@ -81,8 +81,20 @@ enum FeedKind {
     Counters {
         sampler: Sampler,
         pace: Pace,
+        state: SampleState,
     },
     Ended,
+}
+
+/// How the counters' last sample and the time since are related.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SampleState {
+    /// The next sample is due.
+    Due,
+    /// A sample was just taken.
+    Taken,
+    /// Time has passed since, and the next sample is not due yet.
+    Waited,
 }
 
 /// How a wait of an idle source ended.
@@ -161,12 +173,16 @@ impl Feed {
         ];
         limits.extend(not_accounted(devices, topology));
         let start_ns = monotonic_ns();
-        let pace = Pace::starting_at(start_ns, period);
+        let counters = FeedKind::Counters {
+            sampler,
+            pace: Pace::starting_at(start_ns, period),
+            state: SampleState::Due,
+        };
         Ok(Feed {
             limits,
             devices: devices.map(<[DevId]>::to_vec),
             start_ns,
-            ..Feed::new(FeedKind::Counters { sampler, pace }, Source::Counters)
+            ..Feed::new(counters, Source::Counters)
         })
     }
 
@@ -258,7 +274,7 @@ impl Feed {
         }
     }
 
-    /// Takes whatever there is by now.
+    /// Takes whatever there is by now; of counters a sample if it is due.
     ///
     /// # Errors
     /// The rings or the counters cannot be read any more.
@@ -276,11 +292,11 @@ impl Feed {
                         .complete_to_ns,
                 );
             }
-            FeedKind::Counters { sampler, .. } => {
-                sample(sampler, self.devices.as_deref(), self.start_ns, taken)
-                    .context("/proc/diskstats cannot be read any more")?
+            FeedKind::Counters { sampler, state, .. } if *state == SampleState::Due => {
+                sample(sampler, self.devices.as_deref(), self.start_ns, taken)?;
+                *state = SampleState::Taken;
             }
-            FeedKind::Ended => {}
+            FeedKind::Counters { .. } | FeedKind::Ended => {}
         }
         Ok(())
     }
@@ -310,17 +326,28 @@ impl Feed {
         }
     }
 
-    /// Sleeps until `until_ns` of the monotonic clock, or to the counters' next deadline. When the timer was due and when
-    /// this thread ran; `None` if there was nothing to wait for, or a signal came first.
+    /// Sleeps until `until_ns` of the monotonic clock, or to the counters' next deadline if that comes first. When the timer
+    /// was due and when this thread ran; `None` if there was nothing to wait for, or a signal came first.
     pub fn wait(&mut self, until_ns: i64) -> Option<TimerWake> {
         let before_ns = monotonic_ns();
         let due_ns = match &mut self.kind {
-            // However it ends, the counters are read next: an interrupted sleep makes an extra sample, no wrong one.
-            FeedKind::Counters { pace, .. } => match pace.wait() {
-                Wake::Due { due_ns, .. } => due_ns,
-                Wake::Interrupted => return None,
-            },
-            _ => {
+            FeedKind::Counters { pace, state, .. } if pace.next_ns() <= until_ns => {
+                match pace.wait() {
+                    Wake::Due { due_ns, .. } => {
+                        *state = SampleState::Due;
+                        due_ns
+                    }
+                    // The deadline stays: who asked for the end by the signal is not to wait for it.
+                    Wake::Interrupted => {
+                        state.time_passes();
+                        return None;
+                    }
+                }
+            }
+            kind => {
+                if let FeedKind::Counters { state, .. } = kind {
+                    state.time_passes();
+                }
                 let left_ns = u64::try_from(until_ns - before_ns).unwrap_or(0);
                 std::thread::sleep(Duration::from_nanos(left_ns));
                 until_ns
@@ -338,8 +365,8 @@ impl Feed {
         }
     }
 
-    /// For a source that had nothing the last time: where the kernel signals the next event, sleeps until then, at
-    /// most until `seldom_ns` of the monotonic clock. Elsewhere sleeps until `often_ns`.
+    /// For a source that had nothing the last time: where the kernel signals the next event, or a deadline is known, sleeps
+    /// until then, at most until `seldom_ns` of the monotonic clock. Elsewhere sleeps until `often_ns`.
     ///
     /// # Errors
     /// The rings cannot be waited for.
@@ -354,6 +381,7 @@ impl Feed {
                 let timer = (seldom_ns > before_ns).then(|| self.woke(seldom_ns));
                 Ok(IdleEnd::Timer(timer))
             }
+            FeedKind::Counters { .. } => Ok(IdleEnd::Timer(self.wait(seldom_ns))),
             _ => Ok(IdleEnd::Timer(self.wait(often_ns))),
         }
     }
@@ -401,10 +429,10 @@ impl Feed {
         }
     }
 
-    /// Detaches the probes and takes what is left.
+    /// Detaches the probes and takes what is left; of counters a last sample, if time has passed since the one before.
     ///
     /// # Errors
-    /// The rings cannot be read.
+    /// The rings or the counters cannot be read.
     pub fn finish(self, taken: &mut Taken) -> Result<Option<FinishStats>> {
         if let Some(files) = self.files {
             files
@@ -417,7 +445,22 @@ impl Feed {
                     .finish(&mut taken.ios, &mut taken.lost)
                     .context("the last events cannot be read")?,
             )),
+            FeedKind::Counters {
+                mut sampler, state, ..
+            } if state != SampleState::Taken => {
+                sample(&mut sampler, self.devices.as_deref(), self.start_ns, taken)?;
+                Ok(None)
+            }
             _ => Ok(None),
+        }
+    }
+}
+
+impl SampleState {
+    /// A deadline that was reached stays so.
+    fn time_passes(&mut self) {
+        if *self == SampleState::Taken {
+            *self = SampleState::Waited;
         }
     }
 }
@@ -489,12 +532,65 @@ fn sample(
     devices: Option<&[DevId]>,
     start_ns: i64,
     taken: &mut Taken,
-) -> std::io::Result<()> {
-    let observations = sampler.now()?;
+) -> Result<()> {
+    let observations = sampler
+        .now()
+        .map_err(std::io::Error::from)
+        .context("/proc/diskstats cannot be read any more")?;
     taken.counters.extend(
         observations
             .observations(start_ns)
             .filter(|c| devices.is_none_or(|d| d.contains(&c.dev))),
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step that no test waits for.
+    const HOUR_NS: i64 = 3_600_000_000_000;
+
+    fn counters(step_ns: i64) -> Feed {
+        let options = FeedOptions {
+            counters_step_ns: step_ns,
+            ..FeedOptions::new(SourceChoice::Counters)
+        };
+        let topology = Topology::read("/".as_ref()).expect("sysfs");
+        Feed::open(&options, None, &topology).expect("counters are there on every machine")
+    }
+
+    fn drained(feed: &mut Feed) -> Vec<CounterSample> {
+        let mut taken = Taken::default();
+        feed.drain(&mut taken).expect("read");
+        taken.counters
+    }
+
+    fn finished(feed: Feed) -> Vec<CounterSample> {
+        let mut taken = Taken::default();
+        feed.finish(&mut taken).expect("read");
+        taken.counters
+    }
+
+    #[test]
+    fn an_end_before_the_next_deadline_is_not_waited_beyond_and_has_a_sample() {
+        let mut feed = counters(HOUR_NS);
+        let has_disks = !drained(&mut feed).is_empty();
+        let until_ns = monotonic_ns() + 1_000_000;
+        feed.wait(until_ns);
+        assert!(monotonic_ns() >= until_ns);
+        assert!(drained(&mut feed).is_empty(), "none is due");
+        assert_eq!(!finished(feed).is_empty(), has_disks);
+    }
+
+    #[test]
+    fn each_deadline_has_one_sample_and_the_end_adds_none_at_once() {
+        let mut feed = counters(1_000_000);
+        let has_disks = !drained(&mut feed).is_empty();
+        assert!(drained(&mut feed).is_empty(), "one a deadline");
+        feed.wait(i64::MAX);
+        assert_eq!(!drained(&mut feed).is_empty(), has_disks);
+        assert!(finished(feed).is_empty());
+    }
 }

@@ -14,7 +14,7 @@ use iolens_core::analysis::timeline::{
 use iolens_core::model::{CounterSample, Device, LossReason, Lost, Named, Observation, Source};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::wall_clock_ns;
-use iolens_recorder::{Feed, KnownDevices, NameLookup, SelfCheck, Taken};
+use iolens_recorder::{Feed, KnownDevices, NameLookup, SelfCheck, SessionOptions, Taken};
 
 use crate::cli::{Format, LivePlan};
 use crate::engine::layers::Layers;
@@ -260,7 +260,7 @@ fn from_events(
     }
 }
 
-/// One row per step, from the samples at its two ends.
+/// One row per step, from the samples at its two ends. The last row is as long as what was left.
 fn from_counters(
     mut feed: Feed,
     mut known: KnownDevices,
@@ -269,19 +269,28 @@ fn from_counters(
     over: impl Fn(i64) -> bool,
 ) -> Result<()> {
     let mut steps = Steps::new(output);
+    let start_ns = feed.start_ns();
+    let end_ns = plan.for_ns.unwrap_or(i64::MAX);
     loop {
         let mut taken = Taken::default();
         feed.drain(&mut taken)?;
-        let at_ns = taken.counters.first().map_or(0, |c| c.at_ns);
+        let at_ns = match taken.counters.first() {
+            Some(sample) => sample.at_ns,
+            None => monotonic_ns() - start_ns,
+        };
         if known.look(&mut feed, at_ns)?.is_some() {
             output.devices_changed(known.all());
             steps.differences.devices_changed(known.all());
         }
         steps.take(&taken.counters, plan, output)?;
         if over(at_ns) {
-            return Ok(());
+            let mut last = Taken::default();
+            feed.finish(&mut last)?;
+            return steps.take(&last.counters, plan, output);
         }
-        feed.wait(0);
+        // A long step is no reason to go on after the end, or after Ctrl-C.
+        let look_ns = end_ns.min(at_ns + SessionOptions::IDLE_POLL_NS);
+        feed.wait(start_ns + look_ns);
     }
 }
 

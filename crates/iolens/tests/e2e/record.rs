@@ -281,6 +281,39 @@ fn without_ebpf_counters_are_recorded_and_it_says_so() {
 }
 
 #[test]
+fn a_long_step_of_counters_does_not_outlast_the_end_that_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let until_end = ["--source", "counters", "--for", "300ms"];
+    let record = [
+        "record",
+        "-q",
+        "-o",
+        path.to_str().unwrap(),
+        "--counters-step",
+        "1h",
+    ];
+    let out = run(&[&record[..], &until_end].concat());
+    assert!(out.status.success(), "{}", scene(&out));
+    let recording = Recording::open(&path).unwrap();
+    let samples: Vec<_> = recording
+        .counters(i64::MIN..i64::MAX)
+        .flat_map(|b| b.unwrap())
+        .collect();
+    if let [first, .., last] = &samples[..] {
+        // A machine without disks has no counters.
+        assert!(first.at_ns < last.at_ns, "one at the start: {first:?}");
+        assert!(last.at_ns >= 300_000_000, "one at the end: {last:?}");
+        assert!(last.at_ns <= recording.end_ns());
+    }
+    let live = ["live", "--json", "--step", "1h"];
+    let out = run(&[&live[..], &until_end].concat());
+    assert!(out.status.success(), "{}", scene(&out));
+    let rows = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(rows.lines().count(), 1, "what was left: {}", scene(&out));
+}
+
+#[test]
 fn an_unprivileged_user_gets_counters_and_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     // As /tmp is: without the sticky bit it would be refused.
