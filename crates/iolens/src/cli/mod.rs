@@ -145,7 +145,7 @@ pub struct RecordPlan {
     /// How often the event rings are emptied at the latest
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "10ms", hide = true)]
     pub poll: i64,
-    /// Step of the counters when they are the source
+    /// Step of the counters when they are the source, at least 1ms
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "10ms", hide_short_help = true)]
     pub counters_step: i64,
     /// Instead of a recording, save what `iolens iostat --replay` reads into this directory, sample by sample

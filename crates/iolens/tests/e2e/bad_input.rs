@@ -47,6 +47,11 @@ fn record_refuses_what_it_cannot_do_and_leaves_nothing() {
         "record -o DIR/no/such/parent/new --for 1s",
         &["no/such/parent"],
     );
+    refused(
+        dir.path(),
+        "record -o DIR/new --source counters --counters-step 999us --for 1s",
+        &["--counters-step", "999 us", "1ms"],
+    );
     refused(dir.path(), "record -o /proc/new --for 1s", &["/proc/new"]);
     refused(
         dir.path(),

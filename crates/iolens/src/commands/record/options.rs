@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
+use iolens_core::analysis::timeline::{MIN_STEP_NS, PlanError};
 use iolens_core::model::Comm;
 use iolens_observe::topology::Topology;
 use iolens_observe::trace::{FilesFilter, TracerOptions};
@@ -17,7 +18,7 @@ const MAX_COMM: usize = 15;
 /// Options of a recording.
 ///
 /// # Errors
-/// A disk that is not there, a ring of an impossible size, a task that cannot exist.
+/// A disk that is not there, a ring of an impossible size, a step that is too short, a task that cannot exist.
 pub fn resolve(plan: &RecordPlan, topology: &Topology) -> Result<SessionOptions> {
     Ok(SessionOptions {
         always_on: false,
@@ -30,7 +31,7 @@ pub fn resolve(plan: &RecordPlan, topology: &Topology) -> Result<SessionOptions>
             attribution: !plan.no_attribution,
             ring_bytes: ring_bytes(plan.ring)?,
             poll_ns: plan.poll,
-            counters_step_ns: plan.counters_step,
+            counters_step_ns: counters_step_ns(plan)?,
             files: plan.wants_files().then(|| files_filter(plan)).transpose()?,
             measure_probes: false,
         },
@@ -56,6 +57,14 @@ fn ring_bytes(requested: Option<u64>) -> Result<u32> {
             min >> 10
         ),
     }
+}
+
+/// Shorter steps than rows can have would only cost CPU time.
+fn counters_step_ns(plan: &RecordPlan) -> Result<i64> {
+    if plan.counters_step < MIN_STEP_NS {
+        return Err(PlanError::Step(plan.counters_step)).context("--counters-step");
+    }
+    Ok(plan.counters_step)
 }
 
 /// Whose file-level requests to record: with a command and no other option those of the command and its children.
