@@ -145,11 +145,11 @@ pub struct RecordPlan {
     /// How often the event rings are emptied at the latest
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "10ms", hide = true)]
     pub poll: i64,
-    /// Step of the counters when they are the source, at least 1ms
-    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "10ms", hide_short_help = true)]
-    pub counters_step: i64,
+    /// Step of the counters when they are the source, at least 1ms [default: 10ms]
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, hide_short_help = true)]
+    pub counters_step: Option<i64>,
     /// Instead of a recording, save what `iolens iostat --replay` reads into this directory, sample by sample
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "keep", "command"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "keep", "command", "counters_step"])]
     pub counters_raw: Option<PathBuf>,
     /// Time between the samples of --counters-raw
     #[arg(
@@ -760,6 +760,12 @@ mod tests {
             "iolens zoom",
             "iolens zoom r --by moon",
             "iolens record --keep -1",
+            "iolens record --counters-raw d --counters-step 1s",
+            "iolens serve --no-record -d sda",
+            "iolens serve --no-record --source ebpf",
+            "iolens serve --no-record --keep 1G",
+            "iolens serve --no-record --on-story true",
+            "iolens serve --no-record --ship /lake",
         ] {
             assert!(parse(words(line)).is_err(), "{line}");
         }

@@ -45,7 +45,7 @@ pub struct ServePlan {
     #[arg(long, value_name = "PLACE")]
     pub listen: Option<Listen>,
     /// Record nothing: show the recordings of --rec (a recording or a root), which needs no privileges
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["devices", "source", "keep", "on_finding", "on_story", "muted", "log", "freeze_on", "freeze_keep", "ship"])]
     pub no_record: bool,
     /// Who sends this file's content as a bearer token may mark and keep stretches, and read from other machines
     #[arg(long, value_name = "FILE")]
@@ -83,7 +83,7 @@ pub struct ServePlan {
     pub freeze_keep: Option<u64>,
     /// Copy closed files of the recordings there, into a lake of all hosts: s3://BUCKET/PREFIX, with credentials, region and
     /// endpoint of the usual variables (AWS_...), or a directory
-    #[arg(long, value_name = "TARGET", conflicts_with = "no_record")]
+    #[arg(long, value_name = "TARGET")]
     pub ship: Option<ShipTarget>,
     /// Add the metrics of another exporter to /metrics, with its names and labels, from the same counters of the kernel
     #[arg(long, value_enum, value_name = "EXPORTER")]
@@ -367,6 +367,7 @@ mod tests {
         let muted = parse_config("mute = [\"48b69ca5edff\", \"0123456789ab\"]");
         assert_eq!(muted.expect("ids").muted.len(), 2);
         assert!(said("mute = \"backup\"").contains("a story's id"));
+        assert!(said("no-record = true\ndevice = \"sda\"").contains("cannot be used with"));
         assert!(said("keep = true").contains("not boolean"));
         assert!(said("rec = ").contains("line 1"));
         assert!(

@@ -52,6 +52,16 @@ fn record_refuses_what_it_cannot_do_and_leaves_nothing() {
         "record -o DIR/new --source counters --counters-step 999us --for 1s",
         &["--counters-step", "999 us", "1ms"],
     );
+    refused(
+        dir.path(),
+        "record -o DIR/new --source ebpf --counters-step 1s --for 1s",
+        &["--counters-step", "--source ebpf"],
+    );
+    refused(
+        dir.path(),
+        "record --counters-raw DIR/new --counters-step 1s --for 1s",
+        &["--counters-step", "--counters-raw"],
+    );
     refused(dir.path(), "record -o /proc/new --for 1s", &["/proc/new"]);
     refused(
         dir.path(),

@@ -59,12 +59,19 @@ fn ring_bytes(requested: Option<u64>) -> Result<u32> {
     }
 }
 
-/// Shorter steps than rows can have would only cost CPU time.
+/// Shorter steps than rows can have would only cost CPU time. Beside events the counters are read once a second, whatever is
+/// asked for.
 fn counters_step_ns(plan: &RecordPlan) -> Result<i64> {
-    if plan.counters_step < MIN_STEP_NS {
-        return Err(PlanError::Step(plan.counters_step)).context("--counters-step");
+    let Some(step_ns) = plan.counters_step else {
+        return Ok(FeedOptions::new(plan.source).counters_step_ns);
+    };
+    if plan.source == SourceChoice::Ebpf {
+        bail!("--counters-step has no effect with --source ebpf; leave one of them out");
     }
-    Ok(plan.counters_step)
+    if step_ns < MIN_STEP_NS {
+        return Err(PlanError::Step(step_ns)).context("--counters-step");
+    }
+    Ok(step_ns)
 }
 
 /// Whose file-level requests to record: with a command and no other option those of the command and its children.
