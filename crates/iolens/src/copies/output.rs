@@ -75,7 +75,10 @@ pub fn write_whole<T>(
 }
 
 /// Fails where `output` is inside a recording: a recording holds its own files only.
-fn refuse_inside_recording(output: &Path) -> Result<()> {
+///
+/// # Errors
+/// It is.
+pub fn refuse_inside_recording(output: &Path) -> Result<()> {
     let output = std::path::absolute(output)?;
     let recording = output.ancestors().skip(1).find(|dir| Recording::is_at(dir));
     if let Some(recording) = recording {

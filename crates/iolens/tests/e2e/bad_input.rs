@@ -72,6 +72,32 @@ fn record_refuses_what_it_cannot_do_and_leaves_nothing() {
 }
 
 #[test]
+fn no_recording_is_made_inside_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let outer = dir.path().join("outer");
+    let meta = RecordingMeta::new(Source::Ebpf, 0);
+    let writer = RecordingWriter::create(&outer, meta, WriterOptions::default()).unwrap();
+    writer.finish(1_000_000, RecorderCost::default()).unwrap();
+    for command in [
+        "record --source counters --for 1s -o",
+        "record --for 1s --counters-raw",
+        "demo -o",
+        "cut DIR/outer --from 0 -o",
+        "merge DIR/outer -o",
+        "repair DIR/outer -o",
+    ] {
+        for place in ["DIR/outer/new", "DIR/outer/io/new"] {
+            refused(
+                dir.path(),
+                &format!("{command} {place}"),
+                &["inside the recording", "outer"],
+            );
+        }
+    }
+    assert!(!outer.join("new").exists() && !outer.join("io/new").exists());
+}
+
+#[test]
 fn filters_that_nothing_can_match_and_rings_too_small_are_refused() {
     let Some(()) = ebpf() else { return };
     let dir = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ use iolens_observe::topology::{Layer, Lookup, Resolver, Topology};
 use iolens_recorder::{FeedOptions, Outcome, Session, SessionOptions, SourceChoice};
 
 use crate::cli::DemoPlan;
-use crate::copies::output::refuse_existing;
+use crate::copies::output::{refuse_existing, refuse_inside_recording};
 use crate::present::{demo_text, escape, record_text};
 use crate::signals::Signals;
 
@@ -89,6 +89,7 @@ fn output(plan: &DemoPlan) -> Result<PathBuf> {
         return Ok(own);
     };
     refuse_existing(given)?;
+    refuse_inside_recording(given)?;
     Ok(given.clone())
 }
 

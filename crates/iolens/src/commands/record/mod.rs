@@ -14,6 +14,7 @@ use rustix::process::Signal;
 
 use crate::FAILED;
 use crate::cli::RecordPlan;
+use crate::copies::output::refuse_inside_recording;
 use crate::present::record_text;
 use crate::signals::Signals;
 
@@ -31,8 +32,10 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
     let signals = Signals::catch()?;
     let options = options::resolve(&plan, &topology)?;
     if let Some(dir) = &plan.counters_raw {
+        refuse_inside_recording(dir)?;
         return raw::run(dir, &plan, &signals);
     }
+    refuse_inside_recording(&options.output)?;
     let mut session = Session::start(options.clone(), topology)?;
     if !plan.quiet {
         eprint!(
