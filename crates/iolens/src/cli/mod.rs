@@ -107,7 +107,8 @@ struct Cli {
 /// Record every block I/O (and the counters) into a directory
 ///
 /// Recording begins when everything is attached, CMD is started then, and it ends when --for is over, CMD exits, or Ctrl-C
-/// or another signal comes (one that is ignored from the start, as by nohup, stays ignored). Without the privileges that
+/// or another signal comes (one that is ignored from the start, as by nohup, stays ignored). CMD is then waited for; 5 s after
+/// --for or SIGTERM, or at a second Ctrl-C, the recording ends without it. Without the privileges that
 /// eBPF needs, the kernel's counters are recorded every 10 ms instead, and the recording says so. If no I/O could be stored, as
 /// on a full disk, the exit code is 2.
 ///
@@ -126,7 +127,7 @@ pub struct RecordPlan {
     /// Record this disk only (name, /dev/NAME or MAJ:MIN); may be repeated [default: every disk, new ones too]
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
-    /// Stop after this time (10ms, 2s, 5m, 1h); a COMMAND that still runs is ended then (SIGTERM)
+    /// Stop after this time (10ms, 2s, 5m, 1h); a COMMAND that still runs gets SIGTERM then, and 5 s to end
     #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
     pub for_ns: Option<i64>,
     /// Never take more room on disk than this (64M, 10G); the oldest I/Os go first

@@ -75,6 +75,13 @@ pub fn incomplete(s: &RecordSummary, path: &Path) -> String {
     format!("iolens: {}: {}\n", path.display(), counts(s))
 }
 
+/// The line about a command that the recording ended before.
+pub fn still_runs(name: &str, pid: u32) -> String {
+    format!(
+        "iolens: {name} (process {pid}) still runs; the recording does not wait for it any longer\n"
+    )
+}
+
 /// I/Os that were recorded, lost, and in flight at the start.
 fn counts(s: &RecordSummary) -> String {
     if s.source == Source::Counters {

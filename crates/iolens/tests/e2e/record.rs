@@ -1,11 +1,12 @@
 //! Recording real I/O: counts against the kernel's, exit codes, the fallback.
 
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use iolens_core::model::{Class, LossReason, Lost, Source};
 use iolens_core::store::{IoColumns, Recording};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::machine::{
     LoopDevice, Recorder, StopOnDrop, ebpf, hidden, iolens, read_in_sequence, run, scene,
@@ -204,6 +205,70 @@ fn the_recorded_commands_exit_code_is_passed_through() {
     ]);
     assert_eq!(out.status.code(), Some(42), "{}", scene(&out));
     Recording::open(&path).unwrap();
+}
+
+/// A command that SIGTERM does not end. It ends by itself after a minute, should a test fail before it is killed.
+const STUBBORN: [&str; 4] = [
+    "--",
+    "sh",
+    "-c",
+    "trap '' TERM; exec sleep 60 >/dev/null 2>&1",
+];
+
+/// The recording ended and says that its command goes on, which is killed here.
+fn assert_left_running(out: &Output) {
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{}", scene(out));
+    assert!(said.contains("still runs"), "{}", scene(out));
+    assert_eq!(said.lines().count(), 1, "{}", scene(out));
+    let after = said.split("(process ").nth(1).unwrap();
+    let number = after.split(')').next().unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(number).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_command_that_ignores_the_end_does_not_hold_up_the_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let record = [
+        "record",
+        "-q",
+        "--source",
+        "counters",
+        "--for",
+        "1s",
+        "-o",
+        path.to_str().unwrap(),
+    ];
+    assert_left_running(&run(&[&record[..], &STUBBORN].concat()));
+    assert!(Recording::open(&path).unwrap().warnings().is_empty());
+}
+
+#[test]
+fn a_second_interrupt_ends_the_recording_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let record = [
+        "record",
+        "-q",
+        "--source",
+        "counters",
+        "-o",
+        path.to_str().unwrap(),
+    ];
+    let mut recorder = iolens(&[&record[..], &STUBBORN].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("it records", || path.join("meta.json").exists());
+    wait_until("it has ended", || {
+        // Two of them may become one while the first is pending.
+        kill_process(Pid::from_child(&recorder), Signal::INT).unwrap();
+        recorder.try_wait().unwrap().is_some()
+    });
+    assert_left_running(&recorder.wait_with_output().unwrap());
+    assert!(Recording::open(&path).unwrap().warnings().is_empty());
 }
 
 #[test]

@@ -112,33 +112,65 @@ fn give_up(session: Session, output: &Path, cannot: &child::CannotStart) -> Resu
 /// Records until time, command or user say that it is enough.
 fn watch(
     session: &mut Session,
-    mut child: Option<RecordedChild>,
+    child: Option<RecordedChild>,
     plan: &RecordPlan,
     signals: &Signals,
 ) -> Result<u8> {
     let mut line = ProgressLine::new(plan.quiet);
-    let mut code = 0;
-    let mut asked_to_end = false;
+    let mut end = RecordingEnd {
+        child,
+        for_ns: plan.for_ns,
+        signals,
+        code: None,
+        asked_ns: None,
+    };
     session.run(|progress| {
         line.show(progress);
-        if let Some(ended) = child.as_mut().and_then(RecordedChild::ended) {
-            code = ended;
-            return true;
-        }
-        let over = plan.for_ns.is_some_and(|ns| progress.at_ns >= ns);
-        match &child {
-            None => over || signals.caught() > 0,
-            // A terminal sends Ctrl-C to the command too: wait for it to end in its own way. A second one is for us.
-            Some(_) if signals.caught() > 1 => true,
-            Some(c) => {
-                if (over || signals.terminated() > 0) && !asked_to_end {
-                    c.signal(Signal::TERM);
-                    asked_to_end = true;
-                }
-                false
-            }
-        }
+        end.is_reached(progress.at_ns)
     })?;
     line.clear();
-    Ok(code)
+    if end.code.is_none()
+        && let Some(child) = &end.child
+    {
+        let name = plan.command[0].to_string_lossy();
+        eprint!("{}", record_text::still_runs(&name, child.id()));
+    }
+    Ok(end.code.unwrap_or(0))
+}
+
+/// A command that was asked to end (SIGTERM) is waited for as long as this.
+const GRACE_NS: i64 = 5_000_000_000;
+
+/// What ends a recording: its time, its command, the user.
+struct RecordingEnd<'a> {
+    child: Option<RecordedChild>,
+    for_ns: Option<i64>,
+    signals: &'a Signals,
+    /// Exit code of the command once it has ended.
+    code: Option<u8>,
+    /// When the command was asked to end.
+    asked_ns: Option<i64>,
+}
+
+impl RecordingEnd<'_> {
+    /// Whether it has come, so many nanoseconds after the start. Asks the command to end when it is time to.
+    fn is_reached(&mut self, at_ns: i64) -> bool {
+        let is_over = self.for_ns.is_some_and(|ns| at_ns >= ns);
+        let Some(child) = &mut self.child else {
+            return is_over || self.signals.caught() > 0;
+        };
+        self.code = child.ended();
+        // A terminal sends Ctrl-C to the command too: wait for it to end in its own way. A second one is for us.
+        if self.code.is_some() || self.signals.caught() > 1 {
+            return true;
+        }
+        if let Some(asked_ns) = self.asked_ns {
+            return at_ns >= asked_ns + GRACE_NS;
+        }
+        if is_over || self.signals.terminated() > 0 {
+            child.signal(Signal::TERM);
+            self.asked_ns = Some(at_ns);
+        }
+        false
+    }
 }
