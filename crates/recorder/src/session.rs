@@ -264,14 +264,10 @@ impl Session {
             self.note_wake(woke);
             return Ok(());
         }
-        let end = self
-            .options
-            .until_ns
-            .map_or(i64::MAX, |end_ns| self.start_ns + end_ns.max(now_ns));
-        let idle_end = self.feed.wait_idle(
-            end.min(now + self.options.idle_poll_ns),
-            now + self.gather_ns,
-        )?;
+        let seldom_ns = idle_end_ns(now_ns, self.options.idle_poll_ns, self.options.until_ns);
+        let idle_end = self
+            .feed
+            .wait_idle(self.start_ns + seldom_ns, now + self.gather_ns)?;
         let woke = match idle_end {
             IdleEnd::Event => self.feed.wait(monotonic_ns() + self.gather_ns),
             IdleEnd::Timer(woke) => woke,
@@ -541,6 +537,16 @@ impl Outcome {
     }
 }
 
+/// Until when an idle source may be left alone: the end is not slept over. One that has passed asks for nothing more, where a
+/// command is still waited for.
+fn idle_end_ns(now_ns: i64, poll_ns: i64, until_ns: Option<i64>) -> i64 {
+    let next_ns = now_ns + poll_ns;
+    match until_ns {
+        Some(end_ns) if end_ns > now_ns => next_ns.min(end_ns),
+        _ => next_ns,
+    }
+}
+
 /// How long idle rings may wait: not so long that a CPU could fill its own (a million completions a second).
 fn idle_wait_ns(feed: &FeedOptions) -> i64 {
     let fill_ns = TracerOptions::events_per_cpu(feed.ring_bytes) as i64 * 1_000;
@@ -553,4 +559,18 @@ fn mark(at_ns: i64, kind: &str, text: &str) -> Observation {
         kind: kind.to_owned(),
         text: text.to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_source_is_left_until_the_end_and_by_polls_after_it() {
+        assert_eq!(idle_end_ns(100, 50, None), 150);
+        assert_eq!(idle_end_ns(100, 50, Some(120)), 120);
+        assert_eq!(idle_end_ns(100, 50, Some(900)), 150);
+        assert_eq!(idle_end_ns(100, 50, Some(100)), 150);
+        assert_eq!(idle_end_ns(100, 50, Some(20)), 150);
+    }
 }
