@@ -42,7 +42,6 @@ pub fn run(argv: Vec<OsString>) -> u8 {
         Err(e) => return explain_usage(&e),
     };
     survive_file_size_limit();
-    let prints_data = plan.prints_data();
     let code = match commands::run(plan) {
         Ok(code) => code,
         Err(e) if is_of_stdout(&e) => 0,
@@ -52,21 +51,17 @@ pub fn run(argv: Vec<OsString>) -> u8 {
             FAILED
         }
     };
-    finish_stdout(code, prints_data)
+    finish_stdout(code)
 }
 
-/// A closed pipe is how `| head` says that it has enough; any other failure is reported, and is one of the command if its
-/// data was to go there.
-fn finish_stdout(code: u8, prints_data: bool) -> u8 {
+/// A closed pipe is how `| head` says that it has enough; any other failure is reported, and is one of the command. What it wrote
+/// elsewhere stays.
+fn finish_stdout(code: u8) -> u8 {
     match streams::failure().filter(|e| e.kind() != ErrorKind::BrokenPipe) {
         None => code,
         Some(e) => {
             eprintln!("iolens: stdout: {e}; what was to be printed is not complete");
-            if prints_data && code == 0 {
-                FAILED
-            } else {
-                code
-            }
+            if code == 0 { FAILED } else { code }
         }
     }
 }

@@ -71,24 +71,6 @@ pub enum Plan {
     Enter(EnterPlan),
 }
 
-impl Plan {
-    /// Whether what the command is for goes to standard output, not into files or to a command that it runs.
-    pub fn prints_data(&self) -> bool {
-        !matches!(
-            self,
-            Plan::Record(_)
-                | Plan::Serve(_)
-                | Plan::Import(_)
-                | Plan::Cut(_)
-                | Plan::Merge(_)
-                | Plan::Repair(_)
-                | Plan::Demo(_)
-                | Plan::Throttle(_)
-                | Plan::Enter(_)
-        )
-    }
-}
-
 #[derive(Debug, Parser)]
 #[command(
     name = "iolens",
