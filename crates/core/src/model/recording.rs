@@ -20,6 +20,17 @@ pub enum Source {
     Import(String),
 }
 
+impl Source {
+    /// How many I/Os a recording holds in which `stored` single ones are. `None` where its source may have none: of counters and
+    /// averages 0 would look like a quiet disk.
+    pub fn known_ios(&self, stored: u64) -> Option<u64> {
+        match self {
+            Source::Ebpf => Some(stored),
+            Source::Counters | Source::Import(_) => (stored > 0).then_some(stored),
+        }
+    }
+}
+
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -26,8 +26,8 @@ pub struct CopiedPart {
 /// What was written.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct CopiedParts {
-    /// I/Os.
-    pub ios: u64,
+    /// I/Os; `None` where only the kernel's counters or averages are.
+    pub ios: Option<u64>,
     /// From start to end.
     pub length_ns: i64,
     /// Losses that reach beyond the end, and are counted by the copy in which they end.
@@ -175,7 +175,7 @@ pub fn write_parts(
         copy.tick(copied_to_ns, &mut goes_on)?;
     }
     let copied = CopiedParts {
-        ios: copy.ios(),
+        ios: first.meta().source.known_ios(copy.ios()),
         length_ns,
         late_losses: copy.late_losses(),
         without_removed_sums: 0,

@@ -14,8 +14,8 @@ use super::{LateLoss, RecordingCopy, close_findings};
 /// What was saved and what was not.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Repaired {
-    /// I/Os saved.
-    pub ios: u64,
+    /// I/Os saved; `None` where only the kernel's counters or averages are.
+    pub ios: Option<u64>,
     /// I/Os in damaged blocks; `None`: of one block not even how many.
     pub damaged_ios: Option<u64>,
     /// From start to end.
@@ -27,7 +27,7 @@ pub struct Repaired {
 impl Repaired {
     /// What damaged the I/Os, if none of them is saved: what is ruined must not look like a quiet disk.
     pub fn ruined_by(&self) -> Option<&str> {
-        if self.ios > 0 || self.damaged_ios == Some(0) {
+        if self.ios > Some(0) || self.damaged_ios == Some(0) {
             return None;
         }
         let of_ios = self.damage.iter().find(|line| line.contains("/io/"));
@@ -84,7 +84,7 @@ pub fn repair(
         interrupt.check().map(|()| true)
     })?;
     damage.extend_from_slice(copy.damage());
-    let ios = copy.ios();
+    let ios = meta.source.known_ios(copy.ios());
     let length_ns = recording.end_ns();
     // Of a recorder that was killed it is not known.
     let cost = match meta.end_ns {

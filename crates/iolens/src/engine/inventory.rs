@@ -24,8 +24,8 @@ pub struct RecordingInfo {
     pub meta: RecordingMeta,
     /// Its end in nanoseconds since its start; of one that is open its last observation.
     pub end_ns: i64,
-    /// Single I/Os in it.
-    pub ios: u64,
+    /// Single I/Os in it; `None` where only the kernel's counters or averages are.
+    pub ios: Option<u64>,
     /// Bytes of all its files.
     pub disk_bytes: u64,
     /// What is missing, by reason.
@@ -87,7 +87,7 @@ impl RecordingInfo {
             path: path.to_owned(),
             meta: recording.meta().clone(),
             end_ns: recording.end_ns(),
-            ios: recording.ios_stored(),
+            ios: recording.meta().source.known_ios(recording.ios_stored()),
             disk_bytes: recording.disk_bytes(),
             losses,
             unrecorded_ns: unrecorded_ns(&recording),
@@ -241,7 +241,7 @@ mod tests {
         record(&known, &[Some(3), Some(4)]);
         record(&unknown, &[Some(3), None]);
         let info = RecordingInfo::read(&known).expect("reads");
-        assert_eq!((info.ios, info.lost_ios()), (10, Some(7)));
+        assert_eq!((info.ios, info.lost_ios()), (Some(10), Some(7)));
         assert_eq!(info.losses[&LossReason::RingFull].intervals, 2);
         let io = &info.tables[0];
         assert_eq!((io.name, io.files, io.rows), ("io", 1, Some(10)));

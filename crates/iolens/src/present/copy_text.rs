@@ -14,10 +14,15 @@ pub fn summary(output: &Path, copied: &CopiedParts) -> String {
     format!(
         "{}: {}, {:.3} s\nNext: iolens report {}\n",
         escape::terminal(&output.display().to_string()),
-        count_of(copied.ios, "I/O"),
+        single_ios(copied.ios),
         copied.length_ns as f64 / 1e9,
         shell_word(output)
     )
+}
+
+/// How many there are. Where none can be, 0 would look like a quiet disk.
+fn single_ios(ios: Option<u64>) -> String {
+    ios.map_or_else(|| "no single I/Os".to_owned(), |ios| count_of(ios, "I/O"))
 }
 
 /// A line for each thing that is not in it as in the source.
@@ -57,7 +62,7 @@ pub fn repaired(output: &Path, repaired: &Repaired) -> String {
         out,
         "{}: {} saved, {missing}, {:.3} s\nNext: iolens report {}",
         escape::terminal(&output.display().to_string()),
-        count_of(repaired.ios, "I/O"),
+        single_ios(repaired.ios),
         repaired.length_ns as f64 / 1e9,
         shell_word(output)
     );
@@ -71,7 +76,7 @@ mod tests {
     #[test]
     fn what_was_written_and_what_was_not() {
         let mut copied = CopiedParts {
-            ios: 5,
+            ios: Some(5),
             length_ns: 1_500_000_000,
             ..CopiedParts::default()
         };
@@ -84,12 +89,15 @@ mod tests {
         copied.late_losses = 1;
         copied.without_removed_sums = 1;
         assert_eq!(remarks(&copied).lines().count(), 3);
+        copied.ios = None;
+        let text = summary(Path::new("b"), &copied);
+        assert!(text.starts_with("b: no single I/Os, 1.500 s\n"), "{text}");
     }
 
     #[test]
     fn a_repair_says_what_is_missing_before_what_is_saved() {
         let mut result = Repaired {
-            ios: 80,
+            ios: Some(80),
             damaged_ios: Some(40),
             length_ns: 2_000_000_000,
             damage: vec!["io/2: damaged\x1b".to_owned()],

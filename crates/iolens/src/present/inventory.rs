@@ -53,8 +53,8 @@ struct StoredRecording<'a> {
     duration_s: f64,
     /// Its end is not written: it grows, or its recorder was killed.
     open: bool,
-    /// Single I/Os in it.
-    ios: u64,
+    /// Single I/Os in it; `null` where only the kernel's counters or averages are.
+    ios: Option<u64>,
     /// I/Os known to be missing, those that the size limit removed left out; `null`: not even how many.
     lost_ios: Option<u64>,
     /// Single I/Os that the size limit removed; `null`: not even how many.
@@ -229,7 +229,8 @@ fn seconds(ns: i64) -> f64 {
 }
 
 fn bytes_per_io(info: &RecordingInfo) -> Option<f64> {
-    (info.ios > 0).then(|| info.disk_bytes as f64 / info.ios as f64)
+    let ios = info.ios.filter(|ios| *ios > 0)?;
+    Some(info.disk_bytes as f64 / ios as f64)
 }
 
 /// A recording for people.
@@ -310,15 +311,13 @@ fn source_of(meta: &RecordingMeta) -> String {
 }
 
 fn ios_of(info: &RecordingInfo) -> String {
-    // Where none can be, 0 would look like a quiet disk.
-    if info.ios == 0 && info.lost_ios() == Some(0) {
-        match info.meta.source {
-            Source::Counters => return "none, only the kernel's counters".to_owned(),
-            Source::Import(_) => return "none, only averages".to_owned(),
-            Source::Ebpf => {}
-        }
-    }
-    let mut text = count_of(info.ios, "I/O");
+    let Some(ios) = info.ios else {
+        return match info.meta.source {
+            Source::Counters => "none, only the kernel's counters".to_owned(),
+            Source::Ebpf | Source::Import(_) => "none, only averages".to_owned(),
+        };
+    };
+    let mut text = count_of(ios, "I/O");
     if let Some(bytes) = bytes_per_io(info) {
         let _ = write!(text, " ({bytes:.1} bytes each)");
     }
@@ -407,6 +406,9 @@ pub fn list(infos: &[RecordingInfo], zone: &TimeZone, layout: Layout) -> String 
             || "-".to_owned(),
             |z| z.strftime("%Y-%m-%d %H:%M:%S").to_string(),
         );
+        let ios = info
+            .ios
+            .map_or_else(|| "-".to_owned(), |n| indicatif::HumanCount(n).to_string());
         let lost = info.lost_ios().map_or_else(
             || "unknown".to_owned(),
             |n| indicatif::HumanCount(n).to_string(),
@@ -416,7 +418,7 @@ pub fn list(infos: &[RecordingInfo], zone: &TimeZone, layout: Layout) -> String 
             escape::terminal(info.meta.host.as_deref().unwrap_or("-")).into_owned(),
             start,
             length(info.end_ns),
-            indicatif::HumanCount(info.ios).to_string(),
+            ios,
             lost,
             size(info.disk_bytes as f64),
             state(info).to_owned(),
@@ -470,7 +472,7 @@ mod tests {
             path: PathBuf::from("a\u{202e}.iolens"),
             meta,
             end_ns: 65_500_000_000,
-            ios: 1000,
+            ios: Some(1000),
             disk_bytes: 9000,
             losses: BTreeMap::from([(LossReason::RingFull, sum)]),
             unrecorded_ns: 0,
@@ -499,11 +501,19 @@ mod tests {
     #[test]
     fn counters_and_tables_are_said_to_have_no_single_ios() {
         let mut info = info();
-        info.ios = 0;
+        info.ios = Some(0);
         info.losses.clear();
         assert_eq!(ios_of(&info), "0 I/Os, 0 lost");
+        info.ios = None;
         info.meta.source = Source::Counters;
         assert_eq!(ios_of(&info), "none, only the kernel's counters");
+        let alone = std::slice::from_ref(&info);
+        let text = list(alone, &TimeZone::UTC, Layout::PLAIN);
+        assert!(text.contains("  -  "), "{text}");
+        let document: serde_json::Value =
+            serde_json::from_str(&json(alone).expect("JSON")).expect("JSON");
+        let first = &document["recordings"][0];
+        assert!(first["ios"].is_null() && first["bytes_per_io"].is_null());
         info.meta.source = Source::Import("iostat".to_owned());
         assert_eq!(ios_of(&info), "none, only averages");
     }

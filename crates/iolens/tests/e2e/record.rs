@@ -343,6 +343,24 @@ fn without_ebpf_counters_are_recorded_and_it_says_so() {
     assert_eq!(recording.meta().source, Source::Counters);
     assert!(!recording.meta().limits.is_empty());
     assert_eq!(recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).count(), 0);
+    // That is no quiet disk.
+    let out = run(&["info", path.to_str().unwrap(), "--json"]);
+    let info: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(info["recordings"][0]["ios"].is_null(), "{info:#}");
+    let part = dir.path().join("part");
+    let out = run(&[
+        "cut",
+        path.to_str().unwrap(),
+        "--to",
+        "0.1",
+        "-o",
+        part.to_str().unwrap(),
+    ]);
+    assert!(
+        String::from_utf8_lossy(&out.stdout).contains("no single I/Os"),
+        "{}",
+        scene(&out)
+    );
 }
 
 #[test]

@@ -48,8 +48,8 @@ pub struct StoredRecording {
     pub source: String,
     /// Release of the kernel.
     pub kernel: Option<String>,
-    /// Single I/Os that are there.
-    pub ios: u64,
+    /// Single I/Os that are there; `null` where only the kernel's counters or averages are.
+    pub ios: Option<u64>,
     /// I/Os known to be missing, those that the size limit removed left out; `null`: not even how many.
     pub lost_ios: Option<i64>,
     /// Single I/Os that the size limit removed.

@@ -135,7 +135,7 @@ fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording
         open: meta.end_ns.is_none(),
         source: meta.source.to_string(),
         kernel: meta.kernel.clone(),
-        ios,
+        ios: meta.source.known_ios(ios),
         lost_ios,
         removed_ios,
         disk_bytes: recording.disk_bytes(),
