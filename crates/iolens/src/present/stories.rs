@@ -1166,7 +1166,8 @@ mod tests {
         };
         assert!(named_stories(&report, &meta, &names, &facts).is_empty());
         let text = shown(&facts, 112);
-        assert!(text.contains(NO_STORY), "{text}");
+        assert!(text.contains("  1 story is muted (--mute)\n"), "{text}");
+        assert!(!text.contains(NO_STORY), "{text}");
     }
 
     #[test]

@@ -110,15 +110,7 @@ pub(super) fn section(
         // That no program lost much time is not known then.
         out.push_str(&layout.sentences(&format!("  {}\n", terminal(&not_proven.summary))));
     } else if named.is_empty() {
-        let has_slow_device = !stories::suspects(report).is_empty();
-        let nothing = if lacks_ios(report, meta, facts) {
-            NO_IOS
-        } else if has_slow_device {
-            "no program made another wait for long; what devices did by themselves is below"
-        } else {
-            stories::NO_STORY
-        };
-        let _ = writeln!(out, "  {nothing}");
+        let _ = writeln!(out, "  {}", why_no_story(report, meta, facts));
     }
     // The whole text has no more than this one may have, the document has all.
     let seen_in = if named.len() <= MAX_STORIES {
@@ -136,6 +128,24 @@ pub(super) fn section(
     }
     out.push('\n');
     out
+}
+
+/// What is said where no story is shown.
+fn why_no_story(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
+    if lacks_ios(report, meta, facts) {
+        return NO_IOS.to_owned();
+    }
+    // Stories that are there and not shown are muted.
+    match report.stories.len() {
+        0 => {}
+        1 => return "1 story is muted (--mute)".to_owned(),
+        muted => return format!("{muted} stories are muted (--mute)"),
+    }
+    if stories::suspects(report).is_empty() {
+        stories::NO_STORY.to_owned()
+    } else {
+        "no program made another wait for long; what devices did by themselves is below".to_owned()
+    }
 }
 
 /// How many stories are not on the screen, and the option that shows them; nothing if all are.
