@@ -17,7 +17,7 @@ use crate::units::{Instant, TimeWindow, parse_instant};
 ///   iolens diff monday.iolens tuesday.iolens
 ///   iolens diff db.iolens db.iolens --before 0..60 --after 60..120
 ///   iolens diff /var/lib/iolens /var/lib/iolens --before "02:00..02:10" --after "03:00..03:10"
-///   iolens diff base.iolens new.iolens --fail-if 'read.p99 > +10%'    in CI: 1 where it is passed
+///   iolens diff base.iolens new.iolens --fail-if 'read.p99 > +10%'    in CI: exit code 1 if so
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct DiffPlan {

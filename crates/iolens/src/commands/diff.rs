@@ -56,7 +56,7 @@ pub fn run(plan: &DiffPlan) -> Result<u8> {
     }
     let is_failed = verdicts
         .iter()
-        .any(|(_, verdict)| matches!(verdict, ConditionResult::Passed(_)));
+        .any(|(_, verdict)| matches!(verdict, ConditionResult::Failed(_)));
     Ok(u8::from(is_failed))
 }
 

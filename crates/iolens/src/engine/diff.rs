@@ -364,8 +364,8 @@ fn short_name(measure: Measure) -> &'static str {
 pub enum ConditionResult {
     /// No device has passed the limit.
     Held,
-    /// These have.
-    Passed(Vec<String>),
+    /// These have, which is what the check is to find.
+    Failed(Vec<String>),
     /// No device has enough I/Os on both sides to tell.
     Unknown,
 }
@@ -379,7 +379,7 @@ impl Condition {
 
     /// Whether a device has passed the limit: its change does, and its interval leaves out no change at all.
     pub fn judge(&self, devices: &[DeviceChanges]) -> ConditionResult {
-        let mut passed = Vec::new();
+        let mut beyond = Vec::new();
         let mut judged = 0;
         for device in devices {
             let is_meant = self
@@ -399,19 +399,19 @@ impl Condition {
                 continue;
             };
             judged += 1;
-            let is_passed = if self.is_above {
+            let is_beyond = if self.is_above {
                 percent > self.percent && low > 0.0
             } else {
                 percent < self.percent && high < 0.0
             };
-            if is_passed {
-                passed.push(device.device.clone());
+            if is_beyond {
+                beyond.push(device.device.clone());
             }
         }
-        match (judged, passed.is_empty()) {
+        match (judged, beyond.is_empty()) {
             (0, _) => ConditionResult::Unknown,
             (_, true) => ConditionResult::Held,
-            (_, false) => ConditionResult::Passed(passed),
+            (_, false) => ConditionResult::Failed(beyond),
         }
     }
 }
@@ -565,17 +565,17 @@ mod tests {
 
     #[test]
     fn a_limit_is_passed_by_a_change_that_is_no_chance() {
-        let passed = ConditionResult::Passed(vec!["sda".to_owned()]);
+        let failed = ConditionResult::Failed(vec!["sda".to_owned()]);
         let limit = "read.p99 > +10%";
-        assert_eq!(judged(limit, change(12.0, 3.0, 20.0)), passed);
-        assert_eq!(judged("sda:read.p99>10%", change(12.0, 3.0, 20.0)), passed);
+        assert_eq!(judged(limit, change(12.0, 3.0, 20.0)), failed);
+        assert_eq!(judged("sda:read.p99>10%", change(12.0, 3.0, 20.0)), failed);
         assert_eq!(
             judged(limit, change(12.0, -1.0, 25.0)),
             ConditionResult::Held
         );
         assert_eq!(judged(limit, change(8.0, 3.0, 20.0)), ConditionResult::Held);
         let below = "read.p99 < -5 %";
-        assert_eq!(judged(below, change(-8.0, -12.0, -2.0)), passed);
+        assert_eq!(judged(below, change(-8.0, -12.0, -2.0)), failed);
         assert_eq!(
             judged(below, change(-8.0, -12.0, 1.0)),
             ConditionResult::Held

@@ -236,7 +236,7 @@ struct WaitChangeEntry {
 struct ConditionEntry<'a> {
     /// As it was typed.
     condition: &'a str,
-    /// `held`, `passed` (the limit was), or `unknown`: too few I/Os to tell.
+    /// `held`, `failed` (a device has passed the limit), or `unknown`: too few I/Os to tell.
     verdict: &'static str,
     /// The devices that have passed the limit.
     device_names: &'a [String],
@@ -262,7 +262,7 @@ pub fn render_json(compared: &Compared<'_>) -> serde_json::Result<String> {
     for (condition, verdict) in compared.verdicts {
         let (verdict, devices): (&str, &[String]) = match verdict {
             ConditionResult::Held => ("held", &[]),
-            ConditionResult::Passed(devices) => ("passed", devices),
+            ConditionResult::Failed(devices) => ("failed", devices),
             ConditionResult::Unknown => ("unknown", &[]),
         };
         conditions.push(ConditionEntry {
@@ -347,16 +347,21 @@ pub fn render_text(compared: &Compared<'_>, layout: Layout) -> String {
     out.push_str(&waits_table(compared.waits, layout));
     out.push_str(&measures_table(compared.devices, layout));
     for (condition, verdict) in compared.verdicts {
-        let text = match verdict {
-            ConditionResult::Held => "held".to_owned(),
-            ConditionResult::Passed(devices) => {
-                format!("PASSED by {}", terminal(&devices.join(", ")))
-            }
-            ConditionResult::Unknown => "cannot be judged: too few I/Os".to_owned(),
-        };
-        let _ = writeln!(out, "--fail-if '{}': {text}", terminal(&condition.text));
+        out.push_str(&condition_line(condition, verdict));
     }
     out
+}
+
+/// What became of a condition, as a person reads it in the log of a check.
+fn condition_line(condition: &Condition, verdict: &ConditionResult) -> String {
+    let text = match verdict {
+        ConditionResult::Held => "held".to_owned(),
+        ConditionResult::Failed(devices) => {
+            format!("FAILED on {}", terminal(&devices.join(", ")))
+        }
+        ConditionResult::Unknown => "cannot be judged: too few I/Os".to_owned(),
+    };
+    format!("--fail-if '{}': {text}\n", terminal(&condition.text))
 }
 
 /// A line for each change that is no chance.
@@ -563,6 +568,19 @@ mod tests {
         for (before, after, expected) in cases {
             assert_eq!(StoryState::of(before, after), expected);
         }
+    }
+
+    #[test]
+    fn a_check_that_fails_says_so() {
+        let condition: Condition = "read.p99 > +10%".parse().expect("a condition");
+        let failed = ConditionResult::Failed(vec!["sda".to_owned(), "sd\x1bb".to_owned()]);
+        let line = condition_line(&condition, &failed);
+        assert_eq!(
+            line,
+            "--fail-if 'read.p99 > +10%': FAILED on sda, sd\\x1bb\n"
+        );
+        let line = condition_line(&condition, &ConditionResult::Held);
+        assert_eq!(line, "--fail-if 'read.p99 > +10%': held\n");
     }
 
     #[test]

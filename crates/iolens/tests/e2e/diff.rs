@@ -48,7 +48,7 @@ fn a_rate_that_tripled_is_a_change_and_steady_halves_are_none() {
     let out = run(&[&arguments[..], &["--json", "--fail-if", "read.ios > +50%"]].concat());
     assert_eq!(out.status.code(), Some(1), "{}", scene(&out));
     let v: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    assert_eq!(v["conditions"][0]["verdict"], "passed", "{v:#}");
+    assert_eq!(v["conditions"][0]["verdict"], "failed", "{v:#}");
     let changes = v["devices"][0]["changes"].as_array().unwrap();
     let rate = changes
         .iter()
