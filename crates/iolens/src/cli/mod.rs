@@ -187,7 +187,7 @@ impl RecordPlan {
 /// Examples:
 ///   iolens files web.iolens
 ///   iolens files db.iolens --by process
-///   iolens files db.iolens --json | jq .classes
+///   iolens files db.iolens --json | jq .files.classes
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct FilesPlan {
