@@ -360,8 +360,8 @@ pub struct SubjectArgs {
     /// The N subjects with most I/O time, or most of the column of --sort
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top: Option<u32>,
-    /// Order of the subjects in each interval and in the totals: a column by its name in CSV or its title in the table,
-    /// or io_time; the largest first
+    /// Order of the subjects in each interval and in the totals: a column by its name in CSV or its title in the table (those of
+    /// --waits, too), or io_time; the largest first
     #[arg(long, value_name = "COL")]
     pub sort: Option<String>,
     /// One row for each subject, over the whole time

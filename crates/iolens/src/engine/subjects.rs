@@ -76,14 +76,14 @@ pub struct SubjectTotals {
 }
 
 impl SubjectTotals {
-    /// Of the recordings' subjects, each in one interval as long as its recording's part.
+    /// Of the recordings' subjects, each in one interval as long as its recording's part; if `waits`, with who owned the I/O time.
     ///
     /// # Errors
     /// A recording cannot be read.
-    pub fn of_views(views: &[PlannedRows], caller: &Caller) -> Result<SubjectTotals> {
+    pub fn of_views(views: &[PlannedRows], waits: bool, caller: &Caller) -> Result<SubjectTotals> {
         let mut totals = SubjectTotals::default();
         for view in views {
-            view.each_subject(caller, |row, name| {
+            view.each_subject(waits, caller, |row, name| {
                 totals.add(row, name);
                 Ok(())
             })?;
@@ -201,8 +201,10 @@ impl SubjectInterval {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::present::fields::ShownColumns;
     use crate::present::zoom;
     use iolens_core::analysis::timeline::{Flow, GroupKey};
+    use iolens_core::model::OwnedTime;
 
     const S: i64 = 1_000_000_000;
 
@@ -239,16 +241,44 @@ mod tests {
 
     #[test]
     fn the_first_are_those_of_the_chosen_column() {
-        let by_rate = zoom::order("r/s", false).expect("a title");
+        let plain = ShownColumns::default();
+        let by_rate = zoom::order("r/s", plain).expect("a title");
         assert!(totals().first(by_rate, 1).contains("many"));
         assert!(totals().first(Order::IoTime, 1).contains("slow"));
-        let refused = zoom::order("speed", false).expect_err("no column");
+        let refused = zoom::order("speed", plain).expect_err("no column");
         assert!(
             refused.contains("r_per_s") && refused.contains("-x"),
             "{refused}"
         );
-        assert!(zoom::order("busy_percent", false).is_err());
-        assert!(zoom::order("busy_percent", true).is_ok());
+        assert!(zoom::order("busy_percent", plain).is_err());
+        let extended = ShownColumns {
+            extended: true,
+            ..plain
+        };
+        assert!(zoom::order("busy_percent", extended).is_ok());
+    }
+
+    #[test]
+    fn rows_can_be_put_in_the_order_of_their_waits() {
+        let waits = ShownColumns {
+            waits: true,
+            ..ShownColumns::default()
+        };
+        let mut totals = totals();
+        for name in ["many", "slow"] {
+            let others_ns = if name == "many" { 5 * S } else { 2 * S };
+            let waited = OwnedTime {
+                others_ns,
+                ..OwnedTime::default()
+            };
+            totals.of.get_mut(name).expect("a subject").waits = Some(waited);
+        }
+        for column in ["others_s", "others s"] {
+            let order = zoom::order(column, waits).expect("a column");
+            assert!(totals.first(order, 1).contains("many"), "{column}");
+        }
+        let refused = zoom::order("others_s", ShownColumns::default()).expect_err("no column");
+        assert!(refused.contains("--waits"), "{refused}");
     }
 
     #[test]

@@ -83,12 +83,14 @@ impl PlannedRows {
         self.part.recording.meta().start_unix_ns
     }
 
-    /// Gives one row of each subject, over the whole time and with the plain columns, to `show`.
+    /// Gives one row of each subject, over the whole time and with the plain columns, to `show`; if `waits`, with who owned the I/O
+    /// time.
     ///
     /// # Errors
     /// As [`PlannedRows::show`].
     pub fn each_subject(
         &self,
+        waits: bool,
         caller: &Caller,
         show: impl FnMut(&Row, &str) -> Result<()>,
     ) -> Result<()> {
@@ -98,7 +100,7 @@ impl PlannedRows {
             extended: false,
             ..self.timeline.clone()
         };
-        self.show_as(self.range(), &timeline, false, 0, caller, show)
+        self.show_as(self.range(), &timeline, waits, 0, caller, show)
     }
 
     /// The time in pieces whose rows together are those of all of it: threads can make them beside each other.

@@ -183,17 +183,39 @@ fn all(row: &Row, get: fn(&ClassRates) -> Option<f64>) -> Value {
     row.of_all_classes().and_then(get).into()
 }
 
-/// The columns of a chart.
-pub fn charted_fields(extended: bool) -> impl Iterator<Item = &'static Field> {
-    let more = if extended { CHARTED } else { &[] };
-    fields(extended, false).chain(more)
+/// Which columns rows have beside the plain ones.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ShownColumns {
+    /// Those of `-x`.
+    pub extended: bool,
+    /// Those of an imported table that says something of all classes together.
+    pub all_classes: bool,
+    /// Those of `--waits`.
+    pub waits: bool,
+    /// Those that only charts have.
+    pub charted: bool,
 }
 
-/// The columns to show; `all_classes`: a table says something of all classes together.
-pub fn fields(extended: bool, all_classes: bool) -> impl Iterator<Item = &'static Field> {
-    let more = if all_classes { ALL_CLASSES } else { &[] };
-    FIELDS
-        .iter()
-        .filter(move |f| extended || !f.extended)
-        .chain(more)
+impl ShownColumns {
+    /// Those of a chart.
+    pub fn of_chart(extended: bool) -> ShownColumns {
+        ShownColumns {
+            extended,
+            charted: extended,
+            ..ShownColumns::default()
+        }
+    }
+
+    /// All of them in their order.
+    pub fn fields(self) -> impl Iterator<Item = &'static Field> {
+        let all_classes = if self.all_classes { ALL_CLASSES } else { &[] };
+        let waits = if self.waits { WAITS } else { &[] };
+        let charted = if self.charted { CHARTED } else { &[] };
+        FIELDS
+            .iter()
+            .filter(move |f| self.extended || !f.extended)
+            .chain(all_classes)
+            .chain(waits)
+            .chain(charted)
+    }
 }

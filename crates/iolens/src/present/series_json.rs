@@ -3,14 +3,14 @@
 use iolens_core::analysis::timeline::{GroupBy, Row};
 
 use super::columns::{Column, Columns, Texts};
-use super::fields::{self, charted_fields};
+use super::fields::{self, ShownColumns};
 use super::zoom::rounded;
 
 /// Gathers rows.
 #[derive(Debug)]
 pub struct SeriesColumns {
     group: Option<&'static str>,
-    extended: bool,
+    columns: ShownColumns,
     times: Vec<f64>,
     groups: Texts,
     values: Vec<SeriesValues>,
@@ -28,12 +28,13 @@ struct SeriesValues {
 impl SeriesColumns {
     /// For rows grouped `by`.
     pub fn new(by: GroupBy, extended: bool) -> SeriesColumns {
+        let columns = ShownColumns::of_chart(extended);
         SeriesColumns {
             group: (by != GroupBy::All).then(|| by.name()),
-            extended,
+            columns,
             times: Vec::new(),
             groups: Texts::default(),
-            values: vec![SeriesValues::default(); charted_fields(extended).count()],
+            values: vec![SeriesValues::default(); columns.fields().count()],
             lossy: Vec::new(),
             slots: Vec::new(),
         }
@@ -43,7 +44,7 @@ impl SeriesColumns {
     pub fn row(&mut self, row: &Row, group: &str) {
         self.times.push(row.to_ns as f64 / 1e9);
         self.groups.push(Some(group));
-        for (values, field) in self.values.iter_mut().zip(charted_fields(self.extended)) {
+        for (values, field) in self.values.iter_mut().zip(self.columns.fields()) {
             let number = match (field.get)(row) {
                 fields::Value::Unknown | fields::Value::Below(_) => f64::NAN,
                 fields::Value::Count(n) => {
@@ -65,7 +66,7 @@ impl SeriesColumns {
         if let Some(name) = self.group {
             out.push(name, Column::Texts(self.groups));
         }
-        for (values, field) in self.values.into_iter().zip(charted_fields(self.extended)) {
+        for (values, field) in self.values.into_iter().zip(self.columns.fields()) {
             let column = if values.is_count {
                 Column::Counts(values.numbers)
             } else {

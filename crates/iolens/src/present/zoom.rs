@@ -9,7 +9,7 @@ use jiff::tz::Offset;
 use serde_json::{Map, json};
 
 use super::escape;
-use super::fields::{CHARTED, Field, Value, WAITS, fields};
+use super::fields::{Field, ShownColumns, Value};
 use super::layout::{cut, fixed};
 use super::times::{Times, exact_seconds, time_of_day};
 use super::workload::{Pods, Workload};
@@ -34,7 +34,7 @@ pub enum Format {
 pub struct ZoomWriter {
     format: Format,
     by: GroupBy,
-    extended: bool,
+    columns: ShownColumns,
     step_ns: i64,
     time_decimals: usize,
     rows: u64,
@@ -43,12 +43,6 @@ pub struct ZoomWriter {
     cut_ns: Option<i64>,
     /// Slots end where samples were taken, not on the steps.
     sampled: bool,
-    /// An imported table says something of all classes together only.
-    all_classes: bool,
-    /// Who owned the I/O time.
-    waits: bool,
-    /// What only charts show.
-    charted: bool,
     /// How the instants of rows are written; `None`: as seconds since the start, of which no date is known.
     times: Option<Times>,
     /// The date, and the zone's offset, that the table showed last.
@@ -83,16 +77,16 @@ impl ZoomWriter {
         ZoomWriter {
             format,
             by,
-            extended,
+            columns: ShownColumns {
+                extended,
+                ..ShownColumns::default()
+            },
             step_ns,
             time_decimals,
             rows: 0,
             lossy: 0,
             cut_ns: None,
             sampled: false,
-            all_classes: false,
-            waits: false,
-            charted: false,
             times: None,
             shown_day: None,
             pods: Pods::default(),
@@ -225,22 +219,9 @@ impl ZoomWriter {
         out
     }
 
-    /// With the columns of all classes together.
-    pub fn with_all_classes(self, all_classes: bool) -> ZoomWriter {
-        ZoomWriter {
-            all_classes,
-            ..self
-        }
-    }
-
-    /// With the columns of who owned the I/O time.
-    pub fn with_waits(self, waits: bool) -> ZoomWriter {
-        ZoomWriter { waits, ..self }
-    }
-
-    /// With the columns that only charts have.
-    pub fn with_charted(self, charted: bool) -> ZoomWriter {
-        ZoomWriter { charted, ..self }
+    /// With these columns.
+    pub fn with_columns(self, columns: ShownColumns) -> ZoomWriter {
+        ZoomWriter { columns, ..self }
     }
 
     /// Names of pods for the rows to come.
@@ -249,11 +230,7 @@ impl ZoomWriter {
     }
 
     fn fields(&self) -> impl Iterator<Item = &'static Field> + use<> {
-        let waits = if self.waits { WAITS } else { &[] };
-        let charted = if self.charted { CHARTED } else { &[] };
-        fields(self.extended, self.all_classes)
-            .chain(waits)
-            .chain(charted)
+        self.columns.fields()
     }
 
     /// For rows between samples, each a little early or late: their times have two digits more than the step, and none of
@@ -522,20 +499,25 @@ pub(super) fn rounded(v: f64) -> f64 {
     (v * unit).round() / unit
 }
 
-/// The order by the column called `name`, or with that title above it, or `io_time`.
+/// The order by that one of `columns` that is called `name`, or has that title, or by `io_time`.
 ///
 /// # Errors
 /// There is none; a sentence that names those that there are.
-pub fn order(name: &str, extended: bool) -> Result<Order, String> {
+pub fn order(name: &str, columns: ShownColumns) -> Result<Order, String> {
     if name == "io_time" {
         return Ok(Order::IoTime);
     }
-    let found = fields(extended, false).find(|f| f.name == name || f.title == name);
+    let found = columns.fields().find(|f| f.name == name || f.title == name);
     if let Some(field) = found {
         return Ok(Order::Figure(field));
     }
-    let known: Vec<&str> = fields(extended, false).map(|f| f.name).collect();
-    let more = if extended { "" } else { " (more with -x)" };
+    let known: Vec<&str> = columns.fields().map(|f| f.name).collect();
+    let more = match (columns.extended, columns.waits) {
+        (false, false) => " (more with -x and --waits)",
+        (false, true) => " (more with -x)",
+        (true, false) => " (more with --waits)",
+        (true, true) => "",
+    };
     Err(format!(
         "--sort: no column {name}; there are io_time, {}{more}",
         known.join(", ")

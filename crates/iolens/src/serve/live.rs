@@ -11,6 +11,7 @@ use iolens_core::model::{DevId, Device};
 use iolens_recorder::Seen;
 
 use crate::engine::rows::{device_keys, group_name};
+use crate::present::fields::ShownColumns;
 use crate::present::zoom::{Format, ZoomWriter};
 pub use events::{Happened, LiveEvents, Since};
 use iolens_core::model::Names;
@@ -86,8 +87,8 @@ impl Live {
             return Vec::new();
         }
         let mut in_flight = Vec::new();
-        let mut writer =
-            ZoomWriter::new(Format::Ndjson, GroupBy::Device, true, STEP_NS).with_charted(true);
+        let mut writer = ZoomWriter::new(Format::Ndjson, GroupBy::Device, true, STEP_NS)
+            .with_columns(ShownColumns::of_chart(true));
         while let Some(mut row) = timeline.next_row() {
             row.from_ns += self.start_unix_ns;
             row.to_ns += self.start_unix_ns;

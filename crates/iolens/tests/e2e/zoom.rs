@@ -156,6 +156,15 @@ fn waits_are_columns_of_their_own_that_add_up_to_the_io_time() {
             "{words:?}: {rows:?}"
         );
     }
+    // The busy one needs 0.01 s in all, the calm one a tenth of that.
+    let sorted = ["--by", "process", "--totals", "--waits", "--sort"];
+    for column in ["undisturbed_s", "undisturbed s"] {
+        let first = [&sorted[..], &[column, "--top", "1"]].concat();
+        assert_eq!(r.column("process", &first), ["busy[7]"], "{column}");
+    }
+    let path = r.path.to_str().unwrap();
+    let out = run(&["zoom", path, "--sort", "undisturbed_s"]);
+    assert_refused(&out, &["--sort", "--waits"]);
     let table = r.table(&["--by", "process", "--waits"]);
     assert!(table.contains("undisturbed s"), "{table}");
     assert!(!r.table(&[]).contains("undisturbed"));

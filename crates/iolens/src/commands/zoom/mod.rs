@@ -14,6 +14,7 @@ use crate::engine::caller::Caller;
 use crate::engine::subjects::{Order, SubjectInterval, SubjectTotals};
 use crate::engine::view::PlannedRows;
 use crate::present::escape;
+use crate::present::fields::ShownColumns;
 use crate::present::zoom::{self, ZoomWriter};
 use crate::streams::Stdout;
 
@@ -26,7 +27,7 @@ const MAX_TOTALS: usize = 20;
 /// No recording, a window outside it, or more rows than the limit.
 pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let order = match &plan.subjects.sort {
-        Some(name) => zoom::order(name, plan.rows.extended).map_err(Error::msg)?,
+        Some(name) => zoom::order(name, columns(plan)).map_err(Error::msg)?,
         None => Order::IoTime,
     };
     let caller = super::caller();
@@ -79,6 +80,15 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     Ok(0)
 }
 
+/// The columns that the user asks for.
+fn columns(plan: &ZoomPlan) -> ShownColumns {
+    ShownColumns {
+        extended: plan.rows.extended,
+        waits: plan.waits,
+        ..ShownColumns::default()
+    }
+}
+
 /// What writes the rows of `views`, of which `first` is the first one.
 fn writer_for(plan: &ZoomPlan, views: &[PlannedRows], first: &PlannedRows) -> ZoomWriter {
     let rows = &plan.rows;
@@ -100,8 +110,10 @@ fn writer_for(plan: &ZoomPlan, views: &[PlannedRows], first: &PlannedRows) -> Zo
         first.timeline.step_ns,
     )
     .with_times(times)
-    .with_all_classes(views.iter().any(has_all_classes))
-    .with_waits(plan.waits)
+    .with_columns(ShownColumns {
+        all_classes: views.iter().any(has_all_classes),
+        ..columns(plan)
+    })
     .with_fine_times(views.len() > 1)
     .with_coarse_times(plan.subjects.totals)
     .with_width(crate::streams::layout().width)

@@ -100,7 +100,9 @@ pub fn shown(
     if !leaves_out_idle && plan.subjects.top.is_none() {
         return Ok(None);
     }
-    let totals = SubjectTotals::of_views(views, caller)?;
+    // Who owned the time is asked for by the order only; to know it costs a second analysis.
+    let waits = plan.waits && plan.subjects.sort.is_some();
+    let totals = SubjectTotals::of_views(views, waits, caller)?;
     let mut shown = totals.first(order, plan.subjects.top.map_or(usize::MAX, |n| n as usize));
     if leaves_out_idle {
         let busy = totals.busy();
