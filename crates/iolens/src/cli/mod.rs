@@ -354,7 +354,7 @@ pub struct SubjectArgs {
     /// Of this file, or of the files below this directory: its path, or the last part of it
     #[arg(long, value_name = "F")]
     pub file: Option<String>,
-    /// Of this class only
+    /// Of this class only; discards and flushes have columns of their own then
     #[arg(long, value_name = "CLASS", value_enum)]
     pub class: Option<ClassArg>,
     /// The N subjects with most I/O time, or most of the column of --sort

@@ -115,21 +115,38 @@ pub const FIELDS: &[Field] = &[
     }),
 ];
 
+const DISCARDS_PER_S: Field = extra("d_per_s", "d/s", 12, 0, |r| {
+    r.ios_per_s(Class::Discard).into()
+});
+const DISCARDED_KIB_PER_S: Field = extra("d_kib_per_s", "Kd/s", 9, 0, |r| {
+    r.kib_per_s(Class::Discard).into()
+});
+const FLUSHES_PER_S: Field = extra("f_per_s", "f/s", 12, 0, |r| {
+    r.ios_per_s(Class::Flush).into()
+});
+
+/// The columns of `--class discard`, of which no other says anything.
+pub const DISCARDS: &[Field] = &[
+    DISCARDS_PER_S,
+    DISCARDED_KIB_PER_S,
+    plain("d_us", "us/d", 9, |r| mean(r, Class::Discard)),
+];
+
+/// The columns of `--class flush`. A flush has no bytes.
+pub const FLUSHES: &[Field] = &[
+    FLUSHES_PER_S,
+    plain("f_us", "us/f", 9, |r| mean(r, Class::Flush)),
+];
+
 /// The columns that only charts have, in the answers of `series` and the slots of `live`: after those of [`FIELDS`].
 pub const CHARTED: &[Field] = &[
     extra("r_p50_us", "p50 us/r", 11, 0, |r| ext(r, |x| x.r_p50_us)),
     extra("r_p90_us", "p90 us/r", 11, 0, |r| ext(r, |x| x.r_p90_us)),
     extra("w_p50_us", "p50 us/w", 11, 0, |r| ext(r, |x| x.w_p50_us)),
     extra("w_p90_us", "p90 us/w", 11, 0, |r| ext(r, |x| x.w_p90_us)),
-    extra("d_per_s", "d/s", 12, 0, |r| {
-        r.ios_per_s(Class::Discard).into()
-    }),
-    extra("d_kib_per_s", "Kd/s", 9, 0, |r| {
-        r.kib_per_s(Class::Discard).into()
-    }),
-    extra("f_per_s", "f/s", 12, 0, |r| {
-        r.ios_per_s(Class::Flush).into()
-    }),
+    DISCARDS_PER_S,
+    DISCARDED_KIB_PER_S,
+    FLUSHES_PER_S,
     extra("busy_read_percent", "%busy r", 8, 1, |r| {
         ext(r, |x| x.busy_percent_of(Class::Read))
     }),
@@ -190,6 +207,8 @@ pub struct ShownColumns {
     pub extended: bool,
     /// Those of an imported table that says something of all classes together.
     pub all_classes: bool,
+    /// Those of the class that is asked for with `--class`.
+    pub class: Option<Class>,
     /// Those of `--waits`.
     pub waits: bool,
     /// Those that only charts have.
@@ -209,12 +228,18 @@ impl ShownColumns {
     /// All of them in their order.
     pub fn fields(self) -> impl Iterator<Item = &'static Field> {
         let all_classes = if self.all_classes { ALL_CLASSES } else { &[] };
+        let of_class = match self.class {
+            Some(Class::Discard) => DISCARDS,
+            Some(Class::Flush) => FLUSHES,
+            Some(Class::Read | Class::Write) | None => &[],
+        };
         let waits = if self.waits { WAITS } else { &[] };
         let charted = if self.charted { CHARTED } else { &[] };
         FIELDS
             .iter()
             .filter(move |f| self.extended || !f.extended)
             .chain(all_classes)
+            .chain(of_class)
             .chain(waits)
             .chain(charted)
     }

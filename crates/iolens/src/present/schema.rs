@@ -241,18 +241,21 @@ fn the_list_of_fields_is_current() {
     let zoom = fields::FIELDS
         .iter()
         .chain(fields::ALL_CLASSES)
+        .chain(fields::DISCARDS)
+        .chain(fields::FLUSHES)
         .chain(fields::WAITS)
         .map(|f| (f.name.to_owned(), define(f.name)));
-    let charted: BTreeMap<String, String> = fields::CHARTED
-        .iter()
-        .map(|f| (f.name.to_owned(), define(f.name)))
-        .collect();
     let in_schema: BTreeSet<String> = objects
         .values()
         .flat_map(|keys| keys.keys().cloned())
         .collect();
     let zoom: BTreeMap<String, String> = zoom
         .chain(["time", "time_unix_s", "time_s"].map(|key| (key.to_owned(), define(key))))
+        .collect();
+    let charted: BTreeMap<String, String> = fields::CHARTED
+        .iter()
+        .filter(|f| !zoom.contains_key(f.name))
+        .map(|f| (f.name.to_owned(), define(f.name)))
         .collect();
     let mut in_page = BTreeSet::new();
     let mut page = schema_of::<super::html::PageData>();

@@ -540,7 +540,7 @@ impl Figure for Field {
 mod tests {
     use super::*;
     use iolens_core::analysis::timeline::{Extended, Flow, GroupKey, SlotTime};
-    use iolens_core::model::DevId;
+    use iolens_core::model::{Class, DevId};
 
     fn row() -> Row {
         let flow = |ios, kib: u64, us: i64| Flow {
@@ -748,6 +748,34 @@ mod tests {
             ),
             expected
         );
+    }
+
+    #[test]
+    fn flushes_have_columns_where_they_are_asked_for() {
+        let mut flushed = row();
+        flushed.flows = [Flow::default(); 4];
+        flushed.flows[Class::Flush as usize] = Flow {
+            ios: 3,
+            bytes: 0,
+            total_ns: 6_000_000,
+        };
+        let columns = ShownColumns {
+            class: Some(Class::Flush),
+            ..ShownColumns::default()
+        };
+        let writer = |format| {
+            ZoomWriter::new(format, GroupBy::All, false, 100_000_000).with_columns(columns)
+        };
+        let expected = "time_s,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us,f_per_s,f_us,lossy\n\
+                        153.8,0,0,,0,0,,30,2000,0\n";
+        let rows = [flushed];
+        assert_eq!(written(writer(Format::Csv), &rows), expected);
+        let table = written(writer(Format::Table).with_width(80), &rows);
+        assert!(
+            table.contains("us/f") && table.contains(" 2000\n"),
+            "{table}"
+        );
+        assert!(table.lines().all(|l| l.chars().count() <= 80), "{table}");
     }
 
     #[test]

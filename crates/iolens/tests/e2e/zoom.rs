@@ -64,6 +64,8 @@ fn filters_leave_only_the_ios_that_are_asked_for() {
         assert_eq!(r.column("r_per_s", &words), [reads], "{words:?}");
         assert_eq!(r.column("w_per_s", &words), [writes], "{words:?}");
     }
+    let flushes = r.column("f_per_s", &["--class", "flush", "--totals"]);
+    assert_eq!(flushes, ["0"]);
     let path = r.path.to_str().unwrap();
     let out = run(&["zoom", path, "--file", "/nowhere"]);
     assert_refused(&out, &["--file /nowhere", "--by file"]);

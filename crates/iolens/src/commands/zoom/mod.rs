@@ -84,6 +84,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
 fn columns(plan: &ZoomPlan) -> ShownColumns {
     ShownColumns {
         extended: plan.rows.extended,
+        class: plan.subjects.class.map(Into::into),
         waits: plan.waits,
         ..ShownColumns::default()
     }

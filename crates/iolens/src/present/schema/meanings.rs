@@ -82,6 +82,8 @@ impl Meanings {
             fields::FIELDS,
             fields::CHARTED,
             fields::ALL_CLASSES,
+            fields::DISCARDS,
+            fields::FLUSHES,
             fields::WAITS,
         ];
         let definitions = definitions();
