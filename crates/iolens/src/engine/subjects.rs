@@ -168,32 +168,51 @@ impl SubjectTotals {
     }
 }
 
-/// Rows of one interval put in order before they are shown.
-#[derive(Debug, Default)]
+/// Rows of one interval before they are shown: put in order, and one of no subject where all are left out.
+#[derive(Debug)]
 pub struct SubjectInterval {
+    /// `None`: as they come.
+    order: Option<Order>,
     rows: Vec<(Row, String)>,
+    /// Of no subject: where one is left out.
+    empty: Option<Row>,
+    /// When the interval ends.
+    to_ns: Option<i64>,
 }
 
 impl SubjectInterval {
-    /// Takes a row; what came before it in order, if that was of another interval.
-    pub fn push(&mut self, order: Order, row: &Row, name: &str) -> Vec<(Row, String)> {
-        let is_next = self
-            .rows
-            .first()
-            .is_some_and(|(first, _)| first.to_ns != row.to_ns);
-        let before = if is_next {
-            self.finish(order)
-        } else {
-            Vec::new()
-        };
-        self.rows.push((row.clone(), name.to_owned()));
+    /// For rows that are shown in `order`, or as they come.
+    pub fn new(order: Option<Order>) -> SubjectInterval {
+        SubjectInterval {
+            order,
+            rows: Vec::new(),
+            empty: None,
+            to_ns: None,
+        }
+    }
+
+    /// Takes a row, without a name if its subject is left out; what came before it, if that was of another interval.
+    pub fn push(&mut self, row: &Row, name: Option<&str>) -> Vec<(Row, String)> {
+        let is_next = self.to_ns.is_some_and(|to_ns| to_ns != row.to_ns);
+        let before = if is_next { self.finish() } else { Vec::new() };
+        self.to_ns = Some(row.to_ns);
+        match name {
+            Some(name) => self.rows.push((row.clone(), name.to_owned())),
+            None => self.empty = Some(row.without_ios()),
+        }
         before
     }
 
-    /// The rows of the last interval in order.
-    pub fn finish(&mut self, order: Order) -> Vec<(Row, String)> {
+    /// The rows of the last interval.
+    pub fn finish(&mut self) -> Vec<(Row, String)> {
         let mut rows = std::mem::take(&mut self.rows);
-        rows.sort_by(|a, b| order.compare(&a.0, &b.0));
+        let empty = self.empty.take();
+        if rows.is_empty() {
+            rows.extend(empty.map(|row| (row, String::new())));
+        }
+        if let Some(order) = self.order {
+            rows.sort_by(|a, b| order.compare(&a.0, &b.0));
+        }
         rows
     }
 }
@@ -292,12 +311,31 @@ mod tests {
 
     #[test]
     fn rows_of_an_interval_come_in_order_when_the_next_begins() {
-        let mut interval = SubjectInterval::default();
-        let order = Order::IoTime;
-        assert!(interval.push(order, &row(1, 1, 1), "a").is_empty());
-        assert!(interval.push(order, &row(1, 5, 1), "b").is_empty());
+        let mut interval = SubjectInterval::new(Some(Order::IoTime));
+        assert!(interval.push(&row(1, 1, 1), Some("a")).is_empty());
+        assert!(interval.push(&row(1, 5, 1), Some("b")).is_empty());
         let names = |rows: Vec<(Row, String)>| rows.into_iter().map(|r| r.1).collect::<Vec<_>>();
-        assert_eq!(names(interval.push(order, &row(2, 1, 1), "c")), ["b", "a"]);
-        assert_eq!(names(interval.finish(order)), ["c"]);
+        assert_eq!(names(interval.push(&row(2, 1, 1), Some("c"))), ["b", "a"]);
+        assert_eq!(names(interval.finish()), ["c"]);
+    }
+
+    #[test]
+    fn an_interval_has_a_row_where_all_subjects_are_left_out() {
+        let mut interval = SubjectInterval::new(None);
+        assert!(interval.push(&row(1, 9, 1), None).is_empty());
+        assert!(interval.push(&row(1, 1, 1), Some("a")).is_empty());
+        let shown = interval.push(&row(2, 9, 1), None);
+        assert_eq!(shown, [(row(1, 1, 1), "a".to_owned())]);
+        let lossy = Row {
+            lossy: true,
+            ..row(2, 8, 1)
+        };
+        assert!(interval.push(&lossy, None).is_empty());
+        let empty = Row {
+            lossy: true,
+            ..row(2, 0, 0)
+        };
+        assert_eq!(interval.finish(), [(empty, String::new())]);
+        assert!(interval.finish().is_empty());
     }
 }

@@ -97,6 +97,12 @@ fn the_first_subjects_are_those_of_the_chosen_column() {
     assert_eq!(by(&["--top", "1", "--sort", "r_per_s"]), ["calm[8]"]);
     assert_eq!(by(&["--sort", "r/s"]), ["calm[8]", "busy[7]"]);
     assert_eq!(by(&["--sort", "w/s"]), ["busy[7]", "calm[8]"]);
+    // Of the second half of each second only the calm one has I/Os.
+    let rows = r.column(
+        "process",
+        &["--by", "process", "--top", "1", "--step", "500ms"],
+    );
+    assert_eq!(rows, ["busy[7]", ""].repeat(10));
     let path = r.path.to_str().unwrap();
     let out = run(&["zoom", path, "--sort", "speed"]);
     assert_refused(&out, &["--sort", "r_per_s", "io_time"]);

@@ -262,6 +262,18 @@ pub struct Extended {
 }
 
 impl Extended {
+    /// Of a slot of `of_ns` with nothing in flight.
+    fn of_idle(of_ns: i64) -> Extended {
+        let none = Some(SlotTime::of(0, of_ns));
+        Extended {
+            in_flight: none,
+            inflight_max: Some(0),
+            busy: none,
+            busy_of_class: [none; Class::ALL.len()],
+            ..Extended::default()
+        }
+    }
+
     /// Time-weighted mean number in flight.
     pub fn inflight_mean(&self) -> Option<f64> {
         Some(match self.in_flight? {
@@ -353,6 +365,20 @@ impl Row {
             known: true,
             extended: None,
             waits: None,
+        }
+    }
+
+    /// The same slot without any I/O, of no group in particular: what is shown where no group is.
+    #[must_use]
+    pub fn without_ios(&self) -> Row {
+        Row {
+            lossy: self.lossy,
+            known: self.known,
+            extended: self
+                .extended
+                .map(|_| Extended::of_idle(self.to_ns - self.from_ns)),
+            waits: self.waits.map(|_| OwnedTime::default()),
+            ..Row::empty(self.from_ns, self.to_ns, GroupKey::All)
         }
     }
 

@@ -149,22 +149,27 @@ fn write_rows(
     if view.timeline.by == GroupBy::Cgroup && plan.rows.format != Format::Table {
         writer.know_pods(view.part.names.pods.clone());
     }
-    let mut interval = SubjectInterval::default();
+    // A device that is shown has a row in each interval; of other subjects none may be left of one.
+    let may_be_empty = shown.is_some() && view.timeline.by != GroupBy::Device;
+    let is_sorted = plan.subjects.sort.is_some();
+    let mut interval = SubjectInterval::new(is_sorted.then_some(order));
     view.show(begins_ns, caller, |row: &Row, name: &str| {
-        if shown.is_some_and(|names| !names.contains(name)) {
+        let is_shown = shown.is_none_or(|names| names.contains(name));
+        if is_shown {
+            totals.add(row, name);
+        } else if !may_be_empty {
             return Ok(());
         }
-        totals.add(row, name);
-        if plan.subjects.sort.is_none() {
+        if !is_sorted && !may_be_empty {
             return Ok(out.write_all(writer.row(row, name).as_bytes())?);
         }
-        // Subjects are sorted within an interval, so it is written when the next one begins.
-        for (row, name) in interval.push(order, row, name) {
+        // What an interval shows is known when the next one begins.
+        for (row, name) in interval.push(row, is_shown.then_some(name)) {
             out.write_all(writer.row(&row, &name).as_bytes())?;
         }
         Ok(())
     })?;
-    for (row, name) in interval.finish(order) {
+    for (row, name) in interval.finish() {
         out.write_all(writer.row(&row, &name).as_bytes())?;
     }
     Ok(())
