@@ -33,7 +33,7 @@ pub fn device_name(devices: &[Device], dev: DevId) -> String {
     find_device(devices, dev).map_or_else(|| dev.to_string(), |d| d.name.clone())
 }
 
-/// What a row is called; names are escaped by the writer.
+/// What a row is called; names are escaped by the writer, which has its own words for what is not known.
 pub fn group_name(devices: &[Device], names: &Names, key: GroupKey) -> String {
     match key {
         GroupKey::All => String::new(),

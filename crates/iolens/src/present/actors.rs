@@ -5,6 +5,7 @@ use iolens_core::analysis::actors::{ActorRow, FileUse, OtherActors};
 use iolens_core::model::{Class, DevId, Inode, RecordingMeta};
 use serde::Serialize;
 
+use super::NOT_KNOWN;
 use super::escape::terminal;
 use super::layout::{Layout, count_of, cut, number, size};
 use super::report_json::device_name;
@@ -248,10 +249,10 @@ fn text_row(
 
 /// `NAME[PID]`, as in rows of `zoom --by process`.
 fn process_label(row: &ActorRow, meta: &RecordingMeta) -> String {
-    let name = row.group.comm.map_or_else(
-        || "(not known)".to_owned(),
-        |comm| comm.to_text().into_owned(),
-    );
+    let name = row
+        .group
+        .comm
+        .map_or_else(|| NOT_KNOWN.to_owned(), |comm| comm.to_text().into_owned());
     match *row.pids {
         [] => name,
         [pid] if meta.recorder_tgid == Some(pid) => format!("{name}[{pid}, recorder]"),

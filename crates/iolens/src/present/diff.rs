@@ -8,6 +8,7 @@ use iolens_core::analysis::stories::StoryKind;
 use iolens_core::model::{Class, Comm};
 use serde::Serialize;
 
+use super::NOT_KNOWN;
 use super::escape::terminal;
 use super::findings::words::plural;
 use super::indent::indented;
@@ -473,7 +474,7 @@ fn waits_table(waits: &[WaitChange], layout: Layout) -> String {
 fn program_name(program: Option<Comm>) -> String {
     match program {
         Some(comm) => terminal(&comm.to_text()).into_owned(),
-        None => "(not known)".to_owned(),
+        None => NOT_KNOWN.to_owned(),
     }
 }
 

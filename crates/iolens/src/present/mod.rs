@@ -47,3 +47,6 @@ pub mod zoom;
 
 /// Version of the layout of JSON documents: it rises when a key changes its meaning or goes away. Recordings have one of their own.
 pub const SCHEMA_VERSION: u32 = 2;
+
+/// What people read in the place of a name that is not known.
+pub const NOT_KNOWN: &str = "(not known)";

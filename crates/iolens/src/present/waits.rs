@@ -9,6 +9,7 @@ use iolens_core::analysis::waits::{
 use iolens_core::model::{Class, DevId, Origin, RecordingMeta};
 use serde::Serialize;
 
+use super::NOT_KNOWN;
 use super::actors::{cgroup_name, file_name};
 use super::escape::terminal;
 use super::layout::{Layout, count_of, number};
@@ -493,7 +494,7 @@ fn label(group: &Group) -> String {
     };
     let name = match &program.comm {
         Some(comm) => terminal(&comm.to_text()).into_owned(),
-        None => "(not known)".to_owned(),
+        None => NOT_KNOWN.to_owned(),
     };
     match program.tgid {
         Some(tgid) => format!("{name}[{tgid}]"),

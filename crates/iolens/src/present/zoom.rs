@@ -3,11 +3,12 @@
 use std::cell::OnceCell;
 use std::fmt::Write;
 
-use iolens_core::analysis::timeline::{GroupBy, Row};
+use iolens_core::analysis::timeline::{GroupBy, GroupKey, Row};
 use jiff::civil::Date;
 use jiff::tz::Offset;
 use serde_json::{Map, json};
 
+use super::NOT_KNOWN;
 use super::escape;
 use super::fields::{Field, ShownColumns, Value};
 use super::layout::{cut, fixed};
@@ -404,7 +405,7 @@ impl ZoomWriter {
     }
 
     fn labelled_row(&self, time: &str, row: &Row, group: &str) -> String {
-        let group = escape::terminal(group);
+        let group = escape::terminal(shown_name(row.key, group));
         let marks = [row.lossy.then_some(" *"), self.is_cut(row).then_some(" ~")];
         let marks: String = marks.into_iter().flatten().collect();
         let label = self.label(time, &group);
@@ -478,6 +479,11 @@ impl ZoomWriter {
     }
 }
 
+/// What people read of a group that programs call `name`.
+pub fn shown_name(key: GroupKey, name: &str) -> &str {
+    if key.is_known() { name } else { NOT_KNOWN }
+}
+
 fn cell(f: &Field, row: &Row) -> String {
     match (f.get)(row) {
         Value::Unknown => "-".to_owned(),
@@ -539,7 +545,7 @@ impl Figure for Field {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::analysis::timeline::{Extended, Flow, GroupKey, SlotTime};
+    use iolens_core::analysis::timeline::{Extended, Flow, SlotTime};
     use iolens_core::model::{Class, DevId};
 
     fn row() -> Row {
@@ -846,6 +852,22 @@ mod tests {
             "{text}"
         );
         assert_eq!(lines[1].find("/a"), lines[2].find("/a"), "{text}");
+    }
+
+    #[test]
+    fn what_has_no_name_is_said_to_people_and_stays_a_word_for_programs() {
+        let unknown = Row {
+            key: GroupKey::Process(None, None),
+            ..row()
+        };
+        let of = |format| {
+            let mut w = ZoomWriter::new(format, GroupBy::Process, false, 100_000_000);
+            w.row(&unknown, "unknown")
+        };
+        let table = of(Format::Table);
+        assert!(table.ends_with("     (not known)\n"), "{table}");
+        let csv = of(Format::Csv);
+        assert!(csv.starts_with("153.8,unknown,"), "{csv}");
     }
 
     #[test]

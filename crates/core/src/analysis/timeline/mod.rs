@@ -59,6 +59,16 @@ pub enum GroupKey {
     File(Option<Inode>),
 }
 
+impl GroupKey {
+    /// Whether the source says whose the I/Os are.
+    pub fn is_known(&self) -> bool {
+        !matches!(
+            self,
+            GroupKey::Process(None, None) | GroupKey::Cgroup(None) | GroupKey::File(None)
+        )
+    }
+}
+
 impl GroupBy {
     /// All of them, by name.
     pub const NAMES: [(&'static str, GroupBy); 5] = [

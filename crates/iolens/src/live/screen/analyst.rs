@@ -24,6 +24,7 @@ use crate::engine::caller::Caller;
 use crate::engine::rows::group_name;
 use crate::engine::window;
 use crate::present::query_text::{self, Spelling};
+use crate::present::zoom::shown_name;
 
 /// I/Os before the time in view from which it is learned what they take undisturbed.
 pub const WARM_UP_NS: i64 = 10_000_000_000;
@@ -112,8 +113,9 @@ impl<'a> Matcher<'a> {
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let name = group_name(self.devices, self.names, key).to_lowercase();
-        let found = name.contains(&self.selection.text);
+        let name = group_name(self.devices, self.names, key);
+        let shown = shown_name(key, &name).to_lowercase();
+        let found = shown.contains(&self.selection.text);
         self.known.insert(key, found);
         found
     }
@@ -632,8 +634,9 @@ fn is_selected(
         keys.push(key_of(&who, GroupBy::File));
     }
     keys.into_iter().any(|key| {
-        let name = group_name(devices, names, key).to_lowercase();
-        name.contains(&selection.text)
+        let name = group_name(devices, names, key);
+        let shown = shown_name(key, &name).to_lowercase();
+        shown.contains(&selection.text)
     })
 }
 

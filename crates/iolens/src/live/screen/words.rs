@@ -10,7 +10,8 @@ use crate::engine::rows::group_name;
 use crate::present::escape::terminal;
 use crate::present::layout::scaled;
 use crate::present::times::Clock;
-use iolens_core::analysis::timeline::GroupBy;
+use crate::present::zoom::shown_name;
+use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::analysis::waits::Program;
 
 /// A number to two or three digits: `7`, `8.1k`, `312k`, `1.2M`.
@@ -89,9 +90,9 @@ pub fn who(history: &History, who: &Whose, by: GroupBy) -> String {
 }
 
 /// What a group is called, harmless for a terminal.
-pub fn group(history: &History, key: iolens_core::analysis::timeline::GroupKey) -> String {
+pub fn group(history: &History, key: GroupKey) -> String {
     let name = group_name(&history.devices, history.names.all(), key);
-    terminal(&name).into_owned()
+    terminal(shown_name(key, &name)).into_owned()
 }
 
 /// The name of a process, harmless for a terminal.

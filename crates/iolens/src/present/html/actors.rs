@@ -5,6 +5,7 @@ use iolens_core::model::{DevId, Origin};
 use serde::Serialize;
 
 use super::ReportData;
+use crate::present::NOT_KNOWN;
 use crate::present::actors::file_system_name;
 use crate::present::report_json::device_name;
 
@@ -76,7 +77,7 @@ fn block(a: &ActorSummary, data: &ReportData) -> ActorBlock {
 }
 
 fn or_not_known(name: Option<String>) -> String {
-    name.unwrap_or_else(|| "(not known)".to_owned())
+    name.unwrap_or_else(|| NOT_KNOWN.to_owned())
 }
 
 fn pids(pids: &[i32], data: &ReportData) -> Option<String> {
