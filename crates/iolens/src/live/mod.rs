@@ -183,7 +183,11 @@ impl RowsOutput {
 
     fn end(&mut self) -> Result<()> {
         self.out.write_all(self.writer.end().as_bytes())?;
-        Ok(self.out.flush()?)
+        self.out.flush()?;
+        if let Some(remark) = self.writer.remark() {
+            eprintln!("iolens: {remark}");
+        }
+        Ok(())
     }
 
     fn plan(&self, window: Window, step_ns: i64, extended: bool) -> TimelinePlan {
@@ -252,8 +256,9 @@ fn from_events(
         }
         output.rows(std::iter::from_fn(|| timeline.next_row()))?;
         if over(now_ns) {
-            // A last interval that is not over yet would show too little.
-            timeline.finish(seen_to_ns / plan.rows.step_ns() * plan.rows.step_ns())?;
+            let whole_ns = seen_to_ns / plan.rows.step_ns() * plan.rows.step_ns();
+            // A last interval that is not over yet would show too little, unless there is no other.
+            timeline.finish(if whole_ns == 0 { seen_to_ns } else { whole_ns })?;
             return output.rows(std::iter::from_fn(|| timeline.next_row()));
         }
         feed.wait(start_ns + now_ns + wait_ns);

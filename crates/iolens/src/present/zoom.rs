@@ -341,8 +341,13 @@ impl ZoomWriter {
         out
     }
 
+    /// What a table would say below its rows, for standard error: the other formats have no place for words.
+    pub fn remark(&self) -> Option<String> {
+        self.cut_short().filter(|_| self.format != Format::Table)
+    }
+
     /// Which slot was not a whole one, for people; its rates are over the time that it has.
-    pub fn cut_short(&self) -> Option<String> {
+    fn cut_short(&self) -> Option<String> {
         let has_s = self.cut_ns? as f64 / 1e9;
         let step_s = self.step_ns as f64 / 1e9;
         Some(format!(
@@ -923,6 +928,24 @@ mod tests {
             (&doc[0]["slot_s"], &doc[1]["slot_s"]),
             (&json!(null), &json!(0.037))
         );
+    }
+
+    #[test]
+    fn what_a_table_says_of_a_cut_slot_stands_beside_other_formats() {
+        let cut = Row {
+            from_ns: 153_800_000_000,
+            to_ns: 153_837_000_000,
+            ..row()
+        };
+        for (format, is_said) in [(Format::Table, false), (Format::Csv, true)] {
+            let mut w = ZoomWriter::new(format, GroupBy::All, false, 100_000_000);
+            w.row(&row(), "");
+            assert_eq!(w.remark(), None);
+            w.row(&cut, "");
+            let remark = w.remark();
+            let is_right = remark.is_some_and(|text| text.contains("0.037 s of 0.1 s"));
+            assert_eq!(is_right, is_said, "{format:?}");
+        }
     }
 
     #[test]

@@ -365,3 +365,31 @@ fn a_typo_does_not_suggest_a_hidden_command() {
     assert_eq!(out.status.code(), Some(0));
     quiet(&out);
 }
+
+#[test]
+fn live_shows_what_it_has_of_its_only_interval() {
+    let Some(()) = ebpf() else { return };
+    let Some(device) = LoopDevice::new(8) else {
+        return;
+    };
+    for (format, lines) in [("table", 4), ("csv", 2)] {
+        let out = run(&[
+            "live",
+            "--plain",
+            "--no-serve",
+            "--device",
+            device.name(),
+            "--step",
+            "60s",
+            "--for",
+            "500ms",
+            "--format",
+            format,
+        ]);
+        assert!(out.status.success(), "{}", scene(&out));
+        let rows = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert_eq!(rows.lines().count(), lines, "{}", scene(&out));
+        let said = rows + &String::from_utf8_lossy(&out.stderr);
+        assert!(said.contains("partial last interval"), "{}", scene(&out));
+    }
+}

@@ -74,8 +74,8 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     }
     out.write_all(writer.end().as_bytes())?;
     out.flush()?;
-    if let Some(note) = writer.cut_short().filter(|_| !is_table) {
-        eprintln!("iolens: {note}");
+    if let Some(remark) = writer.remark() {
+        eprintln!("iolens: {remark}");
     }
     Ok(0)
 }
