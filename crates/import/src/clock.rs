@@ -1,6 +1,7 @@
 //! Time stamps as tools print them in many languages: groups of digits with something between them.
 
 use iolens_core::model::SECOND_NS;
+use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time};
 
 /// Which of two small numbers is the month.
@@ -26,7 +27,8 @@ pub enum Stamp {
 const TIMES: std::ops::Range<i64> = 0..i64::MAX / 2;
 
 impl Stamp {
-    fn unix(ns: i64) -> Option<Stamp> {
+    /// The wall clock `ns` after 1970; `None` if no log can have that time.
+    pub fn unix(ns: i64) -> Option<Stamp> {
         TIMES.contains(&ns).then_some(Stamp::Unix(ns))
     }
 }
@@ -88,6 +90,57 @@ pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
         time(&groups[3..6], am, pm)?,
         groups.get(6).copied(),
     )
+}
+
+/// Reads a cell with a time of day to a fraction of a second (`13:52:01.234`), or with a date before it, as RFC 3339 has it.
+pub fn parse_time_cell(word: &str) -> Option<Stamp> {
+    if word.contains('T') {
+        let at: Timestamp = word.parse().ok()?;
+        return Stamp::unix(i64::try_from(at.as_nanosecond()).ok()?);
+    }
+    let is_clock = word
+        .bytes()
+        .all(|b| b.is_ascii_digit() || matches!(b, b':' | b'.'));
+    if !is_clock || word.matches(':').count() != 2 {
+        return None;
+    }
+    let time: Time = word.parse().ok()?;
+    Some(Stamp::TimeOfDay(nanos(time)))
+}
+
+/// Midnight, in ns since 1970, of a line with a date and a zone, as `zoom` prints above rows of a day (`2026-11-21 UTC`), and whether
+/// the zone is known: local time of a zone that has only a name is taken for UTC.
+pub fn parse_date_line(line: &str) -> Option<(i64, bool)> {
+    let (date, zone) = line.split_once(' ')?;
+    let is_iso = date.len() == 10 && date.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+    if !is_iso || zone.len() > 8 {
+        return None;
+    }
+    let midnight_ns = parse_banner_date(date, DateOrder::MonthFirst)?;
+    if zone.starts_with(['+', '-']) {
+        return Some((midnight_ns - offset_ns(zone)?, true));
+    }
+    if zone.is_empty() || !zone.bytes().all(|b| b.is_ascii_uppercase()) {
+        return None;
+    }
+    Some((midnight_ns, matches!(zone, "UTC" | "GMT")))
+}
+
+/// What a zone is before UTC (`+02`, `-0330`, `+05:30`).
+fn offset_ns(zone: &str) -> Option<i64> {
+    let mut digits = zone[1..].replace(':', "");
+    if !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    match digits.len() {
+        2 => digits.push_str("00"),
+        4 => {}
+        _ => return None,
+    }
+    let number: i64 = digits.parse().ok()?;
+    let minutes = number / 100 * 60 + number % 100;
+    let sign = if zone.starts_with('-') { -1 } else { 1 };
+    Some(sign * minutes * 60 * SECOND_NS)
 }
 
 /// The same line read with the month first and with the day first: which one is right may show later in the file.
@@ -216,7 +269,8 @@ fn time(g: &[ClockGroup], am: bool, pm: bool) -> Option<Time> {
 }
 
 fn nanos(t: Time) -> i64 {
-    (i64::from(t.hour()) * 3600 + i64::from(t.minute()) * 60 + i64::from(t.second())) * SECOND_NS
+    let seconds = i64::from(t.hour()) * 3600 + i64::from(t.minute()) * 60 + i64::from(t.second());
+    seconds * SECOND_NS + i64::from(t.subsec_nanosecond())
 }
 
 fn parse_date(g: &[ClockGroup], order: DateOrder) -> Option<Date> {
@@ -340,6 +394,64 @@ mod tests {
     }
 
     #[test]
+    fn cells_of_tables_have_fractions_of_seconds() {
+        let of_day = |seconds: i64, ns| Some(Stamp::TimeOfDay(seconds * SECOND_NS + ns));
+        assert_eq!(
+            parse_time_cell("09:20:01.000000007"),
+            of_day(9 * 3600 + 1201, 7)
+        );
+        assert_eq!(parse_time_cell("00:00:00"), of_day(0, 0));
+        let quarter = Some(Stamp::Unix(NOON * SECOND_NS + SECOND_NS / 4));
+        assert_eq!(parse_time_cell("2026-11-21T09:20:01.25Z"), quarter);
+        assert_eq!(parse_time_cell("2026-11-21T10:20:01.25+01:00"), quarter);
+        for other in [
+            "",
+            "12",
+            "09:20",
+            "09:20:01:02",
+            "25:20:01",
+            "09:20:01 PM",
+            "2026-11-21T09:20:01",
+            "2026-11-21",
+            "1969-12-31T23:59:59Z",
+            "T",
+        ] {
+            assert_eq!(parse_time_cell(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_line_with_a_date_says_its_midnight() {
+        let midnight_ns = (NOON - 9 * 3600 - 1201) * SECOND_NS;
+        let hours = |n: i64| n * 3600 * SECOND_NS;
+        assert_eq!(parse_date_line("2026-11-21 UTC"), Some((midnight_ns, true)));
+        assert_eq!(
+            parse_date_line("2026-11-21 +02"),
+            Some((midnight_ns - hours(2), true))
+        );
+        assert_eq!(
+            parse_date_line("2026-11-21 -0330"),
+            Some((midnight_ns + hours(7) / 2, true))
+        );
+        assert_eq!(
+            parse_date_line("2026-11-21 CET"),
+            Some((midnight_ns, false))
+        );
+        for other in [
+            "",
+            "2026-11-21",
+            "2026-11-21 ",
+            "2026-11-21 sda",
+            "2026-11-21 UTC 5",
+            "2026-13-21 UTC",
+            "2026-11-21 +1",
+            "2026-11-21 -",
+        ] {
+            assert_eq!(parse_date_line(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn file_order_resolves_ambiguous_lines() {
         let may = parse_stamp("05/06/26 00:00:00", DateOrder::MonthFirst);
         let june = parse_stamp("05/06/26 00:00:00", DateOrder::DayFirst);
@@ -375,6 +487,10 @@ mod tests {
             let _ = parse_stamp(&digits, DateOrder::MonthFirst);
             let _ = parse_banner_date(&digits, DateOrder::MonthFirst);
             let _ = day_must_be_first(&digits);
+            let _ = parse_time_cell(&line);
+            let _ = parse_time_cell(&digits);
+            let _ = parse_date_line(&line);
+            let _ = parse_date_line(&digits);
         }
     }
 }

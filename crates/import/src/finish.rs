@@ -9,7 +9,7 @@ use iolens_core::model::{
 
 use super::damage::Damage;
 use super::devices::MAX_DEVICES;
-use super::log::{Epoch, ImportError, ImportOptions, Imported, Log, Shared};
+use super::log::{Epoch, ImportError, ImportOptions, Imported, Log, NO_DATE, Shared};
 use super::recognise::LogFormat;
 
 pub(super) fn finish(
@@ -172,7 +172,7 @@ fn align(logs: &mut [(LogFormat, Log)], options: ImportOptions) -> (i64, Option<
     if wall.is_none()
         && let Some((_, log)) = logs.first_mut()
     {
-        log.limit("the log has no date: the recording is dated 1970-01-01 (--start gives it one)");
+        log.limit(NO_DATE);
     }
     (wall.unwrap_or(0), monotonic)
 }

@@ -22,6 +22,12 @@ const FREEBSD: &str = "                        extended device statistics  \n\
     ada1           1       2     29.0     54.5     0     1     0     1    0   0 \n";
 const TABLE: &str = "time r/s Kr/s us/r w/s Kw/s us/w\n153.7 10 1280 4082 13240 1993760 22143\n\
     153.8 20 2560 136888 4150 2171420 82941\n153.9 40 4000 8753 12890 99770 1640\n";
+const ZOOMED: &str = "time device r/s Kr/s us/r w/s Kw/s us/w\n2026-11-29 UTC\n14:22:09.096 loop0 0 0 - 5 20 <3\n\
+    14:22:10.096 loop0 300 19200 34 0 0 - *\n14:22:11.096 loop0 - - - - - -\n14:22:11.099 loop0 7 28 3 0 0 - ~\n";
+const ZOOMED_CSV: &str = "time,time_unix_s,time_s,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us,lossy\n\
+    2026-11-29T14:22:09.096794624Z,1795962129.096794624,1,0,0,,0,0,,0\n\
+    2026-11-29T14:22:10.096794624Z,1795962130.096794624,2,300,19200,33.643,0,0,,1\n\
+    2026-11-29T14:22:11.096794624Z,1795962131.096794624,3,,,,,,,0\n";
 const SNOOP: &str = "TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(ms)\n\
     0.000000    postgres: wal  1188    nvme0n1 WS   3145728    8192      0.012   0.345\n\
     0.001500    kworker/u4:2   77      nvme0n1 FWFS 99         4096     -1.000   1.500\n\
@@ -188,6 +194,8 @@ fn samples() -> Vec<(LogFormat, &'static str, Vec<u8>)> {
             "d.txt",
             fixtures::bytes("diskstats.txt"),
         ),
+        (LogFormat::RateTable, "z.txt", ZOOMED.into()),
+        (LogFormat::RateTable, "z.csv", ZOOMED_CSV.into()),
     ]
 }
 
@@ -286,12 +294,14 @@ fn tables() -> Vec<(usize, &'static str)> {
         (13, "host;1;2026-11-24 12:02:50 UTC;loop0;430.00"),
         (14, "words of rubbish"),
         (16, "   7       0 loop0 372 0 2976 12"),
+        (17, "14:22:10.5 loop0 20 what is this"),
+        (18, "2026-11-29T14:22:10Z,,2,x"),
     ]
 }
 
 proptest! {
     #[test]
-    fn a_damaged_line_costs_that_line_and_is_named(which in 0usize..17, place in 0.0f64..1.0) {
+    fn a_damaged_line_costs_that_line_and_is_named(which in 0usize..19, place in 0.0f64..1.0) {
         let (sample, rubbish) = tables()[which];
         let (kind, name, bytes) = samples().swap_remove(sample);
         let text = String::from_utf8(bytes).unwrap();
@@ -316,7 +326,7 @@ proptest! {
 
     #[test]
     fn mutated_logs_never_panic(
-        which in 0usize..17,
+        which in 0usize..19,
         cuts in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..80, proptest::collection::vec(any::<u8>(), 0..20)), 0..6),
         end in any::<prop::sample::Index>(),
     ) {

@@ -33,6 +33,7 @@ mod iostat_text;
 mod json;
 mod log;
 mod pairing;
+mod rate_columns;
 mod rate_table;
 mod recognise;
 mod sadf;

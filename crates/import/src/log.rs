@@ -9,6 +9,10 @@ use super::devices::Devices;
 use super::recognise::LogFormat;
 use super::text::{Line, Lines};
 
+/// What is said of a log without a date.
+pub(super) const NO_DATE: &str =
+    "the log has no date: the recording is dated 1970-01-01 (--start gives it one)";
+
 /// What the user knows that a log does not say.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImportOptions {

@@ -602,6 +602,36 @@ fn zoom_shows_a_table_as_it_stands_and_nothing_where_it_is_silent() {
 }
 
 #[test]
+fn what_zoom_prints_is_imported_as_it_stands() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = "time r/s Kr/s us/r w/s Kw/s us/w\n0.5 0 0 0 0 0 0\n\
+               1 300 19200 34 0 0 0\n1.5 2 8 5 600 76800 55\n";
+    let log = file_with(dir.path(), "log.txt", log.as_bytes());
+    let start = ["--start", "2026-11-29T23:59:59.5Z"];
+    let first = imported(dir.path(), "first", &[log], &start);
+    let shown = zoomed(&first, &[]);
+    let forms = [
+        &["--format", "csv"][..],
+        &["--format", "csv", "-x"],
+        &["--utc"],
+        &["--utc", "-x"],
+        &["--relative"],
+        &["--by", "device", "--format", "csv"],
+    ];
+    for (i, options) in forms.iter().enumerate() {
+        let out = iolens(&["zoom"])
+            .args(*options)
+            .arg(&first)
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{}", scene(&out));
+        let printed = file_with(dir.path(), &format!("{i}.txt"), &out.stdout);
+        let again = imported(dir.path(), &format!("again{i}"), &[printed], &["--strict"]);
+        assert_eq!(zoomed(&again, &[]), shown, "{options:?}");
+    }
+}
+
+#[test]
 fn a_layer_of_a_table_is_shown_where_it_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let log = "Linux 3.10.0 (h) \t06/02/2016 \t_x86_64_\t(4 CPU)\n\n\n\
