@@ -288,7 +288,16 @@ def test_the_command_line(root: tuple[Path, Truth], capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.split() == ["at_unix_ns", "2026-11-18T11:06:40Z"]
     assert main(["query", str(path), "select * from ios where false"]) == 0
     assert capsys.readouterr().err == "iolens: no rows\n"
+    assert main(["query", str(path), "select host, 1 as n from ios where false", "--format", "csv"]) == 0
+    assert capsys.readouterr().out == "host,n\n"
+    finished = str(FIXTURES / "recordings/v1/finished.iolens")
+    unbounded = "select 'inf'::double as a, {'b': ['nan'::double, 1.5]} as c"
+    assert main(["query", finished, unbounded, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == [{"a": None, "c": {"b": [None, 1.5]}}]
     for arguments, said in (
+        (["query", finished, ""], "the query is empty"),
+        (["query", finished, "; -- nothing"], "the query is empty"),
+        (["query", str(path), ";"], "the query is empty"),
         (["query", str(path), "select nothing from ios"], "nothing"),
         (["hosts", str(tmp_path)], "holds no recordings"),
         (["hosts", str(tmp_path / "none")], "is no directory"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import os
 import sys
 import warnings
 from collections import Counter
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,14 @@ _EXAMPLES = """examples:
   iolens-lake compact /srv/lake --day 2026-11-18
   python -m iolens slow fleet/*.csv            (columns ts,disk_id,throughput,latency; a file is a host)
 """
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An answer: its columns, which a table without rows has, too, and the rows by them."""
+
+    names: list[str]
+    rows: list[dict[str, Any]]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -94,16 +104,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _rows(table: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows
+def _rows(table: Any) -> Rows:
+    # Of columns of one name the rows have the last one.
+    return Rows(list(dict.fromkeys(table.column_names)), table.to_pylist())
 
 
-def _noisy(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _noisy(args: argparse.Namespace) -> Rows:
     return _rows(lake(args.root).noisy(args.by, per_day=args.per_day))
 
 
-def _waits(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _waits(args: argparse.Namespace) -> Rows:
     return _rows(open_recording(args.recording).who_waited(args.by).to_arrow_table())
 
 
@@ -114,23 +124,27 @@ def _day(text: str) -> str:
         raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2026-11-18") from e
 
 
-def _compact(args: argparse.Namespace) -> list[dict[str, Any]] | str:
+# What `compact` adds up for each day.
+_ADDED_UP = ("recordings", "files_before", "files", "bytes_before", "bytes")
+
+
+def _compact(args: argparse.Namespace) -> Rows | str:
     days: dict[str, dict[str, Any]] = {}
     for done in compact(args.root, args.day, os.cpu_count() or 1):
         row = days.setdefault(done.day, {"day": done.day, "hosts": 0})
         row["hosts"] += 1
-        for name in ("recordings", "files_before", "files", "bytes_before", "bytes"):
+        for name in _ADDED_UP:
             row[name] = row.get(name, 0) + getattr(done, name)
     if not days and args.format == "table":
         return "nothing new: what has ended is compacted\n"
-    return [days[day] for day in sorted(days)]
+    return Rows(["day", "hosts", *_ADDED_UP], [days[day] for day in sorted(days)])
 
 
 def _is_recording(path: str) -> bool:
     return (Path(path) / "meta.json").is_file() or (Path(path) / "meta.json.bak").is_file()
 
 
-def _query(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _query(args: argparse.Namespace) -> Rows:
     if _is_recording(args.root):
         return _rows(open_recording(args.root).sql(args.sql).to_arrow_table())
     return _rows(lake(args.root).query(args.sql))
@@ -151,7 +165,7 @@ def _report(args: argparse.Namespace) -> dict[str, Any] | str:
     return dict(program.run_json("report", *where, "--json"))
 
 
-def _slow(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _slow(args: argparse.Namespace) -> Rows:
     try:
         from . import slow, slow_input, slow_table
     except ImportError as e:
@@ -161,7 +175,8 @@ def _slow(args: argparse.Namespace) -> list[dict[str, Any]]:
         found = Lake(first).slow()
     else:
         found = slow_table.table(*slow.judge_all(slow_input.from_csv([Path(p) for p in args.paths])))
-    rows = _rows(found)
+    answer = _rows(found)
+    rows = answer.rows
     judged = [row for row in rows if row["not_judged"] is None]
     reasons = Counter(row["not_judged"] for row in rows if row["not_judged"] is not None)
     if not judged:
@@ -175,32 +190,46 @@ def _slow(args: argparse.Namespace) -> list[dict[str, Any]]:
     # A log knows no models, and has no histograms.
     optional = ("stable_id", "model", "class", "tail_percent", "found_by", "not_judged")
     absent = [name for name in optional if all(row[name] is None for row in rows)]
-    return [{name: value for name, value in row.items() if name not in absent} for row in shown]
+    names = [name for name in answer.names if name not in absent]
+    return Rows(names, [{name: row[name] for name in names} for row in shown])
 
 
-def _print(found: list[dict[str, Any]] | dict[str, Any] | str, how: str) -> None:
+def _print(found: Rows | dict[str, Any] | str, how: str) -> None:
     if isinstance(found, str):
         sys.stdout.write(found)
         return
     if how == "json" or isinstance(found, dict):
-        json.dump(found, sys.stdout, default=str, indent=1)
+        document = found if isinstance(found, dict) else found.rows
+        json.dump(_finite(document), sys.stdout, default=str, indent=1, allow_nan=False)
         print()
         return
-    if not found:
-        print("iolens: no rows", file=sys.stderr)
-        return
-    names = list(found[0])
+    names = found.names
+    rows = found.rows
     if how == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
-        writer.writerows([_harmless(row[name]) for name in names] for row in found)
+        writer.writerows([_harmless(row[name]) for name in names] for row in rows)
         return
-    cells = [[_cell(row[name], name) for name in names] for row in found]
+    if not rows:
+        print("iolens: no rows", file=sys.stderr)
+        return
+    cells = [[_cell(row[name], name) for name in names] for row in rows]
     widths = [max(len(name), *(len(row[i]) for row in cells)) for i, name in enumerate(names)]
-    numeric = [all(isinstance(row[name], int | float | None) for row in found) for name in names]
+    numeric = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
     for line in [names, *cells]:
         parts = (c.rjust(w) if n else c.ljust(w) for c, w, n in zip(line, widths, numeric, strict=True))
         print("  ".join(parts).rstrip())
+
+
+def _finite(value: Any) -> Any:
+    """The value as JSON has it, which knows no infinity and no NaN: null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return value
 
 
 # Begins a formula in a spreadsheet; with an East Asian locale also in full width.

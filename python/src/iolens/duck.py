@@ -17,6 +17,14 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def ask(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyRelation:
+    """The rows of `sql`. Of a text without a statement DuckDB makes no relation, whatever its types say."""
+    found: duckdb.DuckDBPyRelation | None = connection.sql(sql)
+    if found is None:
+        raise IolensError("the query is empty: there is no statement in it")
+    return found
+
+
 def quoted(text: str) -> str:
     """A string literal of SQL."""
     return "'" + text.replace("'", "''") + "'"

@@ -23,7 +23,7 @@ import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
 from .compacted import DIRECTORY, MANIFEST, PEAKS, SUMS, Compacted, File, Manifest, day_of, device_row, host_of, parse
-from .duck import compacted_sql, connect, duck_type, empty_sql, quoted, select_sql
+from .duck import ask, compacted_sql, connect, duck_type, empty_sql, quoted, select_sql
 from .errors import IolensError
 from .meta import parse_meta
 from .questions import MINUTE_NS, P99_RANK_MAX
@@ -595,13 +595,13 @@ class DuckEngine:
     def query(self, sql: str) -> pa.Table:
         """The rows of `sql`."""
         try:
-            return self.connection.sql(sql).to_arrow_table()
+            return ask(self.connection, sql).to_arrow_table()
         except duckdb.Error as e:
             raise IolensError(" ".join(str(e).split())) from e
 
     def relation(self, sql: str) -> duckdb.DuckDBPyRelation:
         """A DuckDB relation."""
-        return self.connection.sql(sql)
+        return ask(self.connection, sql)
 
     def may_be_damage(self, error: Exception) -> bool:
         """Whether a file that cannot be read may have caused the error."""

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from . import plots, program, series, waits
 from .containers import CONTAINERS
 from .display import recording_html
-from .duck import connect, empty_sql, quoted, select_sql
+from .duck import ask, connect, empty_sql, quoted, select_sql
 from .durations import parse_ns
 from .errors import IolensError
 from .meta import Device, Meta, layers_above, parse_meta
@@ -185,7 +185,7 @@ class Recording:
         """SQL over the tables by their names (`ios`, `counters`, `lost`, ...)."""
         for table in TABLES:
             self._view(table)
-        return self.connection.sql(text)
+        return ask(self.connection, text)
 
     # Analyses.
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Error, Result, anyhow};
+use iolens_core::store::Recording;
 
 use crate::cli::{Format, QueryPlan};
 use crate::present::record_text::shell_word;
@@ -30,8 +31,9 @@ const WHEEL_PLACES: [&str; 4] = ["../share/iolens", "../package", "../wheel", ".
 /// Runs `iolens query`: becomes the package's command, so that its output and its exit code are this command's.
 ///
 /// # Errors
-/// There is neither that command nor Python.
+/// The recording is not there; or there is neither that command nor Python.
 pub fn run(plan: &QueryPlan) -> Result<u8> {
+    refuse_missing(&plan.recording)?;
     let environment = own_environment();
     let own = environment
         .as_deref()
@@ -55,6 +57,19 @@ pub fn run(plan: &QueryPlan) -> Result<u8> {
     Err(anyhow!(
         "query needs the Python package iolens, and neither {INSTALLED} nor {INTERPRETER} is on the PATH; install {INTERPRETER}, then {advice}"
     ))
+}
+
+/// Refuses a directory that does not exist: without the package its absence would be all that is said.
+///
+/// # Errors
+/// There is nothing at this path, and it is no URL.
+fn refuse_missing(place: &OsStr) -> Result<()> {
+    let is_url = place.to_string_lossy().contains("://");
+    let path = Path::new(place);
+    if !is_url && matches!(path.try_exists(), Ok(false)) {
+        Recording::open(path)?;
+    }
+    Ok(())
 }
 
 /// Whether a program was not found. A directory of the PATH that this user may not enter makes it look forbidden.

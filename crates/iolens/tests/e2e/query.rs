@@ -8,8 +8,9 @@ use super::machine::{assert_refused, iolens};
 #[test]
 fn without_the_package_one_line_says_how_to_get_it() {
     let empty = tempfile::tempdir().unwrap();
-    let ask = || {
-        let mut command = iolens(&["query", "db.iolens", "select 1"]);
+    fs::create_dir(empty.path().join("db.iolens")).unwrap();
+    let ask_of = |place: &str| {
+        let mut command = iolens(&["query", place, "select 1"]);
         command
             .env("PATH", empty.path())
             .env("HOME", empty.path())
@@ -18,6 +19,15 @@ fn without_the_package_one_line_says_how_to_get_it() {
             .current_dir(empty.path());
         command
     };
+    let ask = || ask_of("db.iolens");
+    assert_refused(
+        &ask_of("missing.iolens").output().unwrap(),
+        &["missing.iolens", "nothing at this path"],
+    );
+    assert_refused(
+        &ask_of("s3://missing/root").output().unwrap(),
+        &["iolens-lake"],
+    );
     assert_refused(
         &ask().output().unwrap(),
         &["iolens-lake", "python3", "install"],
