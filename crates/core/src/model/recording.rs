@@ -181,6 +181,8 @@ impl RecordingMeta {
     /// When recordings can begin, in nanoseconds since the Unix epoch: from 1933 to 2116. The difference of two beginnings can be added
     /// to any time of a recording without overflow.
     pub const STARTS_UNIX_NS: RangeInclusive<i64> = -(1 << 60)..=1 << 62;
+    /// The same for people.
+    pub const STARTS: &str = "recordings begin between 1934 and 2115";
 
     /// The device of a number.
     pub fn device(&self, id: DevId) -> Option<&Device> {

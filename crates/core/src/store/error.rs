@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::model::SCHEMA_VERSION;
+use crate::model::{RecordingMeta, SCHEMA_VERSION};
 
 /// An error of the recording's reader or writer. Paths are shown as they were given: escape them for a terminal.
 #[derive(Debug, thiserror::Error)]
@@ -52,9 +52,7 @@ pub enum StoreError {
         why: io::Error,
     },
     /// No recording can begin then.
-    #[error(
-        "{path}: cannot begin {start_unix_ns} ns after 1970: recordings begin between 1934 and 2115; is the clock right?"
-    )]
+    #[error("{path}: cannot begin at {}: {}; is the clock right?", date(*start_unix_ns), RecordingMeta::STARTS)]
     BadStart {
         /// The path that was to be created.
         path: PathBuf,
@@ -159,6 +157,11 @@ impl StoreError {
 fn lacks_parent(path: &Path) -> bool {
     path.parent()
         .is_some_and(|p| !p.as_os_str().is_empty() && !p.exists())
+}
+
+fn date(unix_ns: i64) -> String {
+    jiff::Timestamp::from_nanosecond(unix_ns.into())
+        .map_or_else(|_| format!("{unix_ns} ns after 1970"), |at| at.to_string())
 }
 
 fn permission(doing: &str) -> &'static str {

@@ -144,7 +144,7 @@ pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreErro
 fn refuse_absurd_times(path: &Path, meta: &RecordingMeta) -> Result<(), StoreError> {
     if !RecordingMeta::STARTS_UNIX_NS.contains(&meta.start_unix_ns) {
         let start_ns = meta.start_unix_ns;
-        let what = format!("start_unix_ns is {start_ns}; recordings begin between 1934 and 2115");
+        let what = format!("start_unix_ns is {start_ns}; {}", RecordingMeta::STARTS);
         return Err(damaged(path, &what));
     }
     if let Some(end_ns) = meta.end_ns

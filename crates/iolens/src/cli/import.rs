@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use iolens_core::model::RecordingMeta;
 
 use super::share::ShareArgs;
 use crate::units::{Instant, parse_duration_ns, parse_instant};
@@ -42,11 +43,13 @@ pub struct ImportPlan {
     pub share: ShareArgs,
 }
 
-/// A wall-clock time as nanoseconds since the Unix epoch.
+/// A wall-clock time at which a recording can begin, as nanoseconds since the Unix epoch.
 fn parse_wall(s: &str) -> Result<i64, String> {
-    let expected = "expected a wall-clock time, such as 2026-11-21T05:48:00Z";
-    match parse_instant(s).map(Instant::until_now) {
-        Ok(Instant::Wall(t)) => i64::try_from(t.as_nanosecond()).map_err(|_| expected.to_owned()),
-        _ => Err(expected.to_owned()),
-    }
+    let Ok(Instant::Wall(at)) = parse_instant(s).map(Instant::until_now) else {
+        return Err("expected a wall-clock time, such as 2026-11-21T05:48:00Z".to_owned());
+    };
+    i64::try_from(at.as_nanosecond())
+        .ok()
+        .filter(|ns| RecordingMeta::STARTS_UNIX_NS.contains(ns))
+        .ok_or_else(|| RecordingMeta::STARTS.to_owned())
 }

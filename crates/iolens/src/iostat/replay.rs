@@ -4,10 +4,14 @@ use std::cmp::Ordering;
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
+/// What a directory of samples is.
+const EXPECTED: &str = "one sub-directory per sample is expected (1, 2, ...), with proc and sys in it, as \
+                        `iolens record --counters-raw` makes them";
+
 /// The samples of a directory: its sub-directories, in version order of their names (1, 2, ... 10).
 ///
 /// # Errors
-/// One line: the directory cannot be read, or holds no samples.
+/// One line: the directory cannot be read, or holds no samples, or something else than samples.
 pub fn samples(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let entries: Vec<DirEntry> = std::fs::read_dir(dir)
         .and_then(Iterator::collect)
@@ -25,10 +29,7 @@ pub fn samples(dir: &Path) -> Result<Vec<PathBuf>, String> {
     }
     found.sort_by(|a, b| version_order(&a.0, &b.0));
     if found.is_empty() {
-        return Err(format!(
-            "{} holds no samples: one sub-directory per sample is expected (1, 2, ...)",
-            dir.display()
-        ));
+        return Err(format!("{} holds no samples: {EXPECTED}", dir.display()));
     }
     // The root of a sample has sub-directories as well, `proc` among them: they are no samples.
     if dir.join("proc").is_dir()
@@ -40,6 +41,10 @@ pub fn samples(dir: &Path) -> Result<Vec<PathBuf>, String> {
             "{} is a single sample; give the directory that holds the samples",
             dir.display()
         ));
+    }
+    let other = found.iter().find(|(_, path)| !path.join("proc").is_dir());
+    if let Some((_, path)) = other {
+        return Err(format!("{} is no sample: {EXPECTED}", path.display()));
     }
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
@@ -86,7 +91,7 @@ mod tests {
     fn samples_come_in_version_order() {
         let dir = tempfile::tempdir().expect("a directory");
         for n in ["10", "2", "1", "03", ".hidden"] {
-            std::fs::create_dir(dir.path().join(n)).expect("made");
+            std::fs::create_dir_all(dir.path().join(n).join("proc")).expect("made");
         }
         std::fs::write(dir.path().join("README"), "").expect("written");
         let got = samples(dir.path()).expect("samples");
@@ -104,6 +109,8 @@ mod tests {
         assert!(samples(dir.path()).is_err_and(|e| e.contains("holds no samples")));
         std::fs::create_dir(dir.path().join("proc")).expect("made");
         assert!(samples(dir.path()).is_err_and(|e| e.contains("single sample")));
+        std::fs::create_dir_all(dir.path().join("1/sys")).expect("made");
+        assert!(samples(dir.path()).is_err_and(|e| e.contains("/1 is no sample")));
     }
 
     proptest! {

@@ -5,7 +5,17 @@ use std::sync::atomic::AtomicBool;
 
 use iolens_core::store::{IoColumns, Recording};
 
-use super::machine::{LoopDevice, Mounted, StopOnDrop, ebpf, read_in_sequence, run, scene};
+use super::machine::{
+    LoopDevice, Mounted, StopOnDrop, assert_refused, ebpf, read_in_sequence, run, scene,
+};
+
+#[test]
+fn a_name_that_cannot_be_made_is_refused_before_anything_is_prepared() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("missing/demo.iolens");
+    let out = run(&["demo", "-o", path.to_str().unwrap()]);
+    assert_refused(&out, &["there is no directory", "missing"]);
+}
 
 #[test]
 fn it_records_its_own_disk_alone_and_says_what_its_reader_lost() {

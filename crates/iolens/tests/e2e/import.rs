@@ -785,6 +785,11 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
         &["--interval", "0"],
         &["--interval"],
     );
+    refused(
+        std::slice::from_ref(&good),
+        &["--start", "1800-01-01T00:00:00Z"],
+        &["--start", "between 1934 and 2115"],
+    );
     let out = iolens(&["import", "-o", "/proc/new"])
         .arg(&good)
         .output()

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use iolens_core::model::{DevId, Device};
 use iolens_core::private::Access;
+use iolens_core::store::StoreError;
 use iolens_lab::load::{BurstyLoad, LoadStats, Scratch};
 use iolens_observe::topology::{Layer, Lookup, Resolver, Topology};
 use iolens_recorder::{FeedOptions, Outcome, Session, SessionOptions, SourceChoice};
@@ -90,6 +91,11 @@ fn output(plan: &DemoPlan) -> Result<PathBuf> {
     };
     refuse_existing(given)?;
     refuse_inside_recording(given)?;
+    let parent = given.parent().filter(|dir| !dir.as_os_str().is_empty());
+    if parent.is_some_and(|dir| !dir.is_dir()) {
+        let path = given.clone();
+        return Err(StoreError::NoParent { path }.into());
+    }
     Ok(given.clone())
 }
 
