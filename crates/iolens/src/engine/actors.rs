@@ -252,7 +252,7 @@ fn of_ios(
             of_key[io.class() as usize].add(&Flow::of(io));
         }
     })?;
-    caller.damage(&met.warnings);
+    caller.damage(recording.path(), &met.warnings);
     for (key, flows) in flows {
         let name = group_name(&recording.meta().devices, &part.names, key);
         add_flows(found.named.entry(name).or_default(), &flows);
@@ -305,7 +305,7 @@ fn of_sums(
             total_ns: row.sums.time_ns(),
         });
     })?;
-    caller.damage(&warnings);
+    caller.damage(part.recording.path(), &warnings);
     Ok(())
 }
 

@@ -110,7 +110,7 @@ impl BrowsedPlace {
         let shift_ns = own_start_ns - self.start_unix_ns;
         let mut host = HostPressure::default();
         let samples = recording.pressure(part.range.clone());
-        decode::each_row(samples, caller, |sample| {
+        decode::each_row(recording, samples, caller, |sample| {
             host.push(&PressureSample {
                 from_ns: sample.from_ns + shift_ns,
                 to_ns: sample.to_ns + shift_ns,
@@ -205,7 +205,7 @@ impl BrowsedStretch {
                 break;
             }
         }
-        caller.damage(reader.reader().warnings());
+        caller.damage(recording.path(), reader.reader().warnings());
         let mut damage = reader.reader().damage().to_vec();
         damage.iter_mut().for_each(|lost| self.shift(lost));
         Ok(StretchRead { is_whole, damage })
@@ -242,7 +242,7 @@ impl BrowsedStretch {
                 }
             }
         }
-        caller.damage(samples.warnings());
+        caller.damage(self.part.recording.path(), samples.warnings());
         Ok(true)
     }
 

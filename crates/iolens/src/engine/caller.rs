@@ -2,6 +2,7 @@
 //!
 //! It is an argument of everything that reads a store, so that a thread that does a part of the work has the same limits.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -90,10 +91,13 @@ impl Caller {
         (self.on_note)(note);
     }
 
-    /// Says what of a store is damaged, in the store's words.
-    pub fn damage(&self, warnings: &[String]) {
+    /// Says what of a recording is damaged, in the store's words.
+    pub fn damage(&self, recording: &Path, warnings: &[String]) {
         for warning in warnings {
-            self.note(Note::Damaged(warning.clone()));
+            self.note(Note::Damaged {
+                recording: recording.to_owned(),
+                what: warning.clone(),
+            });
         }
     }
 

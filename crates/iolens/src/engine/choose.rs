@@ -101,17 +101,20 @@ pub fn all(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Vec<Chose
     for f in &found {
         match f.open(caller) {
             Ok(c) => chosen.push(c),
-            Err(e) => unreadable.push(e),
+            Err(e) => unreadable.push((&f.stored.path, e)),
         }
     }
     // Where none can be read the last reason is the answer, and what else there is to say stands beside it.
     let answer = if chosen.is_empty() {
-        unreadable.pop().map_or(Ok(chosen), Err)
+        unreadable.pop().map_or(Ok(chosen), |(_, e)| Err(e))
     } else {
         Ok(chosen)
     };
-    for e in unreadable {
-        caller.note(Note::LeftOut(Arc::new(e)));
+    for (path, e) in unreadable {
+        caller.note(Note::LeftOut {
+            recording: path.clone(),
+            why: Arc::new(e),
+        });
     }
     answer
 }
@@ -475,7 +478,10 @@ fn spans<'a>(
         .filter_map(|stored| match FoundRecording::whole(stored) {
             Ok(found) => Some(found.with_known_end(caller)),
             Err(e) => {
-                caller.note(Note::LeftOut(Arc::new(e.into())));
+                caller.note(Note::LeftOut {
+                    recording: stored.path.clone(),
+                    why: Arc::new(e.into()),
+                });
                 None
             }
         })

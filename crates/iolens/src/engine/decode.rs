@@ -166,11 +166,12 @@ impl Iterator for Ios {
     }
 }
 
-/// Hands every row of a table that `rows` reads to `consume`, in order, and reports once what of it is damaged.
+/// Hands every row of a table of `recording` that `rows` reads to `consume`, in order, and reports once what of it is damaged.
 ///
 /// # Errors
 /// The table cannot be read, or the caller does not wait any longer. Rows before that have been consumed.
 pub fn each_row<R>(
+    recording: &Recording,
     mut rows: BatchReader<R>,
     caller: &Caller,
     mut consume: impl FnMut(R),
@@ -184,7 +185,7 @@ where
             consume(row);
         }
     }
-    caller.damage(rows.warnings());
+    caller.damage(recording.path(), rows.warnings());
     Ok(())
 }
 
@@ -512,19 +513,30 @@ mod tests {
         let past = Instant::now().checked_sub(Duration::from_millis(1));
         let late = Caller::without_notes().until(past.expect("a time"));
         let mut rows = 0;
-        let ended = each_row(recording.ios(0..i64::MAX, IoColumns::ALL), &late, |_| {
-            rows += 1;
-        });
+        let ended = each_row(
+            &recording,
+            recording.ios(0..i64::MAX, IoColumns::ALL),
+            &late,
+            |_| {
+                rows += 1;
+            },
+        );
         assert!(ended.is_err() && rows == 0, "{rows}");
         damage(&path);
         let (caller, notes) = Caller::keeping_notes();
-        each_row(recording.ios(0..i64::MAX, IoColumns::ALL), &caller, |_| {
-            rows += 1;
-        })
+        each_row(
+            &recording,
+            recording.ios(0..i64::MAX, IoColumns::ALL),
+            &caller,
+            |_| {
+                rows += 1;
+            },
+        )
         .expect("damage is no error");
         let notes = notes.lock().expect("no panic");
         assert!(
-            rows < IOS && matches!(notes.as_slice(), [Note::Damaged(_)]),
+            rows < IOS
+                && matches!(notes.as_slice(), [Note::Damaged { recording, .. }] if *recording == path),
             "{rows}: {notes:?}"
         );
     }

@@ -57,10 +57,15 @@ pub fn analyse(
         .iter()
         .for_each(|l| builder.lost(l));
     let columns = IoColumns::QUEUE | IoColumns::TGID | IoColumns::FILE | IoColumns::ORIGIN;
-    each_row(recording.ios(range.clone(), columns), caller, |io| {
-        builder.push_io(&io);
-    })?;
-    each_row(recording.requests(range), caller, |request| {
+    each_row(
+        recording,
+        recording.ios(range.clone(), columns),
+        caller,
+        |io| {
+            builder.push_io(&io);
+        },
+    )?;
+    each_row(recording, recording.requests(range), caller, |request| {
         builder.push(&request);
     })?;
     let mut report = builder.finish();

@@ -81,7 +81,7 @@ impl HeatPlan<'_> {
                 heat.push(io, self.part, start_unix_ns);
             }
         })?;
-        caller.damage(&met.warnings);
+        caller.damage(recording.path(), &met.warnings);
         Ok(())
     }
 
@@ -117,7 +117,7 @@ impl HeatPlan<'_> {
                 }
             },
         )?;
-        caller.damage(&warnings);
+        caller.damage(part.recording.path(), &warnings);
         Ok(())
     }
 }
@@ -168,7 +168,7 @@ pub fn of_devices(
             .or_insert_with(|| Heat::new(unix_ns.clone(), column_ns, width));
         heat.push(io, TimePart::Total, start_unix_ns);
     })?;
-    caller.damage(&met.warnings);
+    caller.damage(recording.path(), &met.warnings);
     Ok(heats)
 }
 

@@ -181,7 +181,10 @@ pub fn below(dir: &Path, caller: &Caller) -> Result<Vec<RecordingInfo>> {
             }
             match RecordingInfo::read(&path) {
                 Ok(info) => found.push(info),
-                Err(e) => caller.note(Note::LeftOut(Arc::new(e))),
+                Err(e) => caller.note(Note::LeftOut {
+                    recording: path,
+                    why: Arc::new(e),
+                }),
             }
         }
     }

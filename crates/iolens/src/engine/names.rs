@@ -16,10 +16,15 @@ use super::error::Result;
 pub fn read(recording: &Recording, to_ns: i64, caller: &Caller) -> Result<Names> {
     let mut names = Names::default();
     let mut known = HashSet::new();
-    each_row(recording.names(i64::MIN..i64::MAX), caller, |name| {
-        if known.insert(name.of) || name.at_ns <= to_ns {
-            names.insert(name.of, name.text);
-        }
-    })?;
+    each_row(
+        recording,
+        recording.names(i64::MIN..i64::MAX),
+        caller,
+        |name| {
+            if known.insert(name.of) || name.at_ns <= to_ns {
+                names.insert(name.of, name.text);
+            }
+        },
+    )?;
     Ok(names)
 }

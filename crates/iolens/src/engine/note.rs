@@ -1,7 +1,7 @@
 //! What an answer leaves out or rests on, for people beside it. The edges word it (`present::query_text`).
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use iolens_core::model::Source;
@@ -11,10 +11,20 @@ use super::error::QueryError;
 /// A remark beside an answer.
 #[derive(Debug, Clone)]
 pub enum Note {
-    /// Something that is stored is damaged; in the store's words.
-    Damaged(String),
+    /// Something that is stored is damaged.
+    Damaged {
+        /// The recording.
+        recording: PathBuf,
+        /// What of it, in the store's words.
+        what: String,
+    },
     /// A recording that cannot be read is left out.
-    LeftOut(Arc<QueryError>),
+    LeftOut {
+        /// The recording.
+        recording: PathBuf,
+        /// Why.
+        why: Arc<QueryError>,
+    },
     /// Something could not be read, which says nothing of what is stored: it may be removed, or grow; in the store's words.
     Unread(String),
     /// No time was named, and there are several recordings.
@@ -68,54 +78,11 @@ pub enum Note {
 }
 
 impl Note {
-    /// Whether it says that something stored cannot be read.
-    pub fn is_damage(&self) -> bool {
-        matches!(self, Note::Damaged(_) | Note::LeftOut(_))
-    }
-
-    /// The recording of a root of which something cannot be read; `None` if the note names none.
-    pub fn damaged_recording(&self) -> Option<PathBuf> {
+    /// The recording of which something cannot be read, if that is what it says.
+    pub fn damaged_recording(&self) -> Option<&Path> {
         match self {
-            Note::Damaged(words) => recording_in(words),
-            Note::LeftOut(e) => match &**e {
-                QueryError::Store(e) => recording_in(&e.to_string()),
-                QueryError::NothingReadable { damage, .. } => recording_in(damage),
-                _ => None,
-            },
+            Note::Damaged { recording, .. } | Note::LeftOut { recording, .. } => Some(recording),
             _ => None,
         }
-    }
-}
-
-/// The recording of a root in the store's words, which begin with the path of a file in it, or of itself.
-fn recording_in(words: &str) -> Option<PathBuf> {
-    const DIRECTORY: &str = "/start_ns=";
-    let number_begins = words.find(DIRECTORY)? + DIRECTORY.len();
-    let number = words[number_begins..].bytes();
-    let digits = number.take_while(u8::is_ascii_digit).count();
-    Some(PathBuf::from(&words[..number_begins + digits]))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn damage_names_its_recording() {
-        let recording = |words: &str| Note::Damaged(words.to_owned()).damaged_recording();
-        let path = Some(PathBuf::from("/a root/host=h/start_ns=17"));
-        let file = "/a root/host=h/start_ns=17/io/000001.parquet: damaged: cut off";
-        assert_eq!(recording(file), path);
-        assert_eq!(
-            recording("/a root/host=h/start_ns=17: io has 3 rows fewer"),
-            path
-        );
-        assert_eq!(recording("r/io/000001.parquet: damaged"), None);
-        let ruined = QueryError::NothingReadable {
-            damage: file.to_owned(),
-            repairable: None,
-        };
-        assert_eq!(Note::LeftOut(Arc::new(ruined)).damaged_recording(), path);
-        assert_eq!(Note::Unread(file.to_owned()).damaged_recording(), None);
     }
 }

@@ -148,7 +148,7 @@ fn each_difference(
 ) -> Result<()> {
     let mut differences = Differences::new(&recording.meta().devices);
     let to_ns = window::with_last_instant(recording, range).end;
-    decode::each_row(recording.counters(0..to_ns), caller, |sample| {
+    decode::each_row(recording, recording.counters(0..to_ns), caller, |sample| {
         if let Some(difference) = differences.push(&sample) {
             consume(&difference);
         }

@@ -105,9 +105,14 @@ fn analyse(
     others: &mut [&mut dyn Consumer],
 ) -> Result<Report> {
     let mut cgroups = Vec::new();
-    each_row(recording.cgroups(i64::MIN..i64::MAX), caller, |sample| {
-        cgroups.push(sample);
-    })?;
+    each_row(
+        recording,
+        recording.cgroups(i64::MIN..i64::MAX),
+        caller,
+        |sample| {
+            cgroups.push(sample);
+        },
+    )?;
     let window = Window::from(range);
     let mut builder = ReportBuilder::for_recording(recording.meta(), window)
         .leaving_out(layers.left_out().keys().copied().collect())
@@ -119,7 +124,7 @@ fn analyse(
         .for_each(|l| builder.lost(l));
     let met = feed_ios(recording, range, &mut builder, others, caller)?;
     met.damage.iter().for_each(|l| builder.lost(l));
-    caller.damage(&met.warnings);
+    caller.damage(recording.path(), &met.warnings);
     feed_samples(recording, range, &mut builder, caller)?;
     let mut report = builder.finish_naming(range.end, &|file| names.files.get(&file).cloned());
     if recording.hides_names() {
@@ -177,15 +182,22 @@ fn feed_samples(
 ) -> Result<()> {
     if recording.requests_stored() > 0 {
         let requests = recording.requests(window::with_last_instant(recording, range));
-        each_row(requests, caller, |request| builder.request(&request))?;
+        each_row(recording, requests, caller, |request| {
+            builder.request(&request)
+        })?;
     }
     read_stages(recording.path(), |bio| builder.bio(bio))?;
-    each_row(recording.pressure(i64::MIN..i64::MAX), caller, |sample| {
-        builder.pressure(&sample);
-    })?;
+    each_row(
+        recording,
+        recording.pressure(i64::MIN..i64::MAX),
+        caller,
+        |sample| {
+            builder.pressure(&sample);
+        },
+    )?;
     let mut differences = Differences::new(&recording.meta().devices);
     let counters = recording.counters(window::with_last_instant(recording, range));
-    each_row(counters, caller, |sample| {
+    each_row(recording, counters, caller, |sample| {
         if let Some(difference) = differences.push(&sample) {
             builder.counters(&difference);
         }

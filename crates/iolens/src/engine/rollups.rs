@@ -140,7 +140,7 @@ pub fn rows(
         |dev| filter.counts(dev),
         |sums| timeline.push(&sums),
     )?;
-    caller.damage(&warnings);
+    caller.damage(path, &warnings);
     Ok(timeline.finish(end_ns)?)
 }
 

@@ -112,7 +112,7 @@ pub fn each_row_of(
     }
     // No batch follows a damaged last block.
     mark_damage(&mut timeline, &ios, damage_seen);
-    caller.damage(ios.reader().warnings());
+    caller.damage(recording.path(), ios.reader().warnings());
     timeline.finish(range.end)?;
     while let Some(row) = timeline.next_row() {
         show(row)?;
@@ -161,7 +161,7 @@ fn each_row_of_counters(
             break;
         }
     }
-    caller.damage(counters.warnings());
+    caller.damage(recording.path(), counters.warnings());
     if step_ns < finest_ns && finest_ns < i64::MAX {
         caller.note(Note::FinerThanCounters(finest_ns));
     }

@@ -150,6 +150,6 @@ fn add_ios_of(
         }
         io.wait = Some(wait);
     }
-    caller.damage(reader.reader().warnings());
+    caller.damage(part.recording.path(), reader.reader().warnings());
     Ok(None)
 }

@@ -29,7 +29,7 @@ pub fn open(path: &Path, caller: &Caller) -> Result<Recording> {
             repairable: is_repairable.then(|| path.to_owned()),
         });
     }
-    caller.damage(recording.warnings());
+    caller.damage(path, recording.warnings());
     Ok(recording)
 }
 

@@ -115,7 +115,7 @@ fn of_sums_or_ios(
     let slots = floor_to(range.start, step_ns)..range.end.min(until_ns);
     let mut rows = Vec::new();
     let damage = read_waits(part.recording.path(), step_s, slots, |row| rows.push(row))?;
-    caller.damage(&damage);
+    caller.damage(part.recording.path(), &damage);
     caller.check()?;
     caller.note(Note::WaitsOfSums(step_s));
     if grouping == Grouping::Cgroup {
@@ -298,6 +298,6 @@ fn feed<B: Consumer>(
     for lost in &met.damage {
         lose(builder, lost);
     }
-    caller.damage(&met.warnings);
+    caller.damage(recording.path(), &met.warnings);
     Ok(())
 }

@@ -332,9 +332,9 @@ fn seconds(ns: i64) -> f64 {
 /// A remark beside an answer, harmless for a terminal.
 pub fn note(note: &Note, spelling: Spelling) -> String {
     match note {
-        Note::Damaged(what) | Note::Unread(what) => escape::terminal(what).into_owned(),
-        Note::LeftOut(e) => {
-            let text = format!("{}; left out", error(e, spelling));
+        Note::Damaged { what, .. } | Note::Unread(what) => escape::terminal(what).into_owned(),
+        Note::LeftOut { why, .. } => {
+            let text = format!("{}; left out", error(why, spelling));
             escape::terminal(&text).into_owned()
         }
         Note::NewestOf { recordings, path } => format!(
@@ -528,7 +528,11 @@ mod tests {
 
     #[test]
     fn texts_of_others_are_harmless_in_remarks() {
-        let shown = note(&Note::Damaged("a\x1b[2Jb".to_owned()), Spelling::Flags);
+        let damaged = Note::Damaged {
+            recording: "r".into(),
+            what: "a\x1b[2Jb".to_owned(),
+        };
+        let shown = note(&damaged, Spelling::Flags);
         assert!(!shown.contains('\x1b'), "{shown:?}");
     }
 }

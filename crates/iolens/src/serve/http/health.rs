@@ -74,8 +74,8 @@ struct HealthState {
     root_is_gone: bool,
     /// What the recording misses so far.
     losses: LossCounts,
-    /// What was found damaged of what is stored, in the order of its text, each with its recording, if that is known.
-    damaged: BTreeMap<String, Option<PathBuf>>,
+    /// What was found damaged of what is stored, in the order of its text, each with its recording.
+    damaged: BTreeMap<String, PathBuf>,
     /// How copying elsewhere is doing, where it was asked for.
     shipping: Option<Arc<ShipStatus>>,
 }
@@ -206,33 +206,29 @@ impl Health {
     /// Keeps what a remark says is damaged, as long as its recording is there; other remarks belong to the answer beside which they
     /// stand.
     pub fn record_damage(&self, note: &Note) {
-        if !note.is_damage() {
+        let Some(recording) = note.damaged_recording() else {
             return;
-        }
+        };
         if self.state().damaged.len() >= MAX_DAMAGES {
             self.forget_removed();
         }
         let mut state = self.state();
         if state.damaged.len() < MAX_DAMAGES {
             let text = query_text::note(note, Spelling::Parameters);
-            state.damaged.insert(text, note.damaged_recording());
+            state.damaged.insert(text, recording.to_owned());
         }
     }
 
     /// Forgets the damage of recordings that were removed meanwhile. It may wait for the disk: those who read call it, neither the
     /// recorder nor `/healthz`.
     pub fn forget_removed(&self) {
-        let mut recordings: Vec<PathBuf> = Vec::new();
-        for recording in self.state().damaged.values().flatten() {
-            recordings.push(recording.clone());
-        }
+        let mut recordings: Vec<PathBuf> = self.state().damaged.values().cloned().collect();
         // The recorder does not wait meanwhile.
         recordings.retain(|recording| is_removed(recording));
         let mut state = self.state();
-        state.damaged.retain(|_, recording| {
-            let is_removed = recording.as_ref().is_some_and(|r| recordings.contains(r));
-            !is_removed
-        });
+        state
+            .damaged
+            .retain(|_, recording| !recordings.contains(recording));
     }
 
     /// The recordings are shipped.
@@ -395,8 +391,10 @@ mod tests {
         let recording = |n: usize| root.path().join(format!("host=h/start_ns={n}"));
         let health = Health::default();
         let damage = |n: usize| {
-            let words = format!("{}/io/000001.parquet: damaged", recording(n).display());
-            health.record_damage(&Note::Damaged(words));
+            health.record_damage(&Note::Damaged {
+                recording: recording(n),
+                what: format!("{}/io/000001.parquet: damaged", recording(n).display()),
+            });
         };
         for n in 0..MAX_DAMAGES {
             std::fs::create_dir_all(recording(n)).expect("makes");
@@ -416,9 +414,8 @@ mod tests {
         health.forget_removed();
         let document = health.document();
         assert!(document.damaged.is_empty() && document.degraded.is_empty());
-        health.record_damage(&Note::Damaged("r/meta.json: damaged".to_owned()));
-        health.forget_removed();
-        assert_eq!(health.document().damaged, ["r/meta.json: damaged"]);
+        health.record_damage(&Note::Unread("r/meta.json: cannot read".to_owned()));
+        assert!(health.document().damaged.is_empty(), "no damage");
     }
 
     #[test]
