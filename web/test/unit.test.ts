@@ -6,7 +6,8 @@ import { described, linesOf, together, valueOf, valuesOf } from "../src/app/quan
 import { cellsBetween, cellsOf, quantileOf, tierFor } from "../src/app/tiers";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
-import { isIdle, joined, regridded, scaling, unrecorded } from "../src/app/chart";
+import { isIdle, scaling, unrecorded } from "../src/app/chart";
+import { type Frame, joined, latencyRange, layerOf, rasterOf, regridded, shownLayers } from "../src/app/heat";
 import { type Blocks, blocksIn, blocksOf, grown, isBounded, ratesIn, shifts } from "../src/app/compare";
 import { type Ios, actorName, knownName, nameOf, processName } from "../src/app/data";
 import { filterOf, filterText, hasActor, nothingFound, unmarkedOf } from "../src/app/panels";
@@ -534,6 +535,67 @@ test("a heat map on the rows of another keeps its I/Os, also beyond them", () =>
   // 120 to 190 lie in the first row, 190 to 240 in the second, 240 to 1700 (middle 639) in the third, 1700 to 2000 beyond.
   assert.deepEqual(heat.counts, [[3, 3, 4, 0, 5], [0, 1, 0, 0, 0]]);
   heat.latency_us.forEach((us, i) => assert.ok(Math.abs(us - 100 * 2 ** i) < 1e-6));
+});
+
+const heatOf = (counts: number[][], low = 100, high = 1e5, from = 0, columnS = 1) => {
+  const rows = counts[0]!.length;
+  return { from_unix_s: from, column_s: columnS, latency_us: Array.from({ length: rows + 1 }, (_, r) => low * (high / low) ** (r / rows)), counts, notes: [] };
+};
+
+test("a heat map has pixels for each cell with an I/O, whatever the size of its cells", () => {
+  const next = random(5);
+  for (const [columns, rows, width, height, least] of [[2000, 200, 313, 57, 1], [40, 8, 300, 90, 1], [300, 60, 301, 61, 2], [7, 3, 2, 2, 2]] as const) {
+    for (let run = 0; run < 20; run++) {
+      // One I/O alone, at any place.
+      const cell = [Math.floor(next() * columns), Math.floor(next() * rows)] as const;
+      const counts = Array.from({ length: columns }, (_, c) => Array.from({ length: rows }, (_, r) => (c === cell[0] && r === cell[1] ? 3 : 0)));
+      const frame: Frame = { width, height, least, x: (t) => (t / columns) * width, y: (us) => height * (1 - Math.log(us / 100) / Math.log(1000)) };
+      const raster = rasterOf([layerOf("read", heatOf(counts))], frame);
+      const inked = [...raster.keys()].filter((i) => raster[i]! > 0);
+      assert.ok(inked.length >= least * least, `${columns} x ${rows} on ${width} x ${height}: cell ${cell}`);
+      // They are where the cell is.
+      const place = [((cell[0] + 0.5) / columns) * width, (1 - (cell[1] + 0.5) / rows) * height];
+      for (const i of inked) {
+        assert.ok(Math.abs((i % width) + 0.5 - place[0]!) <= width / columns / 2 + least, `${i}`);
+        assert.ok(Math.abs(Math.floor(i / width) + 0.5 - place[1]!) <= height / rows / 2 + least, `${i}`);
+      }
+    }
+  }
+});
+
+test("of cells on one pixel the darkest is seen, and neighbours have no gap", () => {
+  const frame: Frame = { width: 10, height: 10, least: 1, x: (t) => t, y: (us) => 10 * (1 - Math.log(us / 100) / Math.log(1000)) };
+  const full = layerOf("write", heatOf(Array.from({ length: 10 }, () => new Array<number>(3).fill(1))));
+  assert.ok(rasterOf([full], frame).every((shade) => shade > 0));
+  const columns = Array.from({ length: 100 }, (_, c) => [c === 42 ? 1000 : 1]);
+  const crowded = rasterOf([layerOf("write", heatOf(columns, 100, 1e5, 0, 0.1))], frame);
+  assert.deepEqual([...crowded.subarray(0, 10)].map((shade) => shade > 32), [0, 0, 0, 0, 1, 0, 0, 0, 0, 0].map(Boolean));
+  // A later layer hides an earlier one where it is, with its empty cells, too.
+  const above = rasterOf([full, layerOf("write", heatOf([[0], [0], [0]], 100, 1e5, 2))], frame);
+  assert.deepEqual([...above.subarray(0, 10)].map((shade) => shade > 0), [1, 1, 0, 0, 0, 1, 1, 1, 1, 1].map(Boolean));
+});
+
+test("the answer to a view is drawn alone, whatever was loaded before", () => {
+  const layer = (from: number, to: number, columnS: number, low = 100, high = 1e5) => {
+    const counts = Array.from({ length: Math.round((to - from) / columnS) }, () => [1]);
+    return layerOf("read", heatOf(counts, low, high, from, columnS), { from, to, columnS });
+  };
+  const view = { from: 100, to: 110, columnS: 0.1 };
+  const month = layer(0, 1000, 10, 1, 1e7);
+  const part = layer(102, 104, 0.02, 10, 2e5);
+  const own = layer(97.5, 112.5, 0.1);
+  assert.deepEqual(shownLayers([month, own, part], view, false), [own]);
+  assert.deepEqual(shownLayers([own], view, false), [own]);
+  assert.deepEqual(latencyRange([own]), [100, 1e5]);
+  // Until it is there, all that meet the view stand in for it, the coarsest below.
+  assert.deepEqual(shownLayers([part, layer(200, 210, 0.1), month], view, false), [month, part]);
+  // An answer of which only a part is recorded, or nothing, is the answer all the same.
+  const nothing = layerOf("read", heatOf([[0]], 1, 2.08, 105, 0.1), own.asked);
+  assert.deepEqual(shownLayers([month, nothing], view, false), [nothing]);
+  // A live view goes on after its answer, and the newest layer with it.
+  const newest = { ...layer(108, 111, 0.1), isNewest: true };
+  const before = layer(99, 109, 0.1);
+  assert.deepEqual(shownLayers([layer(95, 105, 0.1), before, newest], view, true), [before, newest]);
 });
 
 test("a file's tier is the coarsest that fits, and its columns add up", () => {

@@ -6,9 +6,10 @@ import * as format from "../format";
 import { type Theme, onTheme, ramp, theme } from "../theme";
 import { type Grouping, Legend, countsOf, grouped } from "./colours";
 import type { Column, Heat, Ios, Series } from "./data";
+import { type Frame, type Layer, type Question, SHADES, isEmpty, joined, latencyRange, layerOf, rasterOf, recordedShare, regridded, shownLayers } from "./heat";
 import { lanes } from "./lanes";
 import { type Line, QUANTITIES, type Values, described, linesOf, together, valueOf, valuesOf } from "./quantities";
-import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, tickOf, zoomed } from "./view";
+import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, columnOf, tickOf, zoomed } from "./view";
 
 const FONT = "system-ui, sans-serif";
 const LEFT = 64;
@@ -20,7 +21,6 @@ const AXIS = 22;
 const GAP = 16;
 /** Episodes of stories, below the heat map. */
 const EPISODES = 7;
-const RAMP = 64;
 /** Layers of heat maps that stay: what is on screen, what was before, and what was farther away. */
 const MAX_LAYERS = 24;
 const CLICK_PX = 4;
@@ -38,20 +38,6 @@ export interface Found {
   heats: Heat[];
   /** Whether the I/O of a row is one of them. */
   has(ios: Ios, i: number): boolean;
-}
-
-/** One heat map as an image, one pixel per cell. */
-interface Layer {
-  cls: Class | "found" | "all";
-  heat: Heat;
-  from: number;
-  to: number;
-  max: number;
-  low: number;
-  high: number;
-  /** Of a live view, newer than the other layers. */
-  isNewest: boolean;
-  image: HTMLCanvasElement | null;
 }
 
 interface Row {
@@ -127,6 +113,10 @@ export class Chart {
   readonly #tip = h("div", { class: "io-tip", hidden: true, role: "status" });
   #view: View;
   #layers: Layer[] = [];
+  /** Those of the layers that are drawn, the one below first, and the latencies that they reach. */
+  #shown: { read: Layer[]; write: Layer[]; latencies: [number, number] } = { read: [], write: [], latencies: [10, 100_000] };
+  /** Heat maps as they were drawn last: they stay while only what is around them changes. */
+  readonly #images = new Map<string, { of: unknown[]; canvas: HTMLCanvasElement }>();
   #rows: Row[] = [];
   #live: Row[] = [];
   /** The time that the rows answer for: what of it no row has is not recorded. */
@@ -168,7 +158,7 @@ export class Chart {
     });
     addEventListener("afterprint", () => this.#measure());
     onTheme(() => {
-      for (const layer of [...this.#layers, ...(this.#found ?? []), ...(this.#fold ? [this.#fold] : [])]) layer.image = null;
+      this.#images.clear();
       this.#later();
     });
     new ResizeObserver(() => this.#measure()).observe(this.#plot);
@@ -211,10 +201,10 @@ export class Chart {
     this.#later();
   }
 
-  /** A heat map, asked for with columns of `askedColumnS`. */
-  addHeat(cls: "read" | "write", answer: Heat, askedColumnS: number): void {
+  /** A heat map, the answer to a question for columns of a length. */
+  addHeat(cls: "read" | "write", answer: Heat, asked: Question): void {
     // Where little of the time is recorded the server's columns divide that part alone: they are joined to what was asked for.
-    const layer = layerOf(cls, joined(answer, Math.round(askedColumnS / answer.column_s)));
+    const layer = layerOf(cls, joined(answer, Math.round(asked.columnS / answer.column_s)), asked);
     // What is as fine and lies within the new one is not seen any more.
     this.#layers = this.#layers.filter((l) => l.cls !== cls || (!l.isNewest && (l.from < layer.from || l.to > layer.to || l.heat.column_s < layer.heat.column_s * 0.9)));
     this.#layers.push(layer);
@@ -374,26 +364,23 @@ export class Chart {
     return from + ((x - LEFT) / this.plotWidth) * (to - from);
   }
 
-  /** Bounds of the latency axis, whole powers of ten apart. */
-  #latencies(): [number, number] {
-    let [low, high] = [Infinity, 0];
-    const { from, to } = this.#view;
-    for (const l of this.#layers) {
-      if (l.to < from || l.from > to) continue;
-      low = Math.min(low, l.low);
-      high = Math.max(high, l.high);
-    }
-    return high > 0 ? [Math.max(0.1, low / 1.2), high * 1.2] : [10, 100_000];
+  /** Chooses the layers that are drawn, and with them the bounds of the latency axis. */
+  #choose(): void {
+    const { from, to, live } = this.#view;
+    const question = { from, to, columnS: columnOf((2 * (to - from)) / this.plotWidth) };
+    const [read, write] = (["read", "write"] as const).map((cls) => shownLayers(this.#layers.filter((l) => l.cls === cls), question, live)) as [Layer[], Layer[]];
+    const range = latencyRange([...read, ...write]);
+    this.#shown = { read, write, latencies: range ? [Math.max(0.1, range[0] / 1.2), range[1] * 1.2] : [10, 100_000] };
   }
 
   #y(us: number): number {
-    const [low, high] = this.#latencies();
+    const [low, high] = this.#shown.latencies;
     const { heat } = this.#areas();
     return heat.y + heat.h * (1 - Math.log(us / low) / Math.log(high / low));
   }
 
   #us(y: number): number {
-    const [low, high] = this.#latencies();
+    const [low, high] = this.#shown.latencies;
     const { heat } = this.#areas();
     return low * (high / low) ** (1 - (y - heat.y) / heat.h);
   }
@@ -418,6 +405,7 @@ export class Chart {
     const single = this.#single;
     const { from, to } = this.#view;
     this.#bars = [];
+    this.#choose();
     this.#timeAxis(ctx);
     const isGap = !single && this.#drawUnrecorded(ctx);
     if (single) {
@@ -562,44 +550,45 @@ export class Chart {
   }
 
   #latencyAxis(ctx: CanvasRenderingContext2D): void {
-    const [low, high] = this.#latencies();
+    const [low, high] = this.#shown.latencies;
     for (let us = 10 ** Math.ceil(Math.log10(low)); us <= high; us *= 10) {
       this.#horizontalLine(ctx, this.#y(us), format.micros(us));
     }
   }
 
-  /** The coarsest layers first. Where a later one is, those below are not drawn. */
+  /** Reads are drawn over writes. */
   #drawHeat(ctx: CanvasRenderingContext2D): void {
-    const { from, to } = this.#view;
+    const strength = this.#found ? 0.25 : 1;
+    const y = (us: number) => this.#y(us);
+    this.#drawLayers(ctx, "write", this.#shown.write, y, strength);
+    this.#drawLayers(ctx, "read", this.#shown.read, y, this.#found ? strength : 0.85);
+  }
+
+  /** Draws heat maps over each other, in pixels of the screen; `y`: where a row's edge is. */
+  #drawLayers(ctx: CanvasRenderingContext2D, cls: Layer["cls"], layers: Layer[], y: (edge: number) => number, strength: number): void {
     const { heat } = this.#areas();
-    const seen = this.#layers.filter((l) => l.to > from && l.from < to);
-    // Of what is much finer than a pixel, little can be seen, and it would hide the rest.
-    const pixel = (to - from) / this.plotWidth;
-    const fit = seen.filter((l) => l.heat.column_s > pixel * 0.2);
-    // Of about the same resolution reads are drawn over writes, whichever came first; of one class the newer one comes later, as
-    // it was added later.
-    const coarseness = (l: Layer) => Math.round(2 * Math.log2(l.heat.column_s));
-    const place = (l: Layer) => (l.cls === "write" ? 0 : 1);
-    fit.sort((a, b) => Number(a.isNewest) - Number(b.isNewest) || coarseness(b) - coarseness(a) || place(a) - place(b));
-    fit.forEach((layer, i) => {
-      const over = fit.slice(i + 1).filter((l) => l.cls === layer.cls);
-      if (over.some((l) => l.from <= Math.max(layer.from, from) && l.to >= Math.min(layer.to, to))) return;
-      const image = (layer.image ??= paint(layer));
-      const [x0, x1] = [this.#x(layer.from), this.#x(layer.to)];
-      const [y0, y1] = [this.#y(layer.high), this.#y(layer.low)];
-      ctx.save();
-      // Where a later layer of the same class will be drawn, this one would show through its empty cells.
-      for (const later of over) {
-        ctx.beginPath();
-        ctx.rect(LEFT, heat.y, this.plotWidth, heat.h);
-        ctx.rect(this.#x(later.from), heat.y, this.#x(later.to) - this.#x(later.from), heat.h);
-        ctx.clip("evenodd");
-      }
-      ctx.imageSmoothingEnabled = false;
-      ctx.globalAlpha = this.#found ? 0.25 : layer.cls === "write" ? 1 : 0.85;
-      ctx.drawImage(image, x0, y0, x1 - x0, y1 - y0);
-      ctx.restore();
-    });
+    const ratio = devicePixelRatio || 1;
+    const [left, top] = [Math.round(LEFT * ratio), Math.round(heat.y * ratio)];
+    const frame: Frame = {
+      width: Math.ceil(this.plotWidth * ratio), height: Math.round(heat.h * ratio), least: Math.max(1, Math.round(ratio)),
+      x: (t) => this.#x(t) * ratio - left, y: (edge) => y(edge) * ratio - top,
+    };
+    if (layers.every(isEmpty)) return;
+    ctx.save();
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    ctx.globalAlpha = strength;
+    ctx.drawImage(this.#image(cls, layers, frame), left, top);
+    ctx.restore();
+  }
+
+  #image(cls: Layer["cls"], layers: Layer[], frame: Frame): HTMLCanvasElement {
+    const { from, to } = this.#view;
+    const of = [frame.width, frame.height, from, to, ...this.#shown.latencies, ...layers];
+    const known = this.#images.get(cls);
+    if (known && known.of.length === of.length && of.every((part, i) => part === known.of[i])) return known.canvas;
+    const canvas = painted(rasterOf(layers, frame), frame, cls);
+    this.#images.set(cls, { of, canvas });
+    return canvas;
   }
 
   #offsetAxis(ctx: CanvasRenderingContext2D, period: number): void {
@@ -611,19 +600,15 @@ export class Chart {
 
   #drawFold(ctx: CanvasRenderingContext2D, layer: Layer): void {
     const { heat } = this.#areas();
-    ctx.imageSmoothingEnabled = false;
-    const image = (layer.image ??= paint(layer));
-    ctx.drawImage(image, this.#x(layer.from), heat.y, this.#x(layer.to) - this.#x(layer.from), heat.h);
+    // Its rows are offsets in the period.
+    this.#drawLayers(ctx, layer.cls, [layer], (offset) => heat.y + heat.h * (1 - offset / layer.heat.column_s), 1);
   }
 
   /** The cells that hold what was found, and their times along the upper edge. */
   #drawFound(ctx: CanvasRenderingContext2D): void {
     const { heat } = this.#areas();
-    ctx.imageSmoothingEnabled = false;
+    this.#drawLayers(ctx, "found", this.#found ?? [], (us) => this.#y(us), 1);
     for (const layer of this.#found ?? []) {
-      const image = (layer.image ??= paint(layer));
-      const [x, y] = [this.#x(layer.from), this.#y(layer.high)];
-      ctx.drawImage(image, x, y, this.#x(layer.to) - x, this.#y(layer.low) - y);
       ctx.fillStyle = theme().mark;
       layer.heat.counts.forEach((column, i) => {
         if (!column.some((n) => n > 0)) return;
@@ -809,7 +794,7 @@ export class Chart {
       ctx.strokeRect(x + 0.5, y + 0.5, w, hh);
     }
     if (this.#single) return;
-    const [low, high] = this.#latencies();
+    const [low, high] = this.#shown.latencies;
     this.#view.boxes.forEach((b, i) => {
       ctx.strokeStyle = i === 0 ? t.text : t.mark;
       ctx.fillStyle = ctx.strokeStyle;
@@ -986,9 +971,7 @@ export class Chart {
     const [t, us] = [this.#t(x), this.#us(y)];
     const out: [string, string][] = [["Time", `${format.clock(t, Math.max(1e-6, (this.#view.to - this.#view.from) / 2000))} UTC`], ["Latency", format.micros(us)]];
     for (const cls of ["read", "write"] as const) {
-      const under = this.#layers.filter((l) => l.cls === cls && l.from <= t && l.to > t);
-      under.sort((a, b) => a.heat.column_s - b.heat.column_s);
-      const layer = under[0];
+      const layer = this.#shown[cls].filter((l) => l.from <= t && l.to > t).at(-1);
       if (!layer) continue;
       const column = layer.heat.counts[Math.floor((t - layer.from) / layer.heat.column_s)];
       const row = layer.heat.latency_us.findIndex((edge) => edge > us) - 1;
@@ -1072,53 +1055,6 @@ function coloursOf({ cls }: Line, t: Theme): { fill: string | null; stroke: stri
   }
 }
 
-/** The heat map with `n` columns made one. */
-export function joined(heat: Heat, n: number): Heat {
-  if (!(n > 1)) return heat;
-  const counts: number[][] = [];
-  const recorded: number[] = [];
-  heat.counts.forEach((column, i) => {
-    const sum = counts[Math.floor(i / n)];
-    const part = heat.recorded_s?.[i] ?? heat.column_s;
-    recorded[Math.floor(i / n)] = (recorded[Math.floor(i / n)] ?? 0) + part;
-    if (sum) column.forEach((count, row) => (sum[row] = (sum[row] ?? 0) + count));
-    else counts.push([...column]);
-  });
-  return { ...heat, column_s: heat.column_s * n, counts, recorded_s: recorded };
-}
-
-/** The heat map with rows of the grid that `edges` are on, as many as its latencies need. A cell goes where its middle lies. */
-export function regridded(heat: Heat, edges: number[]): Heat {
-  const first = edges[0] ?? 1;
-  const factor = ((edges.at(-1) ?? 1) / first) ** (1 / Math.max(1, edges.length - 1));
-  const rowOf = (us: number) => Math.floor(Math.log(us / first) / Math.log(factor) + 1e-9);
-  const rows = heat.latency_us.slice(1).map((edge, i) => rowOf(Math.sqrt(edge * (heat.latency_us[i] ?? edge))));
-  const [low, high] = [Math.min(...rows), Math.max(...rows)];
-  if (!(factor > 1) || !Number.isFinite(high - low)) return heat;
-  const counts = heat.counts.map((column) => {
-    const cells = new Array<number>(high - low + 1).fill(0);
-    column.forEach((n, i) => (cells[(rows[i] ?? low) - low]! += n));
-    return cells;
-  });
-  return { ...heat, latency_us: Array.from({ length: high - low + 2 }, (_, i) => first * factor ** (low + i)), counts };
-}
-
-/** How much of a column is recorded: its shades are of that part's rate. */
-const recordedShare = (heat: Heat, column: number): number => Math.min(1, (heat.recorded_s?.[column] ?? heat.column_s) / heat.column_s);
-
-function layerOf(cls: Layer["cls"], heat: Heat): Layer {
-  let max = 0;
-  heat.counts.forEach((column, i) => {
-    // One I/O in a sliver of a column is no rate.
-    const share = recordedShare(heat, i);
-    if (share < 0.5) return;
-    for (const n of column) max = Math.max(max, n / share);
-  });
-  for (const n of max > 0 ? [] : heat.counts.flat()) max = Math.max(max, n);
-  const to = heat.from_unix_s + heat.column_s * heat.counts.length;
-  return { cls, heat, from: heat.from_unix_s, to, max, low: heat.latency_us[0] ?? 1, high: heat.latency_us.at(-1) ?? 1, isNewest: false, image: null };
-}
-
 /** The time of day to the nanosecond. */
 function exact(ios: Ios, ns: number | undefined): string {
   const [seconds, rest] = [Math.floor((ns ?? 0) / 1e9), (ns ?? 0) % 1e9];
@@ -1155,30 +1091,21 @@ function waits(c: Ios["columns"], i: number): [string, string][] {
   return [["Undisturbed", format.micros(undisturbed)], ...waited.map(([name, time]): [string, string] => [name, format.micros(time)])];
 }
 
-/** Colours by the logarithm of the count; cells without an I/O stay transparent. */
-function paint(layer: Layer): HTMLCanvasElement {
-  const { counts, latency_us } = layer.heat;
-  const rows = latency_us.length - 1;
-  const canvas = h("canvas");
-  canvas.width = Math.max(1, counts.length);
-  canvas.height = Math.max(1, rows);
+/** A raster of shades in the colours of its class. */
+function painted(raster: Uint8Array, { width, height }: Frame, cls: Layer["cls"]): HTMLCanvasElement {
+  const canvas = h("canvas", { width, height });
   const ctx = canvas.getContext("2d");
   if (!ctx) return canvas;
-  const image = ctx.createImageData(canvas.width, canvas.height);
-  // The lightest end of the ramp is left out: one I/O alone must be seen.
   const t = theme();
-  const stops = layer.cls === "read" || layer.cls === "write" ? t.heat[layer.cls].slice(1) : layer.cls === "found" ? [t.mark, t.mark] : [t.grid, t.text];
-  const colours = ramp(stops, RAMP);
-  const scale = (RAMP - 1) / Math.max(Math.log(layer.max), 1e-9);
-  counts.forEach((column, c) => {
-    const share = Math.max(1e-3, recordedShare(layer.heat, c));
-    column.forEach((n, r) => {
-      if (n <= 0) return;
-      const shade = layer.max <= 1 ? RAMP >> 1 : Math.min(RAMP - 1, Math.round(Math.log(n / share) * scale));
-      const to = ((rows - 1 - r) * canvas.width + c) * 4;
-      for (let k = 0; k < 4; k++) image.data[to + k] = colours[shade * 4 + k] ?? 0;
-    });
-  });
+  // The lightest end of the ramp is left out: one I/O alone must be seen.
+  const stops = cls === "read" || cls === "write" ? t.heat[cls].slice(1) : cls === "found" ? [t.mark, t.mark] : [t.grid, t.text];
+  const colours = new Uint32Array(ramp(stops, SHADES).buffer);
+  const image = ctx.createImageData(width, height);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < raster.length; i++) {
+    const shade = raster[i]!;
+    if (shade > 0) pixels[i] = colours[shade - 1]!;
+  }
   ctx.putImageData(image, 0, 0);
   return canvas;
 }

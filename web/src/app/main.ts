@@ -509,7 +509,7 @@ export class Application {
         const parts = plan.parts.map((p) => ask<Heat>("heatmap", { ...range, ...shown, from: p.from.toFixed(6), to: p.to.toFixed(6), class: cls, width: p.width, height: 1 }, signal));
         this.#chart.setFold(folded(view.fold, plan, await Promise.all(parts)), cls);
       } else this.#chart.setFold(null, null);
-      const heats = plan ? [] : classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...shown, class: cls, width, height }, signal), (to - from) / width));
+      const heats = plan ? [] : classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...shown, class: cls, width, height }, signal), { from, to, columnS: (to - from) / width }));
       await Promise.all(heats);
       // Of whole seconds there are sums; shorter rows take each I/O.
       const finest = stepOf(to - from, width);

@@ -1,0 +1,209 @@
+// Heat maps: which answers are drawn, and their cells as pixels of the screen.
+
+import type { Heat } from "./data";
+import type { Class } from "./view";
+
+/** Shades of a cell, by the logarithm of its count. */
+export const SHADES = 64;
+
+/** What was asked for: a time, in columns of a length. */
+export interface Question {
+  from: number;
+  to: number;
+  columnS: number;
+}
+
+/** One heat map. */
+export interface Layer {
+  cls: Class | "found" | "all";
+  heat: Heat;
+  asked: Question | null;
+  from: number;
+  to: number;
+  max: number;
+  /** Of a live view, newer than the other layers. */
+  isNewest: boolean;
+  cells: Cells | null;
+}
+
+/** The cells with an I/O: those of column `c` are from `first[c]` up to `first[c + 1]`. */
+interface Cells {
+  first: Uint32Array;
+  row: Uint16Array;
+  /** From 1 to `SHADES`. */
+  shade: Uint8Array;
+}
+
+/** Pixels of the screen on which heat maps are drawn. */
+export interface Frame {
+  width: number;
+  height: number;
+  /** No cell is narrower or lower than so many pixels. */
+  least: number;
+  x(t: number): number;
+  /** Where an edge of a row is, downwards. */
+  y(edge: number): number;
+}
+
+/** The heat map with `n` columns made one. */
+export function joined(heat: Heat, n: number): Heat {
+  if (!(n > 1)) return heat;
+  const counts: number[][] = [];
+  const recorded: number[] = [];
+  heat.counts.forEach((column, i) => {
+    const sum = counts[Math.floor(i / n)];
+    const part = heat.recorded_s?.[i] ?? heat.column_s;
+    recorded[Math.floor(i / n)] = (recorded[Math.floor(i / n)] ?? 0) + part;
+    if (sum) column.forEach((count, row) => (sum[row] = (sum[row] ?? 0) + count));
+    else counts.push([...column]);
+  });
+  return { ...heat, column_s: heat.column_s * n, counts, recorded_s: recorded };
+}
+
+/** The heat map with rows of the grid that `edges` are on, as many as its latencies need. A cell goes where its middle lies. */
+export function regridded(heat: Heat, edges: number[]): Heat {
+  const first = edges[0] ?? 1;
+  const factor = ((edges.at(-1) ?? 1) / first) ** (1 / Math.max(1, edges.length - 1));
+  const rowOf = (us: number) => Math.floor(Math.log(us / first) / Math.log(factor) + 1e-9);
+  const rows = heat.latency_us.slice(1).map((edge, i) => rowOf(Math.sqrt(edge * (heat.latency_us[i] ?? edge))));
+  const [low, high] = [Math.min(...rows), Math.max(...rows)];
+  if (!(factor > 1) || !Number.isFinite(high - low)) return heat;
+  const counts = heat.counts.map((column) => {
+    const cells = new Array<number>(high - low + 1).fill(0);
+    column.forEach((n, i) => (cells[(rows[i] ?? low) - low]! += n));
+    return cells;
+  });
+  return { ...heat, latency_us: Array.from({ length: high - low + 2 }, (_, i) => first * factor ** (low + i)), counts };
+}
+
+/** How much of a column is recorded: its shades are of that part's rate. */
+export const recordedShare = (heat: Heat, column: number): number => Math.min(1, (heat.recorded_s?.[column] ?? heat.column_s) / heat.column_s);
+
+export function layerOf(cls: Layer["cls"], heat: Heat, asked: Question | null = null): Layer {
+  let max = 0;
+  heat.counts.forEach((column, i) => {
+    // One I/O in a sliver of a column is no rate.
+    const share = recordedShare(heat, i);
+    if (share < 0.5) return;
+    for (const n of column) max = Math.max(max, n / share);
+  });
+  for (const n of max > 0 ? [] : heat.counts.flat()) max = Math.max(max, n);
+  const to = heat.from_unix_s + heat.column_s * heat.counts.length;
+  return { cls, heat, asked, from: heat.from_unix_s, to, max, isNewest: false, cells: null };
+}
+
+/** Whether a layer has no I/O. */
+export const isEmpty = (layer: Layer): boolean => layer.max === 0;
+
+/** The lowest and highest latency of the layers, or `null` if there are none. */
+export function latencyRange(layers: readonly Layer[]): [number, number] | null {
+  if (layers.length === 0) return null;
+  const edges = layers.flatMap(({ heat }) => [heat.latency_us[0] ?? 1, heat.latency_us.at(-1) ?? 1]);
+  return [Math.min(...edges), Math.max(...edges)];
+}
+
+/** Columns are as long as asked for if they are within this factor: the length that is asked for depends on the width of the picture. */
+const SAME_COLUMN = 1.5;
+/** Of columns that are shorter than this share of a pixel, little can be seen. */
+const MIN_COLUMN_PX = 0.2;
+/** A column has so many pixels. */
+const COLUMN_PX = 2;
+
+/**
+ * The layers of one class that are drawn for a view, the one below first. Once the answer to the view's own question is there, it is drawn alone:
+ * what was loaded before, of other views, would add its own latencies and columns. Until then all that meet the view stand in for it.
+ */
+export function shownLayers(layers: readonly Layer[], view: Question, isLive: boolean): Layer[] {
+  const own = layers.filter((l) => answers(l, view, isLive)).at(-1);
+  if (!own) return substitutes(layers, view);
+  return isLive ? [own, ...layers.filter((l) => l.isNewest)] : [own];
+}
+
+/** Whether a layer is the answer to the question of a view. A live view goes on after its answer: the newest layer has the rest. */
+function answers({ asked, isNewest }: Layer, view: Question, isLive: boolean): boolean {
+  if (asked === null || isNewest) return false;
+  const ratio = asked.columnS / view.columnS;
+  if (ratio > SAME_COLUMN || ratio < 1 / SAME_COLUMN) return false;
+  // Questions name microseconds.
+  return asked.from <= view.from + 1e-6 && (isLive ? asked.to > view.from : asked.to >= view.to - 1e-6);
+}
+
+/** The layers that meet a view, the coarsest first, without those of which nothing would be seen. */
+function substitutes(layers: readonly Layer[], { from, to, columnS }: Question): Layer[] {
+  const shortest = (columnS / COLUMN_PX) * MIN_COLUMN_PX;
+  const seen = layers.filter((l) => l.to > from && l.from < to && l.heat.column_s > shortest);
+  // Of about the same resolution the newer one comes later, as it was added later.
+  const coarseness = (l: Layer) => Math.round(2 * Math.log2(l.heat.column_s));
+  seen.sort((a, b) => Number(a.isNewest) - Number(b.isNewest) || coarseness(b) - coarseness(a));
+  return seen.filter((layer, i) => {
+    const above = seen.slice(i + 1);
+    return !above.some((l) => l.from <= Math.max(layer.from, from) && l.to >= Math.min(layer.to, to));
+  });
+}
+
+/**
+ * Heat maps as pixels: 0 where there is no I/O, else the shade. Each cell with an I/O has pixels, whatever its size; of cells on one pixel the
+ * darkest is seen. Layers of one time hide each other, the later the earlier, but what is found of several kinds adds up.
+ */
+export function rasterOf(layers: readonly Layer[], frame: Frame): Uint8Array {
+  const raster = new Uint8Array(frame.width * frame.height);
+  for (const layer of layers) {
+    // The empty cells of a layer say that there is no I/O: nothing is seen through them.
+    if (layer.cls !== "found") clear(raster, frame, layer.from, layer.to);
+    drawCells(raster, frame, layer);
+  }
+  return raster;
+}
+
+function clear(raster: Uint8Array, { width, height, x }: Frame, from: number, to: number): void {
+  const start = Math.max(0, Math.round(x(from)));
+  const end = Math.min(width, Math.round(x(to)));
+  if (end <= start) return;
+  for (let y = 0; y < height; y++) raster.fill(0, y * width + start, y * width + end);
+}
+
+function drawCells(raster: Uint8Array, { width, height, least, x, y }: Frame, layer: Layer): void {
+  const { heat } = layer;
+  const { first, row, shade } = (layer.cells ??= cellsOf(layer));
+  const edges = heat.latency_us.map(y);
+  const rows = edges.slice(1).map((top, r) => pixelsOf(top, edges[r] ?? top, least, height));
+  for (let c = 0; c < heat.counts.length; c++) {
+    if (first[c] === first[c + 1]) continue;
+    const left = x(layer.from + c * heat.column_s);
+    const right = x(layer.from + (c + 1) * heat.column_s);
+    if (right <= 0 || left >= width) continue;
+    const [x0, x1] = pixelsOf(left, right, least, width);
+    for (let i = first[c]!; i < first[c + 1]!; i++) {
+      const [y0, y1] = rows[row[i]!]!;
+      const dark = shade[i]!;
+      for (let line = y0 * width; line < y1 * width; line += width) {
+        for (let at = line + x0; at < line + x1; at++) if (raster[at]! < dark) raster[at] = dark;
+      }
+    }
+  }
+}
+
+/** The pixels from `start` up to `end` that a stretch covers: at least `least`, all within `size`. Neighbours have no gap between them. */
+function pixelsOf(start: number, end: number, least: number, size: number): [number, number] {
+  const first = Math.max(0, Math.min(Math.round(start), size - least));
+  return [first, Math.min(size, Math.max(Math.round(end), first + least))];
+}
+
+/** The cells with an I/O, whose shade is of the rate in the recorded part of their column. */
+function cellsOf({ heat, max }: Layer): Cells {
+  const count = heat.counts.reduce((sum, column) => sum + column.filter((n) => n > 0).length, 0);
+  const cells: Cells = { first: new Uint32Array(heat.counts.length + 1), row: new Uint16Array(count), shade: new Uint8Array(count) };
+  const scale = (SHADES - 1) / Math.max(Math.log(max), 1e-9);
+  let at = 0;
+  heat.counts.forEach((column, c) => {
+    const share = Math.max(1e-3, recordedShare(heat, c));
+    column.forEach((n, r) => {
+      if (n <= 0) return;
+      cells.row[at] = r;
+      cells.shade[at] = 1 + (max <= 1 ? SHADES >> 1 : Math.min(SHADES - 1, Math.round(Math.log(n / share) * scale)));
+      at++;
+    });
+    cells.first[c + 1] = at;
+  });
+  return cells;
+}
