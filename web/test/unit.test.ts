@@ -598,6 +598,14 @@ test("the answer to a view is drawn alone, whatever was loaded before", () => {
   assert.deepEqual(shownLayers([layer(95, 105, 0.1), before, newest], view, true), [before, newest]);
 });
 
+test("a heat map without an I/O has no say in the latency axis", () => {
+  const reads = layerOf("read", heatOf([[0, 3], [1, 0]], 200, 5e4));
+  const none = layerOf("write", heatOf([[0, 0]], 1, 2.08));
+  assert.deepEqual(latencyRange([none, reads]), [200, 5e4]);
+  assert.equal(latencyRange([none]), null);
+  assert.equal(latencyRange([]), null);
+});
+
 test("a file's tier is the coarsest that fits, and its columns add up", () => {
   const tier = (column_s: number) => ({ column_s, column_count: 10, columns_of_chunk: 4, rows_together: 1 });
   const tiers = [tier(0.1), tier(1), tier(10)];

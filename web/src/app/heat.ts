@@ -95,10 +95,11 @@ export function layerOf(cls: Layer["cls"], heat: Heat, asked: Question | null = 
 /** Whether a layer has no I/O. */
 export const isEmpty = (layer: Layer): boolean => layer.max === 0;
 
-/** The lowest and highest latency of the layers, or `null` if there are none. */
+/** The lowest and highest latency of the layers, or `null` if they have no I/O. An answer without I/Os has rows, too: they say nothing. */
 export function latencyRange(layers: readonly Layer[]): [number, number] | null {
-  if (layers.length === 0) return null;
-  const edges = layers.flatMap(({ heat }) => [heat.latency_us[0] ?? 1, heat.latency_us.at(-1) ?? 1]);
+  const filled = layers.filter((layer) => !isEmpty(layer));
+  if (filled.length === 0) return null;
+  const edges = filled.flatMap(({ heat }) => [heat.latency_us[0] ?? 1, heat.latency_us.at(-1) ?? 1]);
   return [Math.min(...edges), Math.max(...edges)];
 }
 
