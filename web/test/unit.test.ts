@@ -6,7 +6,7 @@ import { described, linesOf, together, valueOf, valuesOf } from "../src/app/quan
 import { cellsBetween, cellsOf, quantileOf, tierFor } from "../src/app/tiers";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
-import { isIdle, scaling, unrecorded } from "../src/app/chart";
+import { isIdle, ofDevices, scaling, unrecorded } from "../src/app/chart";
 import { type Frame, joined, latencyRange, layerOf, rasterOf, regridded, shownLayers } from "../src/app/heat";
 import { type Blocks, blocksIn, blocksOf, grown, isBounded, ratesIn, shifts } from "../src/app/compare";
 import { type Ios, actorName, knownName, nameOf, processName } from "../src/app/data";
@@ -209,6 +209,16 @@ test("time that no row has is not recorded", () => {
   assert.deepEqual(unrecorded([row(1), row(2), row(2.5), row(20)], { from: 0.5, to: 19.5 }), [{ from: 2.5, to: 19 }]);
   assert.deepEqual(unrecorded([row(31)], asked), [{ from: 0, to: 20 }]);
   assert.deepEqual(unrecorded([], asked), []);
+});
+
+test("devices together have no more in flight than is known to have been, and lack what one of them lacks", () => {
+  const row = (inflight: number, inflightMax: number, lossy = false): ReturnType<typeof ofDevices> => ({ values: valuesOf((column) => (column === "r_kib_per_s" ? 1 : null)), inflight, inflightMax, lossy });
+  const seven = Array.from({ length: 7 }, () => row(0.1, 1)).reduce(ofDevices);
+  assert.equal(seven.inflightMax, 1);
+  assert.equal(seven.values["r_kib_per_s"], 7);
+  assert.equal(ofDevices(row(1, 4), row(2, 9)).inflightMax, 9);
+  assert.equal(ofDevices(row(3, 4), row(3.5, 4)).inflightMax, 7, "at some moment as many as in the mean");
+  assert.equal(ofDevices(row(0, 0), row(0, 0, true)).lossy, true);
 });
 
 test("rows of zeros are idle, rows of which nothing is known are not", () => {

@@ -236,9 +236,7 @@ export class Chart {
   addLive(at: number, values: Values, inflight: number, inflightMax: number, lossy: boolean): void {
     const last = this.#live.at(-1);
     if (last && Math.abs(last.at - at) < 0.01) {
-      last.values = together(last.values, values);
-      last.inflight = (last.inflight ?? 0) + inflight;
-      last.inflightMax = (last.inflightMax ?? 0) + inflightMax;
+      Object.assign(last, ofDevices(last, { values, inflight, inflightMax, lossy }));
       return;
     }
     if (at <= (this.#rows.at(-1)?.at ?? 0)) return;
@@ -1007,6 +1005,15 @@ export class Chart {
       ...(row.lossy ? ([["Lost", "some I/Os of this time were not recorded"]] as [string, string][]) : []),
     ];
   }
+}
+
+type DeviceRow = Pick<Row, "values" | "inflight" | "inflightMax" | "lossy">;
+
+/** The rows of two devices as one. Their maxima need not be of one moment: at least the larger one was in flight, and at least the mean. */
+export function ofDevices(a: DeviceRow, b: DeviceRow): DeviceRow {
+  const inflight = (a.inflight ?? 0) + (b.inflight ?? 0);
+  const inflightMax = Math.max(a.inflightMax ?? 0, b.inflightMax ?? 0, Math.ceil(inflight));
+  return { values: together(a.values, b.values), inflight, inflightMax, lossy: a.lossy || b.lossy };
 }
 
 /** Stretches of `asked` that no row has, longer than a row beside them. */
