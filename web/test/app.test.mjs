@@ -251,6 +251,33 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("an I/O that started before what is on screen has its size and sector at the left edge", async () => {
+    const from = NOW_S - 100;
+    const ios = (query) => {
+      const answer = DOCUMENTS.ios(query);
+      const second = answer.since_unix_s;
+      // All of them started 5 ms before the view.
+      answer.columns.start_ns = answer.columns.start_ns.map(() => Math.round((from - second - 0.005) * 1e9));
+      answer.columns.done_ns = answer.columns.done_ns.map(() => Math.round((from - second + 0.02) * 1e9));
+      return answer;
+    };
+    const server = await serve({ documents: { ...DOCUMENTS, ios } });
+    const page = await open(`${server.url}?from=${from}&to=${from + 0.04}`);
+    await page.waitForSelector("html[data-mode=ios]");
+    const box = await page.locator(".chart canvas").boundingBox();
+    // Below the bars, at the left edge.
+    const tip = page.locator(".io-tip");
+    const found = async (share) => {
+      await page.mouse.move(box.x + 600, box.y + 5);
+      for (let y = box.height * share; y < box.height * (share + 0.2) && !(await tip.isVisible()); y += 4) await page.mouse.move(box.x + 66, box.y + y);
+      return (await tip.isVisible()) ? tip.textContent() : "nothing";
+    };
+    assert.match(await found(0.62), /Size4 KiB/);
+    assert.match(await found(0.82), /sector \d/);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("colours each I/O by class, process or what it waited for, and the address remembers by which", async () => {
     const server = await serve();
     const page = await open(`${server.url}?from=${NOW_S - 100}&to=${NOW_S - 100 + 0.04}`);

@@ -24,6 +24,8 @@ const EPISODES = 7;
 /** Layers of heat maps that stay: what is on screen, what was before, and what was farther away. */
 const MAX_LAYERS = 24;
 const CLICK_PX = 4;
+/** Width and height of the mark of an I/O's size or sector. */
+const MARK_PX = 3;
 /** The pointer is on a mark that is not farther away. */
 const NEAR_PX = 8;
 /** Narrower stretches without a row are not marked as not recorded. */
@@ -100,7 +102,9 @@ interface Bar {
   x1: number;
   y0: number;
   y1: number;
-  /** Heights of the middles of its marks, at its start: its size and its sector. */
+  /** Where its marks are: at its start, or at the left edge if it started before what is on screen. */
+  markX: number;
+  /** Heights of the middles of its marks: its size and its sector. */
   sizeY: number;
   sectorY: number | null;
 }
@@ -744,18 +748,17 @@ export class Chart {
         const sector = c.sector[i];
         const share = typeof sector === "number" ? (sector - firstSector) / Math.max(1, lastSector - firstSector) : null;
         this.#bars.push({
-          index: i, x0, x1: Math.max(x1, x0 + 1), y0: y, y1: y + height,
+          index: i, x0, x1: Math.max(x1, x0 + 1), y0: y, y1: y + height, markX: Math.max(x0, LEFT + MARK_PX / 2),
           sizeY: areas.rate.y + (areas.rate.h - 3) * (1 - (c.bytes[i] ?? 0) / mostBytes) + 1.5,
           sectorY: share === null ? null : areas.depth.y + (areas.depth.h - 3) * (1 - share) + 1.5,
         });
       });
     });
     this.#clip(ctx, { y: areas.rate.y, h: this.#height - AXIS - areas.rate.y }, () => {
-      this.#bars.forEach(({ index: i, x0, sizeY, sectorY }, n) => {
+      this.#bars.forEach(({ index: i, markX, sizeY, sectorY }, n) => {
         ctx.fillStyle = colourOf(i);
         ctx.globalAlpha = strengths[n] ?? 1;
-        ctx.fillRect(x0 - 1.5, sizeY - 1.5, 3, 3);
-        if (sectorY !== null) ctx.fillRect(x0 - 1.5, sectorY - 1.5, 3, 3);
+        for (const y of [sizeY, sectorY]) if (y !== null) ctx.fillRect(markX - MARK_PX / 2, y - MARK_PX / 2, MARK_PX, MARK_PX);
       });
     });
     ctx.globalAlpha = 1;
@@ -769,7 +772,7 @@ export class Chart {
       ctx.strokeStyle = theme().text;
       ctx.lineWidth = 1.5;
       ctx.strokeRect(bar.x0 - 1, bar.y0 - 1, bar.x1 - bar.x0 + 2, Math.max(3, bar.y1 - bar.y0 + 1));
-      for (const y of [bar.sizeY, bar.sectorY]) if (y !== null) ctx.strokeRect(bar.x0 - 3.5, y - 3.5, 7, 7);
+      for (const y of [bar.sizeY, bar.sectorY]) if (y !== null) ctx.strokeRect(bar.markX - 3.5, y - 3.5, 7, 7);
     });
   }
 
@@ -934,7 +937,7 @@ export class Chart {
     let [nearest, distance]: [Bar | null, number] = [null, NEAR_PX];
     for (const bar of this.#bars) {
       const at = isSector ? bar.sectorY : bar.sizeY;
-      const far = at === null ? Infinity : Math.hypot(bar.x0 - x, at - y);
+      const far = at === null ? Infinity : Math.hypot(bar.markX - x, at - y);
       if (far <= distance) [nearest, distance] = [bar, far];
     }
     return nearest;
