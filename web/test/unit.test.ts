@@ -510,6 +510,20 @@ test("the second-offset layout makes what recurs a line, and loses no I/O", () =
   assert.equal(foldPlan({ periodS: 0.01, anchorS: 0, cls: null }, 0, 3600, 1000, 3600), null, "narrower than two pixels");
 });
 
+test("a latency axis has at least two labels, powers of ten where there are as many", () => {
+  assert.deepEqual(appView.latencyTicks(8, 120_000), [10, 100, 1000, 10_000, 100_000]);
+  assert.deepEqual(appView.latencyTicks(180, 2300), [200, 500, 1000, 2000]);
+  assert.deepEqual(appView.latencyTicks(2100, 3900), [2200, 2400, 2600, 2800, 3000, 3200, 3400, 3600, 3800]);
+  assert.deepEqual(appView.latencyTicks(700, 990), [700, 800, 900]);
+  const next = random(9);
+  for (let run = 0; run < 2000; run++) {
+    const low = 10 ** (7 * next() - 1);
+    // An axis is 1.44 times longer than what is on it.
+    const ticks = appView.latencyTicks(low, low * 1.44 * 10 ** (4 * next()));
+    assert.ok(ticks.length >= 2 && ticks.length <= 16, `${low}: ${ticks}`);
+  }
+});
+
 test("an axis of a month has days that do not touch, and a problem names times as the page does", () => {
   assert.deepEqual([30, 400].map((days) => appView.tickOf(days * 86400, 14) / 86400), [5, 50]);
   assert.equal(appView.tickOf(14 * 86400, 14), 86400);

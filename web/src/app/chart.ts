@@ -9,7 +9,7 @@ import type { Column, Heat, Ios, Series } from "./data";
 import { type Frame, type Layer, type Question, SHADES, isEmpty, joined, latencyRange, layerOf, rasterOf, recordedShare, regridded, shownLayers } from "./heat";
 import { lanes } from "./lanes";
 import { type Line, QUANTITIES, type Values, described, linesOf, together, valueOf, valuesOf } from "./quantities";
-import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, columnOf, tickOf, zoomed } from "./view";
+import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, columnOf, latencyTicks, tickOf, zoomed } from "./view";
 
 const FONT = "system-ui, sans-serif";
 const LEFT = 64;
@@ -552,10 +552,7 @@ export class Chart {
   }
 
   #latencyAxis(ctx: CanvasRenderingContext2D): void {
-    const [low, high] = this.#shown.latencies;
-    for (let us = 10 ** Math.ceil(Math.log10(low)); us <= high; us *= 10) {
-      this.#horizontalLine(ctx, this.#y(us), format.micros(us));
-    }
+    for (const us of latencyTicks(...this.#shown.latencies)) this.#horizontalLine(ctx, this.#y(us), format.micros(us));
   }
 
   /** Reads are drawn over writes. */

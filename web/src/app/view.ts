@@ -213,4 +213,22 @@ export function tickOf(span: number, most: number): number {
   return stepOf(span, most);
 }
 
+/** Values in a decade that are labelled, the coarser sets first. */
+const DECADES = [
+  [1, 2, 5],
+  [1, 2, 3, 4, 5, 6, 7, 8, 9],
+  Array.from({ length: 45 }, (_, i) => 1 + i / 5),
+];
+
+/** The labels of a latency axis, at least two: powers of ten, or where less than two decades are on it values between them. */
+export function latencyTicks(low: number, high: number): number[] {
+  const first = Math.floor(Math.log10(low));
+  const last = Math.ceil(Math.log10(high));
+  const powers = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  const within = (values: readonly number[]) => powers.flatMap((power) => values.map((v) => v * 10 ** power)).filter((us) => us >= low && us <= high);
+  if (high / low >= 100) return within([1]);
+  for (const values of DECADES) if (within(values).length >= 2) return within(values);
+  return [low, high];
+}
+
 export const duration = (s: number): string => (s < 1 ? `${Math.round(s * 1000)}ms` : `${s}s`);
