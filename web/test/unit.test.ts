@@ -510,6 +510,19 @@ test("the second-offset layout makes what recurs a line, and loses no I/O", () =
   assert.equal(foldPlan({ periodS: 0.01, anchorS: 0, cls: null }, 0, 3600, 1000, 3600), null, "narrower than two pixels");
 });
 
+test("a time axis has at least two labels, also on a phone", () => {
+  const next = random(13);
+  for (let run = 0; run < 2000; run++) {
+    const span = 10 ** (11 * next() - 3.5);
+    const from = 1_795_000_000 + 1e6 * next();
+    // The first tenth of the plot has no labels.
+    const labelled = (at: number) => at > from + span / 10;
+    const { ticks } = appView.timeTicks(from, from + span, 2, (_, all) => all.filter(labelled).length);
+    assert.ok(ticks.filter(labelled).length >= 2 && ticks.length <= 10, `${span}: ${ticks}`);
+  }
+  assert.deepEqual(appView.timeTicks(0, 60, 4, () => 2), { step: 15, ticks: [0, 15, 30, 45, 60] });
+});
+
 test("a latency axis has at least two labels, powers of ten where there are as many", () => {
   assert.deepEqual(appView.latencyTicks(8, 120_000), [10, 100, 1000, 10_000, 100_000]);
   assert.deepEqual(appView.latencyTicks(180, 2300), [200, 500, 1000, 2000]);

@@ -9,7 +9,7 @@ import type { Column, Heat, Ios, Series } from "./data";
 import { type Frame, type Layer, type Question, SHADES, isEmpty, joined, latencyRange, layerOf, rasterOf, recordedShare, regridded, shownLayers } from "./heat";
 import { lanes } from "./lanes";
 import { type Line, QUANTITIES, type Values, described, linesOf, together, valueOf, valuesOf } from "./quantities";
-import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, columnOf, latencyTicks, tickOf, zoomed } from "./view";
+import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, columnOf, latencyTicks, timeTicks, zoomed } from "./view";
 
 const FONT = "system-ui, sans-serif";
 const LEFT = 64;
@@ -24,6 +24,8 @@ const EPISODES = 7;
 /** Layers of heat maps that stay: what is on screen, what was before, and what was farther away. */
 const MAX_LAYERS = 24;
 const CLICK_PX = 4;
+/** Between two labels of the time axis. */
+const LABEL_GAP = 6;
 /** Width and height of the mark of an I/O's size or sector. */
 const MARK_PX = 3;
 /** The pointer is on a mark that is not farther away. */
@@ -486,29 +488,43 @@ export class Chart {
   #timeAxis(ctx: CanvasRenderingContext2D): void {
     const t = theme();
     const { from, to } = this.#view;
-    const step = tickOf(to - from, Math.max(2, this.plotWidth / (to - from < 0.1 ? 120 : 84)));
+    const most = Math.max(2, this.plotWidth / (to - from < 0.1 ? 120 : 84));
+    const { step, ticks } = timeTicks(from, to, most, (step, ticks) => this.#timeLabels(ctx, step, ticks).length);
     const bottom = this.#height - AXIS;
     ctx.textAlign = "center";
     ctx.textBaseline = "top";
     ctx.lineWidth = 1;
-    let day = "";
-    for (let i = Math.ceil(from / step); i * step <= to; i++) {
-      const at = i * step;
+    ctx.strokeStyle = t.grid;
+    for (const at of ticks) {
       const x = Math.round(this.#x(at)) + 0.5;
-      ctx.strokeStyle = t.grid;
       ctx.beginPath();
       ctx.moveTo(x, TOP);
       ctx.lineTo(x, bottom);
       ctx.stroke();
-      ctx.fillStyle = t.muted;
+    }
+    ctx.fillStyle = t.muted;
+    for (const { text, middle } of this.#timeLabels(ctx, step, ticks)) ctx.fillText(text, middle, bottom + 5);
+  }
+
+  /** The labels for which there is room, and where their middles are. */
+  #timeLabels(ctx: CanvasRenderingContext2D, step: number, ticks: readonly number[]): { text: string; middle: number }[] {
+    const labels: { text: string; middle: number }[] = [];
+    let day = "";
+    let end = -Infinity;
+    for (const at of ticks) {
+      const x = Math.round(this.#x(at)) + 0.5;
       const date = format.date(at);
       const long = step >= 3600 && date !== day;
       day = date;
       const text = step >= 86400 ? date : long ? `${date} ${format.clock(at, 60).slice(0, 5)}` : format.clock(at, Math.min(step, 1));
       // A label at the edge ends with the picture.
       const half = ctx.measureText(text).width / 2;
-      if (x > LEFT + 20 && x < this.#width - RIGHT) ctx.fillText(text, Math.min(x, this.#width - half), bottom + 5);
+      const middle = Math.min(x, this.#width - half);
+      if (x <= LEFT + 20 || x >= this.#width - RIGHT || middle - half < end + LABEL_GAP) continue;
+      labels.push({ text, middle });
+      end = middle + half;
     }
+    return labels;
   }
 
   /** Time of which nothing is recorded, which is not time without I/O. Whether there is any. */

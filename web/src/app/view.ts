@@ -213,6 +213,16 @@ export function tickOf(span: number, most: number): number {
   return stepOf(span, most);
 }
 
+/** The instants of a time axis: at most `most`, or more of a shorter step where less than two of them would have a label. */
+export function timeTicks(from: number, to: number, most: number, labels: (step: number, ticks: number[]) => number): { step: number; ticks: number[] } {
+  for (let n = most; ; n *= 1.5) {
+    const step = tickOf(to - from, n);
+    const first = Math.ceil(from / step);
+    const ticks = Array.from({ length: Math.max(0, Math.floor(to / step) - first + 1) }, (_, i) => (first + i) * step);
+    if (n > 8 * most || labels(step, ticks) >= 2) return { step, ticks };
+  }
+}
+
 /** Values in a decade that are labelled, the coarser sets first. */
 const DECADES = [
   [1, 2, 5],
