@@ -10,6 +10,7 @@ import { isIdle, ofDevices, scaling, unrecorded } from "../src/app/chart";
 import { type Frame, joined, latencyRange, layerOf, rasterOf, regridded, shownLayers } from "../src/app/heat";
 import { type Blocks, blocksIn, blocksOf, grown, isBounded, ratesIn, shifts } from "../src/app/compare";
 import { type Ios, actorName, knownName, nameOf, processName } from "../src/app/data";
+import { fitting, placesOf } from "../src/app/heading";
 import { filterOf, filterText, hasActor, nothingFound, unmarkedOf } from "../src/app/panels";
 import { csv, ioColumns, trace } from "../src/app/export";
 import { folded, foldPlan } from "../src/app/fold";
@@ -521,6 +522,25 @@ test("a time axis has at least two labels, also on a phone", () => {
     assert.ok(ticks.filter(labelled).length >= 2 && ticks.length <= 10, `${span}: ${ticks}`);
   }
   assert.deepEqual(appView.timeTicks(0, 60, 4, () => 2), { step: 15, ticks: [0, 15, 30, 45, 60] });
+});
+
+test("a heading takes the longest words for which there is room, and cuts none", () => {
+  const measure = (text: string) => 6 * text.length;
+  const entry = (name: string) => ({ name, colour: "#000" });
+  const headings = [
+    { title: "Latency of every I/O", entries: [entry("read"), entry("write"), { ...entry("stories (167 more)"), isFlat: true }] },
+    { title: "Latency", entries: [entry("read"), entry("write"), { ...entry("stories"), isFlat: true }] },
+  ];
+  const names = (room: number) => {
+    const { title, entries } = fitting(headings, room, measure);
+    return [title, ...entries.map(({ name }) => name)];
+  };
+  const ends = placesOf(headings[0]!, measure).map(({ end }) => end);
+  assert.deepEqual(ends, [171, 225, 362]);
+  assert.deepEqual(names(362), ["Latency of every I/O", "read", "write", "stories (167 more)"]);
+  assert.deepEqual(names(361), ["Latency", "read", "write", "stories"]);
+  assert.deepEqual(names(160), ["Latency", "read", "write"]);
+  assert.deepEqual(fitting([{ title: "Throughput", entries: [] }], 10, measure).title, "Throughput");
 });
 
 test("a latency axis has at least two labels, powers of ten where there are as many", () => {

@@ -7,6 +7,7 @@ import { type Theme, onTheme, ramp, theme } from "../theme";
 import { type Grouping, Legend, countsOf, grouped } from "./colours";
 import type { Column, Heat, Ios, Series } from "./data";
 import { type Frame, type Layer, type Question, SHADES, isEmpty, joined, latencyRange, layerOf, rasterOf, recordedShare, regridded, shownLayers } from "./heat";
+import { type Entry, type Heading, fitting, placesOf } from "./heading";
 import { lanes } from "./lanes";
 import { type Line, QUANTITIES, type Values, described, linesOf, together, valueOf, valuesOf } from "./quantities";
 import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, columnOf, latencyTicks, timeTicks, zoomed } from "./view";
@@ -418,7 +419,8 @@ export class Chart {
       this.#legend.hide();
       const period = this.#fold?.heat.column_s;
       const what = this.#fold?.cls === "all" ? "I/Os" : `${this.#fold?.cls ?? ""}s`;
-      this.#heatTitle(ctx, areas.heat.y, period === undefined ? "Latency of every I/O" : `Number of ${what}: a column each ${format.span(period)}, up: offset in it`);
+      if (period === undefined) this.#heatHeading(ctx, areas.heat.y, "Latency of every I/O", "Latency");
+      else this.#heatHeading(ctx, areas.heat.y, `Number of ${what}: a column each ${format.span(period)}, up: offset in it`, `${what} each ${format.span(period)}`);
       if (period === undefined) this.#latencyAxis(ctx);
       else this.#offsetAxis(ctx, period);
       this.#clip(ctx, areas.heat, () => {
@@ -445,44 +447,39 @@ export class Chart {
     ctx.restore();
   }
 
-  /** Words above a chart, and what the colours of `classes` mean. */
-  #title(ctx: CanvasRenderingContext2D, y: number, text: string, classes: readonly Line["cls"][] = []): number {
+  /** A title above a chart and what its colours mean, in the longest of the `headings` for which there is room. */
+  #heading(ctx: CanvasRenderingContext2D, y: number, headings: readonly Heading[]): void {
     const t = theme();
+    const measure = (text: string) => ctx.measureText(text).width;
+    const heading = fitting(headings, this.#width - LEFT, measure);
     ctx.textAlign = "left";
     ctx.textBaseline = "bottom";
     ctx.fillStyle = t.text;
-    ctx.fillText(text, LEFT, y - 2);
-    let x = LEFT + ctx.measureText(text).width + 14;
-    for (const cls of classes) if (cls !== "all") x = this.#swatch(ctx, x, y, cls, t[cls]);
-    return x;
+    ctx.fillText(heading.title, LEFT, y - 2);
+    placesOf(heading, measure).forEach(({ left, name }, i) => {
+      const entry = heading.entries[i]!;
+      ctx.fillStyle = entry.colour;
+      if (entry.isFlat) ctx.fillRect(LEFT + left, y - 8, 14, 4);
+      else ctx.fillRect(LEFT + left, y - 11, 9, 9);
+      ctx.fillStyle = t.muted;
+      ctx.fillText(entry.name, LEFT + name, y - 2);
+    });
   }
 
-  /** A colour and its meaning; where the next one begins. */
-  #swatch(ctx: CanvasRenderingContext2D, x: number, y: number, name: string, colour: string): number {
-    ctx.fillStyle = colour;
-    ctx.fillRect(x, y - 11, 9, 9);
-    ctx.fillStyle = theme().muted;
-    ctx.fillText(name, x + 13, y - 2);
-    return x + 24 + ctx.measureText(name).width;
-  }
-
-  /** The title of the heat map, and what its colours and marks mean. */
-  #heatTitle(ctx: CanvasRenderingContext2D, y: number, text: string): void {
+  /** The heading of the heat map: the I/Os that are drawn, what was found, and stories. */
+  #heatHeading(ctx: CanvasRenderingContext2D, y: number, title: string, short: string): void {
     const t = theme();
-    let x = this.#title(ctx, y, text, ["read", "write"]);
-    if (this.#found !== null && !this.#fold) x = this.#swatch(ctx, x, y, "found", t.mark);
-    if (this.#episodes.length === 0) return;
-    ctx.fillStyle = t.mark;
-    ctx.fillRect(x, y - 8, 14, 4);
-    ctx.fillStyle = t.muted;
+    const entries = (["read", "write"] as const).map((cls): Entry => ({ name: cls, colour: t[cls] }));
+    if (this.#found !== null && !this.#fold) entries.push({ name: "found", colour: t.mark });
     const more = this.#unmarked > 0 ? ` (${format.count(this.#unmarked)} more)` : "";
-    const words = `stories: episodes${more}, or the worst moment`;
-    ctx.fillText(this.#fits(ctx, x + 18, words) ? words : `stories${more}`, x + 18, y - 2);
-  }
-
-  /** Whether `words` that begin at `x` end within the picture. */
-  #fits(ctx: CanvasRenderingContext2D, x: number, words: string): boolean {
-    return x + ctx.measureText(words).width <= this.#width;
+    const stories = this.#episodes.length === 0 ? [] : [`stories: episodes${more}, or the worst moment`, `stories${more}`, "stories"];
+    const withStories = (title: string, name: string): Heading => ({ title, entries: [...entries, { name, colour: t.mark, isFlat: true }] });
+    const [long, middle, least] = stories;
+    if (long === undefined || middle === undefined || least === undefined) {
+      this.#heading(ctx, y, [{ title, entries }, { title: short, entries }]);
+      return;
+    }
+    this.#heading(ctx, y, [withStories(title, long), withStories(title, middle), withStories(short, middle), withStories(short, least)]);
   }
 
   #timeAxis(ctx: CanvasRenderingContext2D): void {
@@ -657,9 +654,13 @@ export class Chart {
     for (const r of scaling(rows)) for (const line of lines) most = Math.max(most, valueOf(r.values, quantity, line) ?? 0);
     for (const r of rows) deepest = Math.max(deepest, r.inflightMax ?? r.inflight ?? 0);
     if (most === 0) most = 1;
-    const x = this.#title(ctx, areas.rate.y, title, lines.some((line) => line.rare) ? lines.map(({ cls }) => cls) : []);
-    if (rows.some((r) => r.lossy)) this.#swatch(ctx, x, areas.rate.y, this.#fits(ctx, x + 13, "I/Os were lost") ? "I/Os were lost" : "lost", t.lossy);
-    this.#title(ctx, areas.depth.y, "In flight (mean, light: maximum)");
+    const classes = lines.some((line) => line.rare) ? lines.map(({ cls }) => cls) : [];
+    const entries = classes.flatMap((cls): Entry[] => (cls === "all" ? [] : [{ name: cls, colour: t[cls] }]));
+    const isLossy = rows.some((r) => r.lossy);
+    const withLost = (title: string, name: string): Heading => ({ title, entries: isLossy ? [...entries, { name, colour: t.lossy }] : entries });
+    // The choice of the quantity names it, too.
+    this.#heading(ctx, areas.rate.y, [withLost(title, "I/Os were lost"), withLost(title, "lost"), withLost("", "lost")]);
+    this.#heading(ctx, areas.depth.y, [{ title: "In flight (mean, light: maximum)", entries: [] }]);
     this.#scale(ctx, areas.rate, lines.length > 0 ? text(most) : "");
     this.#scale(ctx, areas.depth, format.number(deepest));
     if (rows.length > 0 && lines.length === 0) this.#remark(ctx, areas.rate, `${title} is not known of what is on screen.`);
@@ -737,11 +738,11 @@ export class Chart {
     const colours = grouping.groups.map((group) => group.colour(t));
     const colourOf = (i: number) => colours[grouping.of[i] ?? 0] ?? t.muted;
     const seen = order.filter((_, n) => (startS[n] ?? 0) <= to && (doneS[n] ?? 0) >= from);
-    this.#title(ctx, areas.heat.y, `Each I/O (${format.count(seen.length)}): queue light, device solid`);
+    this.#heading(ctx, areas.heat.y, [{ title: `Each I/O (${format.count(seen.length)}): queue light, device solid`, entries: [] }]);
     if (seen.length === 0) this.#remark(ctx, areas.heat, "No I/O.");
     this.#legend.show(grouping, countsOf(grouping, seen), t);
-    this.#title(ctx, areas.rate.y, "Size of each I/O");
-    this.#title(ctx, areas.depth.y, "Sector of each I/O");
+    this.#heading(ctx, areas.rate.y, [{ title: "Size of each I/O", entries: [] }]);
+    this.#heading(ctx, areas.depth.y, [{ title: "Sector of each I/O", entries: [] }]);
     this.#scale(ctx, areas.rate, format.binaryBytes(mostBytes));
     this.#scale(ctx, areas.depth, lastSector > 0 ? format.short(lastSector) : "", format.short(firstSector));
     const strengths = seen.map((i) => (this.#ios && this.#isFound?.(this.#ios, i) === false ? 0.2 : 1));
