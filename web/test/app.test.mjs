@@ -696,6 +696,29 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("words about time that is not recorded have no line through them", async () => {
+    const series = (query) => {
+      const answer = DOCUMENTS.series(query);
+      answer.step_s = 1;
+      answer.columns = { ...answer.columns, time_unix_s: [NOW_S - 1, NOW_S], slot_s: [1, 1] };
+      return answer;
+    };
+    const heatmap = (query) => ({ ...DOCUMENTS.heatmap(query), counts: Array.from({ length: query.width }, () => [0, 0, 0]) });
+    const server = await serve({ documents: { ...DOCUMENTS, series, heatmap } });
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    const colours = await page.evaluate(() => {
+      const c = document.querySelector(".chart canvas");
+      const [middle, height] = [64 + (c.width - 78) / 2, c.height - 16 - 22 - 32 - 7];
+      const y = 16 + Math.round((height * 0.58) / 2);
+      // Above, below and beside the words.
+      const data = [[-20, -8, 40, 1], [-20, 7, 40, 1], [-37, -8, 2, 15]].map(([x, dy, w, h]) => c.getContext("2d").getImageData(middle + x, y + dy, w, h).data);
+      return data.map((d) => new Set(new Uint32Array(d.buffer)).size);
+    });
+    assert.deepEqual(colours, [1, 1, 1]);
+    await page.close();
+  });
+
   test("has no violation of accessibility and clips nothing, light and dark, from 390 to 2560 pixels", async () => {
     const axe = await readFile(new URL("node_modules/axe-core/axe.min.js", here), "utf8");
     const server = await serve();

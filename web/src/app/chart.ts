@@ -31,6 +31,7 @@ const LABEL_GAP = 6;
 const MARK_PX = 3;
 /** The pointer is on a mark that is not farther away. */
 const NEAR_PX = 8;
+const NOT_RECORDED = "not recorded";
 /** Narrower stretches without a row are not marked as not recorded. */
 const UNRECORDED_PX = 3;
 /** Rows that are shorter than this share of the longest one set no scale. */
@@ -412,7 +413,7 @@ export class Chart {
     this.#bars = [];
     this.#choose();
     this.#timeAxis(ctx);
-    const isGap = !single && this.#drawUnrecorded(ctx);
+    const gaps = single ? [] : this.#drawUnrecorded(ctx);
     if (single) {
       this.#drawIos(ctx);
     } else {
@@ -431,7 +432,11 @@ export class Chart {
         this.#drawHeat(ctx);
         this.#drawFound(ctx);
       });
-      if (!isGap && isIdle(this.#rowsOn(from, to))) this.#remark(ctx, areas.heat, this.#isFiltered ? "Recorded: no such I/O." : "Recorded: no I/O.");
+      // After the lines of the axes, which would strike the words out.
+      for (const { middle, width } of gaps) {
+        if (ctx.measureText(NOT_RECORDED).width + 8 <= width) this.#remark(ctx, areas.heat, NOT_RECORDED, middle);
+      }
+      if (gaps.length === 0 && isIdle(this.#rowsOn(from, to))) this.#remark(ctx, areas.heat, this.#isFiltered ? "Recorded: no such I/O." : "Recorded: no I/O.");
       this.#drawRates(ctx);
     }
     this.#clip(ctx, { y: 0, h: this.#height - AXIS }, () => this.#drawMarks(ctx));
@@ -524,29 +529,22 @@ export class Chart {
     return labels;
   }
 
-  /** Time of which nothing is recorded, which is not time without I/O. Whether there is any. */
-  #drawUnrecorded(ctx: CanvasRenderingContext2D): boolean {
-    let isAny = false;
-    const { heat } = this.#areas();
+  /** Hatches time of which nothing is recorded, which is not time without I/O; where such stretches are. */
+  #drawUnrecorded(ctx: CanvasRenderingContext2D): { middle: number; width: number }[] {
+    const gaps: { middle: number; width: number }[] = [];
     const ratio = devicePixelRatio || 1;
     const plot = { ctx, left: LEFT * ratio, top: TOP * ratio, width: this.plotWidth * ratio, height: (this.#height - AXIS - TOP) * ratio, x: (t: number) => this.#x(t) * ratio };
     for (const { from, to } of unrecorded([...this.#rows, ...this.#live], this.#asked)) {
       const left = Math.max(LEFT, this.#x(from));
       const width = Math.min(LEFT + this.plotWidth, this.#x(to)) - left;
       if (width < UNRECORDED_PX) continue;
-      isAny = true;
+      gaps.push({ middle: left + width / 2, width });
       ctx.save();
       ctx.setTransform(1, 0, 0, 1, 0, 0);
       hatch(plot, plot.x(from), plot.x(to), theme().muted, 0.5);
       ctx.restore();
-      const words = "not recorded";
-      if (ctx.measureText(words).width + 8 > width) continue;
-      ctx.fillStyle = theme().muted;
-      ctx.textAlign = "center";
-      ctx.textBaseline = "middle";
-      ctx.fillText(words, left + width / 2, heat.y + heat.h / 2);
     }
-    return isAny;
+    return gaps;
   }
 
   /** A line across the plot, and what it stands for left of it. */
@@ -700,12 +698,16 @@ export class Chart {
     for (const r of rows) if (r.lossy) ctx.fillRect(this.#x(r.at - r.length), areas.rate.y - 2, Math.max(1, this.#x(r.at) - this.#x(r.at - r.length)), 2);
   }
 
-  /** Words in the place of a chart. */
-  #remark(ctx: CanvasRenderingContext2D, area: { y: number; h: number }, text: string): void {
+  /** Words in the place of a chart, on a ground of their own: lines and hatching go through what has none. */
+  #remark(ctx: CanvasRenderingContext2D, area: { y: number; h: number }, text: string, x = LEFT + this.plotWidth / 2): void {
+    const y = area.y + area.h / 2;
+    const width = ctx.measureText(text).width + 8;
+    ctx.fillStyle = theme().paper;
+    ctx.fillRect(x - width / 2, y - 9, width, 18);
     ctx.fillStyle = theme().muted;
     ctx.textAlign = "center";
     ctx.textBaseline = "middle";
-    ctx.fillText(text, LEFT + this.plotWidth / 2, area.y + area.h / 2);
+    ctx.fillText(text, x, y);
   }
 
   #scale(ctx: CanvasRenderingContext2D, area: { y: number; h: number }, top: string, bottom = "0"): void {
