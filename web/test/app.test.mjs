@@ -593,6 +593,36 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("the mark of an episode says whose story it is, and a click on it opens that story", async () => {
+    const stories = (query) => {
+      const answer = DOCUMENTS.stories(query);
+      // Only the second one has a mark, a tenth of the plot from the left.
+      const [first, second] = answer.stories;
+      first.episodes = [];
+      first.harm.worst_at_s = null;
+      second.id = "other";
+      second.episodes = [{ start_s: 362, end_s: 363 }];
+      return answer;
+    };
+    const server = await serve({ documents: { ...DOCUMENTS, stories } });
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    const canvas = await page.locator(".chart canvas").boundingBox();
+    const heat = Math.round((canvas.height - 16 - 22 - 32 - 7) * 0.58);
+    const [x, y] = [canvas.x + 64 + (canvas.width - 78) / 10, canvas.y + 16 + heat + 4];
+    await page.mouse.move(x, y);
+    assert.match(await page.locator(".io-tip").textContent(), /^write-back flushdd delays .* reads1 s lost, 50 %, up to 9 ms, 3 times$/);
+    await page.mouse.down();
+    await page.mouse.up();
+    await page.waitForFunction(() => location.search.includes("story=other"));
+    assert.deepEqual(await page.locator(".story").evaluateAll((all) => all.map((e) => e.open)), [false, true]);
+    // Beside a mark the pointer is on the rows of the charts.
+    await page.mouse.move(x + 100, y);
+    assert.match(await page.locator(".io-tip").textContent(), /Throughput/);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("a story stays in the list at its worst moment, where that time alone has none", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

@@ -6,12 +6,12 @@ import { described, linesOf, together, valueOf, valuesOf } from "../src/app/quan
 import { cellsBetween, cellsOf, quantileOf, tierFor } from "../src/app/tiers";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
-import { isIdle, ofDevices, scaling, unrecorded } from "../src/app/chart";
+import { farOf, isIdle, ofDevices, scaling, unrecorded } from "../src/app/chart";
 import { type Frame, joined, latencyRange, layerOf, rasterOf, regridded, shownLayers } from "../src/app/heat";
 import { type Blocks, blocksIn, blocksOf, grown, isBounded, ratesIn, shifts } from "../src/app/compare";
-import { type Ios, actorName, knownName, nameOf, processName } from "../src/app/data";
+import { type Ios, type Story, actorName, knownName, nameOf, processName } from "../src/app/data";
 import { fitting, placesOf } from "../src/app/heading";
-import { filterOf, filterText, hasActor, nothingFound, unmarkedOf } from "../src/app/panels";
+import { filterOf, filterText, hasActor, nothingFound, storyLines, unmarkedOf } from "../src/app/panels";
 import { csv, ioColumns, trace } from "../src/app/export";
 import { folded, foldPlan } from "../src/app/fold";
 import { sentence } from "../src/app/api";
@@ -802,6 +802,20 @@ test("who takes time in a box, and waits, is of the latencies of the box", () =>
   });
   assert.deepEqual(ratesIn(ios, box, "file", 4).actors.map((a) => a.name), ["(not known)", "/y"]);
   assert.deepEqual(ratesIn(ios, { ...box, lowUs: 0 }, "cgroup", 4).waits.map((w) => w.name), ["/a read behind dd write-back", "/a read behind dd write-back"]);
+});
+
+test("the mark of a story says what its line in the list says", () => {
+  const backup = { process: "backup", pid: 812, class: "write" };
+  const postgres = { process: "postgres", pid: 991, class: "read" };
+  const story: Story = {
+    id: "a", kind: "writeback-flush", device: "sda", summary: "", start_unix_s: 0, end_unix_s: 1, recording_start_unix_s: 0, victim: postgres, culprits: [backup],
+    harm: { seconds: 15.7, lost_time_percent: 47.9, worst_at_s: 1, worst_us: 282_000 }, times: 60, episodes: [],
+  };
+  assert.deepEqual(storyLines(story), [["write-back flush", "backup delays postgres reads"], ["", "15.7 s lost, 47.9 %, up to 282 ms, 60 times"]]);
+  assert.deepEqual(storyLines({ ...story, culprits: [], harm: null }), [["write-back flush", "postgres reads"]]);
+  assert.equal(farOf([[10, 12], [40, 60]], 15), 3);
+  assert.equal(farOf([[10, 12], [40, 60]], 50), 0);
+  assert.equal(farOf([], 50), Infinity);
 });
 
 test("a story says how many of its episodes have no mark", () => {

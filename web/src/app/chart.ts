@@ -25,6 +25,10 @@ const EPISODES = 7;
 /** Layers of heat maps that stay: what is on screen, what was before, and what was farther away. */
 const MAX_LAYERS = 24;
 const CLICK_PX = 4;
+/** The pointer may be so far from the mark of an episode. */
+const MARK_SLACK_PX = 3;
+/** So many stories are named where several have a mark. */
+const MAX_NAMED_STORIES = 3;
 /** Between two labels of the time axis. */
 const LABEL_GAP = 6;
 /** Width and height of the mark of an I/O's size or sector. */
@@ -90,6 +94,15 @@ export interface Episode {
   to: number;
 }
 
+/** A story whose episodes are marked. */
+export interface MarkedStory {
+  episodes: readonly Episode[];
+  /** What it is, in pairs of a word and its meaning. */
+  lines: readonly [string, string][];
+  /** Shows all of it. */
+  open(): void;
+}
+
 export interface Actions {
   look(from: number, to: number): void;
   touched(): void;
@@ -140,7 +153,7 @@ export class Chart {
   #fold: Layer | null = null;
   #found: Layer[] | null = null;
   #isFound: Found["has"] | null = null;
-  #episodes: Episode[] = [];
+  #stories: readonly MarkedStory[] = [];
   /** So many episodes are in no answer. */
   #unmarked = 0;
   #next: "box" | "second" | null = null;
@@ -335,8 +348,8 @@ export class Chart {
   }
 
   /** `unmarked`: so many more there are, of which it is not known when. */
-  setEpisodes(episodes: Episode[], unmarked: number): void {
-    this.#episodes = episodes;
+  setStories(stories: readonly MarkedStory[], unmarked: number): void {
+    this.#stories = stories;
     this.#unmarked = unmarked;
     this.#later();
   }
@@ -477,7 +490,7 @@ export class Chart {
     const entries = (["read", "write"] as const).map((cls): Entry => ({ name: cls, colour: t[cls] }));
     if (this.#found !== null && !this.#fold) entries.push({ name: "found", colour: t.mark });
     const more = this.#unmarked > 0 ? ` (${format.count(this.#unmarked)} more)` : "";
-    const stories = this.#episodes.length === 0 ? [] : [`stories: episodes${more}, or the worst moment`, `stories${more}`, "stories"];
+    const stories = this.#stories.every(({ episodes }) => episodes.length === 0) ? [] : [`stories: episodes${more}, or the worst moment`, `stories${more}`, "stories"];
     const withStories = (title: string, name: string): Heading => ({ title, entries: [...entries, { name, colour: t.mark, isFlat: true }] });
     const [long, middle, least] = stories;
     if (long === undefined || middle === undefined || least === undefined) {
@@ -792,13 +805,30 @@ export class Chart {
     });
   }
 
+  /** Where the mark of an episode begins and ends. */
+  #markOf({ from, to }: Episode): [number, number] {
+    const left = this.#x(from);
+    return [left, Math.max(left + 2, this.#x(to))];
+  }
+
+  /** The stories with a mark at a place, the nearest first; a finger has more room. */
+  #storiesAt(x: number, y: number, slack = MARK_SLACK_PX): MarkedStory[] {
+    const { heat } = this.#areas();
+    const top = heat.y + heat.h;
+    if (x < LEFT || x > LEFT + this.plotWidth || y < top || y > top + EPISODES + slack) return [];
+    const marks = this.#stories.map((story) => ({ story, far: farOf(story.episodes.map((e) => this.#markOf(e)), x) }));
+    return marks.filter(({ far }) => far <= slack).sort((a, b) => a.far - b.far).map(({ story }) => story);
+  }
+
   #drawMarks(ctx: CanvasRenderingContext2D): void {
     const t = theme();
     const { heat } = this.#areas();
     ctx.fillStyle = t.mark;
-    for (const e of this.#episodes) {
-      const x = this.#x(e.from);
-      ctx.fillRect(x, heat.y + heat.h + 2, Math.max(2, this.#x(e.to) - x), 4);
+    for (const { episodes } of this.#stories) {
+      for (const episode of episodes) {
+        const [left, right] = this.#markOf(episode);
+        ctx.fillRect(left, heat.y + heat.h + 2, right - left, 4);
+      }
     }
     const drag = this.#drag;
     const moved = drag !== null && !drag.pan && Math.abs(drag.nowX - drag.x) > CLICK_PX;
@@ -900,6 +930,12 @@ export class Chart {
     const drag = this.#drag;
     this.#drag = null;
     this.#later();
+    const isClick = drag !== null && Math.hypot(e.offsetX - drag.x, e.offsetY - drag.y) <= CLICK_PX;
+    const [story] = isClick ? this.#storiesAt(e.offsetX, e.offsetY, e.pointerType === "touch" ? NEAR_PX : MARK_SLACK_PX) : [];
+    if (story) {
+      story.open();
+      return;
+    }
     if (drag && e.pointerType === "touch" && Math.abs(e.offsetX - drag.x) <= CLICK_PX) this.#hover(e.offsetX, e.offsetY);
     if (!drag || drag.pan || Math.abs(e.offsetX - drag.x) <= CLICK_PX) return;
     const [a, b] = [this.#t(Math.min(drag.x, e.offsetX)), this.#t(Math.max(drag.x, e.offsetX))];
@@ -924,11 +960,14 @@ export class Chart {
     this.#later();
   }
 
-  /** All fields of the I/O under the pointer, or of the cell of the heat map. */
+  /** All fields of the I/O under the pointer, or of the cell of the heat map; on a mark, whose story it is. */
   #hover(x: number, y: number): void {
-    const bar = this.#single ? this.#barAt(x, y) : null;
+    const marked = this.#storiesAt(x, y);
+    this.#canvas.classList.toggle("on-story", marked.length > 0);
+    const bar = this.#single && marked.length === 0 ? this.#barAt(x, y) : null;
     this.#highlight(bar?.index ?? null);
-    const lines = this.#single ? bar && this.#fields(bar.index) : this.#cellAt(x, y);
+    const own = this.#single ? bar && this.#fields(bar.index) : this.#cellAt(x, y);
+    const lines = marked.length > 0 ? marked.slice(0, MAX_NAMED_STORIES).flatMap((story) => story.lines) : own;
     this.#tip.hidden = lines === null;
     if (lines === null) return;
     this.#tip.replaceChildren(...lines.map(([name, value]) => h("div", {}, h("span", { text: name }), h("b", { text: value }))));
@@ -1059,6 +1098,11 @@ export function isIdle(rows: readonly { values: Values; lossy: boolean }[]): boo
     return known.length > 0 && known.every((rate) => rate === 0);
   };
   return rows.length > 0 && rows.every((r) => !r.lossy && isOfNone(r.values));
+}
+
+/** How far it is from `x` to the nearest of some stretches. */
+export function farOf(stretches: readonly (readonly [number, number])[], x: number): number {
+  return Math.min(Infinity, ...stretches.map(([left, right]) => Math.max(left - x, x - right, 0)));
 }
 
 /** The rows that set a scale. In a cut one a single I/O is a high rate: it counts only where there is nothing else. Neither do the 100 ms rows of

@@ -13,7 +13,7 @@ import { comparison } from "./comparison";
 import { type Actor, type Column, type Device, type Finding, type Heat, type Ios, type NotProven, type Series, type Stories, type Story, type Wait, NOT_KNOWN, actorName, doneOf, leavesOutNames, leftOut, spoken, startOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
-import { CLASSES, type Ways, actors, filterText, findings, stories, storyKey, unmarkedOf, waits } from "./panels";
+import { CLASSES, type Ways, actors, filterText, findings, openStory, stories, storyKey, storyLines, unmarkedOf, waits } from "./panels";
 import { Loader } from "./part";
 import { ALL_QUANTITIES, QUANTITIES, type Quantity, valuesOf } from "./quantities";
 import { selection } from "./selection";
@@ -281,11 +281,23 @@ export class Application {
 
   /** A time of a story. The address names the question that had the story, as that of this time alone may not have it. */
   #lookAt(story: Story, from: number, to: number): void {
+    this.#name(story);
+    this.#look(from, to);
+  }
+
+  /** The address names a story. */
+  #name(story: Story): void {
     const chosen = this.#view.story;
     const isChosen = chosen !== null && isStory(story, chosen);
     const [askedFrom, askedTo] = this.#foundIn.get(story) ?? [story.start_unix_s, story.end_unix_s];
     this.#view = { ...this.#view, story: isChosen ? chosen : { id: story.id, device: story.device, from: askedFrom, to: askedTo } };
-    this.#look(from, to);
+  }
+
+  /** A story whose mark was clicked. */
+  #showStory(story: Story): void {
+    this.#name(story);
+    this.#remember();
+    openStory(this.#stories, story);
   }
 
   #change(next: Partial<View>): void {
@@ -657,7 +669,8 @@ export class Application {
       const kept = this.#list.filter((s) => this.#open.has(storyKey(s)) && !known.has(storyKey(s)) && stays(s));
       this.#list = [...kept, ...list];
       stories(this.#stories, this.#list, unknown, notes, this.#ways, this.#open);
-      this.#chart.setEpisodes(this.#list.flatMap(episodesOf), this.#list.reduce((n, s) => n + unmarkedOf(s), 0));
+      const marked = this.#list.map((story) => ({ episodes: episodesOf(story), lines: storyLines(story), open: () => this.#showStory(story) }));
+      this.#chart.setStories(marked, this.#list.reduce((n, s) => n + unmarkedOf(s), 0));
     }, quiet);
   }
 

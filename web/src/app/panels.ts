@@ -118,6 +118,35 @@ export function victimOf({ victim, culprits }: Pick<Story, "victim" | "culprits"
 /** How many episodes of a story have no mark: a story lists those in which most was lost. Without any, its worst moment is marked. */
 export const unmarkedOf = ({ times, episodes }: Pick<Story, "times" | "episodes">): number => (episodes.length === 0 ? 0 : Math.max(0, (times ?? 0) - episodes.length));
 
+const kindOf = ({ kind }: Story): string => kind.replaceAll("-", " ").replace("writeback", "write-back");
+
+/** How much a story took from its victim: the share of its I/O time, the longest latency, how often. */
+function harmOf({ harm, times }: Story): string {
+  if (!harm) return "";
+  const share = typeof harm.lost_time_percent === "number" ? format.percent(harm.lost_time_percent) : null;
+  const worst = typeof harm.worst_us === "number" ? `up to ${format.micros(harm.worst_us)}` : null;
+  const often = (times ?? 0) > 1 ? `${times} times` : null;
+  return [share, worst, often].filter((part) => part !== null).join(", ");
+}
+
+/** The line of a story in the list, for the place where its episodes are marked. */
+export function storyLines(story: Story): [string, string][] {
+  const culprits = culpritsOf(story);
+  const victim = victimOf(story);
+  const head = culprits && victim ? `${culprits} delays ${victim}` : victim || culprits || story.device;
+  const lost = story.harm ? [`${seconds(story.harm.seconds)} lost`, harmOf(story)].filter((part) => part !== "").join(", ") : "";
+  return [[kindOf(story), head], ...(lost === "" ? [] : [["", lost] as [string, string]])];
+}
+
+/** Opens a story that is in the list, and brings it into sight. */
+export function openStory(root: HTMLElement, story: Story): void {
+  const details = [...root.querySelectorAll("details")].find((d) => d.dataset["story"] === storyKey(story));
+  if (!details) return;
+  details.open = true;
+  details.querySelector("summary")?.focus({ preventScroll: true });
+  details.scrollIntoView({ block: "nearest" });
+}
+
 /** The worst first, one line each, which opens to the whole story. */
 export function stories(root: HTMLElement, list: Story[], unknown: NotProven[], notes: string[], ways: Ways, open: Set<string>): void {
   if (list.length === 0) {
@@ -137,10 +166,10 @@ export function stories(root: HTMLElement, list: Story[], unknown: NotProven[], 
     const headline = culprits && victim ? [h("b", { class: "culprit", text: culprits }), " delays ", h("b", { class: "victim", text: victim })] : [h("b", { text: victim || culprits || story.device })];
     const details = h("details", { class: "story" },
       h("summary", {},
-        h("span", { class: "line" }, h("span", { class: "kind", text: story.kind.replaceAll("-", " ").replace("writeback", "write-back") }), ...headline),
+        h("span", { class: "line" }, h("span", { class: "kind", text: kindOf(story) }), ...headline),
         h("span", { class: "harm" },
           h("b", { text: harm ? `${seconds(harm.seconds)} lost` : "" }),
-          h("small", { title: "Share of the victim's I/O time, longest latency, how often", text: harm ? `${typeof harm.lost_time_percent === "number" ? ` ${format.percent(harm.lost_time_percent)}` : ""}${typeof harm.worst_us === "number" ? `, up to ${format.micros(harm.worst_us)}` : ""}${(story.times ?? 0) > 1 ? `, ${story.times} times` : ""}` : "" })),
+          h("small", { title: "Share of the victim's I/O time, longest latency, how often", text: harm ? ` ${harmOf(story)}` : "" })),
         h("span", { class: "amount" }, piece("harm-bar", (harm?.seconds ?? 0) / most, ""))),
       h("p", { text: story.summary }),
       unmarkedOf(story) > 0 ? h("p", { class: "note", text: `Below the heat map ${story.episodes.length} of its ${format.count(story.times)} episodes are marked: those in which most was lost. Of a shorter time more are known.` }) : null,
@@ -156,6 +185,7 @@ export function stories(root: HTMLElement, list: Story[], unknown: NotProven[], 
           ways.lookAt(story, at - before, at + span - before);
         }),
         button("", story.device, `Show only ${story.device}`, () => ways.device(story.device))));
+    details.dataset["story"] = key;
     details.open = open.has(key);
     details.addEventListener("toggle", () => (details.open ? open.add(key) : open.delete(key)));
     return details;
