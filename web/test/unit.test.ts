@@ -6,7 +6,7 @@ import { described, linesOf, together, valueOf, valuesOf } from "../src/app/quan
 import { cellsBetween, cellsOf, quantileOf, tierFor } from "../src/app/tiers";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
-import { farOf, isIdle, ofDevices, scaling, unrecorded } from "../src/app/chart";
+import { classesOf, farOf, isIdle, ofDevices, scaling, unrecorded } from "../src/app/chart";
 import { type Frame, joined, latencyRange, layerOf, rasterOf, regridded, shownLayers } from "../src/app/heat";
 import { type Blocks, blocksIn, blocksOf, grown, isBounded, ratesIn, shifts } from "../src/app/compare";
 import { type Ios, type Story, actorName, knownName, nameOf, processName } from "../src/app/data";
@@ -541,6 +541,13 @@ test("a heading takes the longest words for which there is room, and cuts none",
   assert.deepEqual(names(361), ["Latency", "read", "write", "stories"]);
   assert.deepEqual(names(160), ["Latency", "read", "write"]);
   assert.deepEqual(fitting([{ title: "Throughput", entries: [] }], 10, measure).title, "Throughput");
+});
+
+test("the colours of a layout by period are those of the class that it counts", () => {
+  assert.deepEqual(classesOf(null), ["read", "write"]);
+  assert.deepEqual(classesOf("write"), ["write"]);
+  assert.deepEqual(classesOf("flush"), []);
+  assert.deepEqual(classesOf("all"), []);
 });
 
 test("a latency axis has at least two labels, powers of ten where there are as many", () => {

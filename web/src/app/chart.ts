@@ -487,7 +487,7 @@ export class Chart {
   /** The heading of the heat map: the I/Os that are drawn, what was found, and stories. */
   #heatHeading(ctx: CanvasRenderingContext2D, y: number, title: string, short: string): void {
     const t = theme();
-    const entries = (["read", "write"] as const).map((cls): Entry => ({ name: cls, colour: t[cls] }));
+    const entries = classesOf(this.#fold?.cls ?? null).map((cls): Entry => ({ name: cls, colour: t[cls] }));
     if (this.#found !== null && !this.#fold) entries.push({ name: "found", colour: t.mark });
     const more = this.#unmarked > 0 ? ` (${format.count(this.#unmarked)} more)` : "";
     const stories = this.#stories.every(({ episodes }) => episodes.length === 0) ? [] : [`stories: episodes${more}, or the worst moment`, `stories${more}`, "stories"];
@@ -1112,6 +1112,12 @@ export function scaling<R extends { length: number; isCut: boolean }>(rows: read
   const long = rows.filter((r) => r.length >= longest * LONG_SHARE);
   const whole = long.filter((r) => !r.isCut);
   return whole.length > 0 ? whole : long;
+}
+
+/** The classes whose colours a heat map has: latencies are of reads and writes, a layout by period is of one class, or of all in one colour. */
+export function classesOf(fold: Layer["cls"] | null): ("read" | "write")[] {
+  if (fold === null) return ["read", "write"];
+  return fold === "read" || fold === "write" ? [fold] : [];
 }
 
 /** Rare classes have no area, which would hide the others. */
