@@ -20,7 +20,7 @@ export interface Theme {
   discard: string;
   /** Of what has no colour of its own, as processes. */
   series: string[];
-  heat: { read: string[]; write: string[] };
+  heat: { read: string[]; write: string[]; flush: string[]; discard: string[] };
 }
 
 let cached: Theme | null = null;
@@ -55,7 +55,7 @@ function read(): Theme {
     flush: v("flush"),
     discard: v("discard"),
     series: list("series"),
-    heat: { read: list("heat-read"), write: list("heat-write") },
+    heat: { read: list("heat-read"), write: list("heat-write"), flush: list("heat-flush"), discard: list("heat-discard") },
   };
 }
 

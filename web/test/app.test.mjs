@@ -543,6 +543,24 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("a heat map of flushes and of discards is drawn where they are filtered to", async () => {
+    const server = await serve();
+    for (const cls of ["flush", "discard"]) {
+      const before = server.asked.length;
+      const page = await open(`${server.url}${AN_HOUR}&class=${cls}`);
+      await quiet(page);
+      const maps = server.asked.slice(before).filter((a) => a.startsWith("heatmap"));
+      assert.ok(maps.length > 0 && maps.every((a) => a.includes(`class=${cls}`)), maps.join("\n"));
+      const canvas = page.locator(".chart canvas");
+      const { width, height } = await canvas.boundingBox();
+      await canvas.hover({ position: { x: width / 2, y: height * 0.3 } });
+      assert.match(await page.locator(".io-tip").textContent(), cls === "flush" ? /Flushes5 in/ : /Discards5 in/);
+      assert.ok(await inked(page) > 50_000, cls);
+      assert.deepEqual(page.problems, []);
+      await page.close();
+    }
+  });
+
   test("takes times as the page writes them, whatever the browser's language", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

@@ -152,6 +152,18 @@ describe("the report file", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("draws the rate of flushes, and says that it has no heat map of them", async () => {
+    const page = await open(await written("flushes.html", 600), "#?class=flush");
+    await page.waitForSelector(".time .part-status.failed");
+    assert.match(await page.locator(".time .part-status.failed").textContent(), /^This file holds no heat map of flushes, only of reads and writes\./);
+    const canvas = page.locator(".chart canvas");
+    const { width, height } = await canvas.boundingBox();
+    await canvas.hover({ position: { x: width * 0.5, y: height * 0.75 } });
+    assert.match(await page.locator(".io-tip").textContent(), /I\/Os per secondflush [\d.]+\/s/);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("has all details one click away, and a finding leads back to its time", async () => {
     const page = await open(await written("details.html", 600));
     await quiet(page);

@@ -2,7 +2,7 @@ import { autocorrelation, logSeries } from "../src/rhythm";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { meanLatency, sumActors, sumWaits } from "../src/app/inside";
-import { described, linesOf, together, valueOf, valuesOf } from "../src/app/quantities";
+import { described, drawnOf, linesOf, missingOf, together, valueOf, valuesOf } from "../src/app/quantities";
 import { cellsBetween, cellsOf, quantileOf, tierFor } from "../src/app/tiers";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { LevelBlock } from "../src/generated/page";
@@ -544,10 +544,11 @@ test("a heading takes the longest words for which there is room, and cuts none",
 });
 
 test("the colours of a layout by period are those of the class that it counts", () => {
-  assert.deepEqual(classesOf(null), ["read", "write"]);
-  assert.deepEqual(classesOf("write"), ["write"]);
-  assert.deepEqual(classesOf("flush"), []);
-  assert.deepEqual(classesOf("all"), []);
+  assert.deepEqual(classesOf(null, null), ["read", "write"]);
+  assert.deepEqual(classesOf(null, "flush"), ["flush"]);
+  assert.deepEqual(classesOf("write", null), ["write"]);
+  assert.deepEqual(classesOf("flush", "flush"), ["flush"]);
+  assert.deepEqual(classesOf("all", null), []);
 });
 
 test("a latency axis has at least two labels, powers of ten where there are as many", () => {
@@ -704,6 +705,11 @@ test("discards and flushes have a line where there are any, and devices together
   const classes = (rows: ReturnType<typeof row>[]) => linesOf("iops", rows).map((l) => l.cls);
   assert.deepEqual(classes([row({})]), ["read", "write"]);
   assert.deepEqual(classes([row({}), row({ f_per_s: 2 })]), ["read", "write", "flush"]);
+  assert.deepEqual(linesOf("iops", [row({ f_per_s: 0 })], "flush").map((l) => l.cls), ["flush"], "the class that is filtered to, idle or not");
+  assert.deepEqual(drawnOf("throughput", "discard").quantity, "throughput");
+  assert.deepEqual(drawnOf("throughput", "flush"), { quantity: "iops", title: "I/Os per second (flushes carry no bytes)" });
+  assert.equal(missingOf("mean", "flush"), "Mean latency is known of reads and writes only, not of flushes.");
+  assert.equal(missingOf("mean", "read"), "Mean latency is not known of what is on screen.");
   assert.deepEqual(linesOf("busyClass", [row({})]), [], "what no source says has no line");
   assert.match(JSON.stringify(described(row({ d_per_s: 3 }))), /"I\/Os per second","read 5\/s, write 0\/s, discard 3\/s"/);
   assert.deepEqual(linesOf("throughput", [row({ r_kib_per_s: 2 })]).map((l) => valueOf(row({ r_kib_per_s: 2 }), "throughput", l)), [2048]);

@@ -9,8 +9,8 @@ import type { Column, Heat, Ios, Series } from "./data";
 import { type Frame, type Layer, type Question, SHADES, isEmpty, joined, latencyRange, layerOf, rasterOf, recordedShare, regridded, shownLayers } from "./heat";
 import { type Entry, type Heading, fitting, placesOf } from "./heading";
 import { lanes } from "./lanes";
-import { type Line, QUANTITIES, type Values, described, linesOf, together, valueOf, valuesOf } from "./quantities";
-import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, columnOf, latencyTicks, timeTicks, zoomed } from "./view";
+import { type Line, QUANTITIES, type Values, described, drawnOf, linesOf, missingOf, together, valueOf, valuesOf } from "./quantities";
+import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, columnOf, latencyTicks, pluralOf, shownClasses, timeTicks, zoomed } from "./view";
 
 const FONT = "system-ui, sans-serif";
 const LEFT = 64;
@@ -135,7 +135,7 @@ export class Chart {
   #view: View;
   #layers: Layer[] = [];
   /** Those of the layers that are drawn, the one below first, and the latencies that they reach. */
-  #shown: { read: Layer[]; write: Layer[]; latencies: [number, number] } = { read: [], write: [], latencies: [10, 100_000] };
+  #shown: { layers: Layer[]; latencies: [number, number] } = { layers: [], latencies: [10, 100_000] };
   /** Heat maps as they were drawn last: they stay while only what is around them changes. */
   readonly #images = new Map<string, { of: unknown[]; canvas: HTMLCanvasElement }>();
   #rows: Row[] = [];
@@ -223,7 +223,7 @@ export class Chart {
   }
 
   /** A heat map, the answer to a question for columns of a length. */
-  addHeat(cls: "read" | "write", answer: Heat, asked: Question): void {
+  addHeat(cls: Class, answer: Heat, asked: Question): void {
     // Where little of the time is recorded the server's columns divide that part alone: they are joined to what was asked for.
     const layer = layerOf(cls, joined(answer, Math.round(asked.columnS / answer.column_s)), asked);
     // What is as fine and lies within the new one is not seen any more.
@@ -266,7 +266,7 @@ export class Chart {
   }
 
   /** A heat map of the newest time alone; it replaces the one before. */
-  addNewest(cls: "read" | "write", answer: Heat, askedColumnS: number): void {
+  addNewest(cls: Class, answer: Heat, askedColumnS: number): void {
     this.#layers = this.#layers.filter((l) => l.cls !== cls || !l.isNewest);
     const whole = this.#layers.filter((l) => l.cls === cls).at(-1);
     const heat = joined(answer, Math.round(askedColumnS / answer.column_s));
@@ -387,9 +387,14 @@ export class Chart {
   #choose(): void {
     const { from, to, live } = this.#view;
     const question = { from, to, columnS: columnOf((2 * (to - from)) / this.plotWidth) };
-    const [read, write] = (["read", "write"] as const).map((cls) => shownLayers(this.#layers.filter((l) => l.cls === cls), question, live)) as [Layer[], Layer[]];
-    const range = latencyRange([...read, ...write]);
-    this.#shown = { read, write, latencies: range ? [Math.max(0.1, range[0] / 1.2), range[1] * 1.2] : [10, 100_000] };
+    const layers = shownClasses(this.#view.cls).flatMap((cls) => shownLayers(this.#layers.filter((l) => l.cls === cls), question, live));
+    const range = latencyRange(layers);
+    this.#shown = { layers, latencies: range ? [Math.max(0.1, range[0] / 1.2), range[1] * 1.2] : [10, 100_000] };
+  }
+
+  /** The layers of a class that are drawn, the last one on top. */
+  #shownOf(cls: Class): Layer[] {
+    return this.#shown.layers.filter((layer) => layer.cls === cls);
   }
 
   #y(us: number): number {
@@ -487,7 +492,7 @@ export class Chart {
   /** The heading of the heat map: the I/Os that are drawn, what was found, and stories. */
   #heatHeading(ctx: CanvasRenderingContext2D, y: number, title: string, short: string): void {
     const t = theme();
-    const entries = classesOf(this.#fold?.cls ?? null).map((cls): Entry => ({ name: cls, colour: t[cls] }));
+    const entries = classesOf(this.#fold?.cls ?? null, this.#view.cls).map((cls): Entry => ({ name: cls, colour: t[cls] }));
     if (this.#found !== null && !this.#fold) entries.push({ name: "found", colour: t.mark });
     const more = this.#unmarked > 0 ? ` (${format.count(this.#unmarked)} more)` : "";
     const stories = this.#stories.every(({ episodes }) => episodes.length === 0) ? [] : [`stories: episodes${more}, or the worst moment`, `stories${more}`, "stories"];
@@ -581,10 +586,11 @@ export class Chart {
 
   /** Reads are drawn over writes. */
   #drawHeat(ctx: CanvasRenderingContext2D): void {
-    const strength = this.#found ? 0.25 : 1;
     const y = (us: number) => this.#y(us);
-    this.#drawLayers(ctx, "write", this.#shown.write, y, strength);
-    this.#drawLayers(ctx, "read", this.#shown.read, y, this.#found ? strength : 0.85);
+    for (const cls of shownClasses(this.#view.cls)) {
+      const strength = this.#found ? 0.25 : cls === "read" ? 0.85 : 1;
+      this.#drawLayers(ctx, cls, this.#shownOf(cls), y, strength);
+    }
   }
 
   /** Draws heat maps over each other, in pixels of the screen; `y`: where a row's edge is. */
@@ -657,9 +663,9 @@ export class Chart {
     const areas = this.#areas();
     const { from, to } = this.#view;
     const rows = this.#rowsOn(from, to);
-    const quantity = this.#view.quantity;
-    const { title, text } = QUANTITIES[quantity];
-    const lines = linesOf(quantity, rows.map((r) => r.values));
+    const { quantity, title } = drawnOf(this.#view.quantity, this.#view.cls);
+    const { text } = QUANTITIES[quantity];
+    const lines = linesOf(quantity, rows.map((r) => r.values), this.#view.cls);
     let most = 0;
     let deepest = 1;
     for (const r of scaling(rows)) for (const line of lines) most = Math.max(most, valueOf(r.values, quantity, line) ?? 0);
@@ -674,7 +680,7 @@ export class Chart {
     this.#heading(ctx, areas.depth.y, [{ title: "In flight (mean, light: maximum)", entries: [] }]);
     this.#scale(ctx, areas.rate, lines.length > 0 ? text(most) : "");
     this.#scale(ctx, areas.depth, format.number(deepest));
-    if (rows.length > 0 && lines.length === 0) this.#remark(ctx, areas.rate, `${title} is not known of what is on screen.`);
+    if (rows.length > 0 && lines.length === 0) this.#remark(ctx, areas.rate, missingOf(quantity, this.#view.cls));
     const steps = (area: { y: number; h: number }, of: (r: Row) => number | null, top: number, fill: string | null, stroke: string | null) =>
       this.#clip(ctx, area, () => {
         const bottom = area.y + area.h;
@@ -1026,15 +1032,15 @@ export class Chart {
     if (this.#fold) return this.#offsetAt(this.#fold, this.#t(x), 1 - (y - heat.y) / heat.h);
     const [t, us] = [this.#t(x), this.#us(y)];
     const out: [string, string][] = [["Time", `${format.clock(t, Math.max(1e-6, (this.#view.to - this.#view.from) / 2000))} UTC`], ["Latency", format.micros(us)]];
-    for (const cls of ["read", "write"] as const) {
-      const layer = this.#shown[cls].filter((l) => l.from <= t && l.to > t).at(-1);
+    for (const cls of [...shownClasses(this.#view.cls)].reverse()) {
+      const layer = this.#shownOf(cls).filter((l) => l.from <= t && l.to > t).at(-1);
       if (!layer) continue;
       const column = layer.heat.counts[Math.floor((t - layer.from) / layer.heat.column_s)];
       const row = layer.heat.latency_us.findIndex((edge) => edge > us) - 1;
       const n = row >= 0 ? column?.[row] : 0;
       const share = recordedShare(layer.heat, Math.floor((t - layer.from) / layer.heat.column_s));
       const part = share < 0.99 ? `, of which ${format.span(share * layer.heat.column_s)} is recorded` : "";
-      out.push([cls === "read" ? "Reads" : "Writes", `${format.count(n ?? 0)} in ${format.span(layer.heat.column_s)}${part}`]);
+      out.push([capitalized(pluralOf(cls)), `${format.count(n ?? 0)} in ${format.span(layer.heat.column_s)}${part}`]);
     }
     return out;
   }
@@ -1058,7 +1064,7 @@ export class Chart {
     if (!row) return null;
     return [
       ["Time", `${format.clock(t, Math.min(1, row.length))} UTC, mean of ${format.span(row.length)}`],
-      ...described(row.values),
+      ...described(row.values, this.#view.cls),
       ["In flight", `${format.number(row.inflight)}, at most ${format.number(row.inflightMax)}`],
       ...(row.lossy ? ([["Lost", "some I/Os of this time were not recorded"]] as [string, string][]) : []),
     ];
@@ -1073,6 +1079,8 @@ export function ofDevices(a: DeviceRow, b: DeviceRow): DeviceRow {
   const inflightMax = Math.max(a.inflightMax ?? 0, b.inflightMax ?? 0, Math.ceil(inflight));
   return { values: together(a.values, b.values), inflight, inflightMax, lossy: a.lossy || b.lossy };
 }
+
+const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Stretches of `asked` that no row has, longer than a row beside them. */
 export function unrecorded(rows: readonly { at: number; length: number }[], asked: Episode): Episode[] {
@@ -1114,10 +1122,10 @@ export function scaling<R extends { length: number; isCut: boolean }>(rows: read
   return whole.length > 0 ? whole : long;
 }
 
-/** The classes whose colours a heat map has: latencies are of reads and writes, a layout by period is of one class, or of all in one colour. */
-export function classesOf(fold: Layer["cls"] | null): ("read" | "write")[] {
-  if (fold === null) return ["read", "write"];
-  return fold === "read" || fold === "write" ? [fold] : [];
+/** The classes whose colours the legend of the heat map has: those of a view of `shown` (null: all), or what a layout by period counts. */
+export function classesOf(fold: Layer["cls"] | null, shown: Class | null): Class[] {
+  if (fold === null) return [...shownClasses(shown)].reverse();
+  return fold === "all" || fold === "found" ? [] : [fold];
 }
 
 /** Rare classes have no area, which would hide the others. */
@@ -1167,15 +1175,24 @@ function waits(c: Ios["columns"], i: number): [string, string][] {
   return [["Undisturbed", format.micros(undisturbed)], ...waited.map(([name, time]): [string, string] => [name, format.micros(time)])];
 }
 
+/** The colours of a heat map, from few I/Os to many. The lightest end of a ramp is left out: one I/O alone must be seen. */
+function stopsOf(cls: Layer["cls"], t: Theme): string[] {
+  switch (cls) {
+    case "read":
+    case "write":
+    case "flush":
+    case "discard": return t.heat[cls].slice(1);
+    case "found": return [t.mark, t.mark];
+    case "all": return [t.grid, t.text];
+  }
+}
+
 /** A raster of shades in the colours of its class. */
 function painted(raster: Uint8Array, { width, height }: Frame, cls: Layer["cls"]): HTMLCanvasElement {
   const canvas = h("canvas", { width, height });
   const ctx = canvas.getContext("2d");
   if (!ctx) return canvas;
-  const t = theme();
-  // The lightest end of the ramp is left out: one I/O alone must be seen.
-  const stops = cls === "read" || cls === "write" ? t.heat[cls].slice(1) : cls === "found" ? [t.mark, t.mark] : [t.grid, t.text];
-  const colours = new Uint32Array(ramp(stops, SHADES).buffer);
+  const colours = new Uint32Array(ramp(stopsOf(cls, theme()), SHADES).buffer);
   const image = ctx.createImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
   for (let i = 0; i < raster.length; i++) {

@@ -6,7 +6,7 @@ import type { PageData } from "../generated/page";
 import { Problem, type Query, type Source } from "./api";
 import { type Actor, type Amount, type Heat, type Ios, type Series, type Stories, type Story, type Wait, type Who, doneOf, processName } from "./data";
 import { type Cells, cellsBetween, cellsOf, quantileOf, tierFor } from "./tiers";
-import type { Class } from "./view";
+import { type Class, pluralOf } from "./view";
 
 export type Block = NonNullable<PageData["inside"]>;
 
@@ -164,8 +164,10 @@ export class Inside implements Source {
     const [from, to] = range(query);
     const none: Heat = { from_unix_s: from, column_s: Math.max(to - from, 1e-9), latency_us: [1, 2], counts: [[0]], notes: ["This recording holds no single I/Os."] };
     if (!heat) return none;
+    const cls = query["class"];
+    if (cls === "flush" || cls === "discard") throw new Problem(`This file holds no heat map of ${pluralOf(cls)}, only of reads and writes. iolens serve shows it from the recording.`, INSIDE);
     const wanted = (to - from) / Math.max(1, Number(query["width"] ?? 300));
-    const cells = await this.#cells(query["device"] || null, query["class"] === "write" ? "write" : "read", from, to, wanted);
+    const cells = await this.#cells(query["device"] || null, cls === "write" ? "write" : "read", from, to, wanted);
     if (!cells) throw new Problem(`This file holds no heat map of ${String(query["device"])}: few I/Os completed there.`, INSIDE);
     // The last column reaches beyond what is recorded.
     const recorded = cells.counts.map((_, i) => Math.max(0, Math.min(cells.column_s, this.block.to_unix_s - cells.from_unix_s - i * cells.column_s)));

@@ -17,7 +17,7 @@ import { CLASSES, type Ways, actors, filterText, findings, openStory, stories, s
 import { Loader } from "./part";
 import { ALL_QUANTITIES, QUANTITIES, type Quantity, valuesOf } from "./quantities";
 import { selection } from "./selection";
-import { type Box, type ChosenStory, type Class, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, columnOf, duration, read, stepOf, typed, wallClock, wholeColumns, write, zoomed } from "./view";
+import { type Box, type ChosenStory, type Class, DEFAULT_SPAN_S, type Fold, IO_SPAN_S, MAX_SPAN_S, MIN_SPAN_S, type Subject, type View, columnOf, duration, read, shownClasses, stepOf, typed, wallClock, wholeColumns, write, zoomed } from "./view";
 
 export interface Shell {
   format: number;
@@ -514,15 +514,14 @@ export class Application {
         this.#showIos(chosen(ios, (i) => startOf(ios, i) <= to));
         return;
       }
-      const classes = (["write", "read"] as const).filter((c) => view.cls === null || view.cls === c);
       const plan = view.fold && foldPlan(view.fold, from, to, this.#chart.plotWidth, span);
       if (view.fold && plan) {
         const cls = view.cls ?? view.fold.cls;
         const parts = plan.parts.map((p) => ask<Heat>("heatmap", { ...range, ...shown, from: p.from.toFixed(6), to: p.to.toFixed(6), class: cls, width: p.width, height: 1 }, signal));
         this.#chart.setFold(folded(view.fold, plan, await Promise.all(parts)), cls);
       } else this.#chart.setFold(null, null);
-      const heats = plan ? [] : classes.map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...shown, class: cls, width, height }, signal), { from, to, columnS: (to - from) / width }));
-      await Promise.all(heats);
+      const heats = plan ? [] : shownClasses(view.cls).map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...shown, class: cls, width, height }, signal), { from, to, columnS: (to - from) / width }));
+      const drawn = await Promise.allSettled(heats);
       // Of whole seconds there are sums; shorter rows take each I/O.
       const finest = stepOf(to - from, width);
       const step = finest === 0.5 || (finest < 1 && this.#iosPerS * (to - from) > MANY_IOS) ? 1 : finest;
@@ -530,6 +529,8 @@ export class Application {
       // What is newer may not be stored yet.
       this.#chart.setSeries(this.#series, { from, to: Math.min(to, this.#clock() - UNSTORED_S) });
       this.#iosPerS = rateOf(this.#series);
+      // A report file has no heat map of each class, but rates of all.
+      for (const heat of drawn) if (heat.status === "rejected") throw heat.reason;
     }, quiet);
   }
 
@@ -546,7 +547,7 @@ export class Application {
     const width = Math.max(1, Math.round((end - begin) / columnS));
     const query = { ...this.#question(), ...this.#shownIos(), from: begin.toFixed(6), to: end.toFixed(6), width, height: 192 };
     this.#loaders.newest.run(async (signal) => {
-      const classes = (["write", "read"] as const).filter((c) => cls === null || cls === c);
+      const classes = shownClasses(cls);
       const heats = await Promise.all(classes.map((c) => ask<Heat>("heatmap", { ...query, class: c }, signal)));
       // A whole one that came meanwhile has more.
       if (this.#view.live && !this.#loaders.heat.busy) classes.forEach((c, i) => this.#chart.addNewest(c, heats[i]!, (end - begin) / width));

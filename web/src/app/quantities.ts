@@ -1,7 +1,7 @@
 // The quantities of the chart below the heat map: throughput, I/Os per second, latencies, busy time.
 
 import * as format from "../format";
-import type { Class } from "./view";
+import { type Class, pluralOf } from "./view";
 
 /** What the chart below the heat map can show. */
 export type Quantity = "throughput" | "iops" | "mean" | "p50" | "p90" | "p99" | "longest" | "busy" | "busyClass";
@@ -65,9 +65,25 @@ export function valueOf(values: Values, quantity: Quantity, { column }: Line): n
   return value === null ? null : value * QUANTITIES[quantity].factor;
 }
 
-/** The lines of a quantity that `rows` have something of. */
-export function linesOf(quantity: Quantity, rows: readonly Values[]): Line[] {
-  return QUANTITIES[quantity].lines.filter(({ column, rare }) => rows.some((values) => (rare ? (values[column] ?? 0) > 0 : typeof values[column] === "number")));
+/** The lines of a quantity that `rows` have something of. Where one class is filtered to, it alone has a line, also while it is idle. */
+export function linesOf(quantity: Quantity, rows: readonly Values[], only: Class | null = null): Line[] {
+  const isKnown = ({ column }: Line) => rows.some((values) => typeof values[column] === "number");
+  const isAbove = ({ column }: Line) => rows.some((values) => (values[column] ?? 0) > 0);
+  const isWanted = ({ cls }: Line) => only === null || cls === only || cls === "all";
+  return QUANTITIES[quantity].lines.filter((line) => isWanted(line) && (line.rare && only === null ? isAbove(line) : isKnown(line)));
+}
+
+/** What is drawn where `quantity` is chosen and one class is filtered to. Flushes carry no bytes: they have a rate. */
+export function drawnOf(quantity: Quantity, only: Class | null): { quantity: Quantity; title: string } {
+  if (quantity !== "throughput" || only !== "flush") return { quantity, title: QUANTITIES[quantity].title };
+  return { quantity: "iops", title: `${QUANTITIES.iops.title} (flushes carry no bytes)` };
+}
+
+/** Why a quantity has no line. */
+export function missingOf(quantity: Quantity, only: Class | null): string {
+  const { title, lines } = QUANTITIES[quantity];
+  const isOfOthers = only !== null && !lines.some(({ cls }) => cls === only || cls === "all");
+  return isOfOthers ? `${title} is known of reads and writes only, not of ${pluralOf(only)}.` : `${title} is not known of what is on screen.`;
 }
 
 /** Of two devices together. */
@@ -85,11 +101,11 @@ export function together(a: Values, b: Values): Values {
 }
 
 /** The values of a row in words, by quantity; rare classes only where they did something. */
-export function described(values: Values): [title: string, text: string][] {
+export function described(values: Values, only: Class | null = null): [title: string, text: string][] {
   const out: [string, string][] = [];
   for (const q of ALL_QUANTITIES) {
     const { title, text } = QUANTITIES[q];
-    const parts = linesOf(q, [values]).map((l) => `${l.cls === "all" ? "" : `${l.cls} `}${text(valueOf(values, q, l))}`);
+    const parts = linesOf(q, [values], only).map((l) => `${l.cls === "all" ? "" : `${l.cls} `}${text(valueOf(values, q, l))}`);
     if (parts.length > 0) out.push([title, parts.join(", ")]);
   }
   return out;

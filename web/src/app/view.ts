@@ -3,6 +3,12 @@
 import { ALL_QUANTITIES, type Quantity } from "./quantities";
 
 export type Class = "read" | "write" | "discard" | "flush";
+/** The classes that a heat map has: the one that is filtered to, or writes with reads over them. */
+export const shownClasses = (cls: Class | null): readonly Class[] => (cls === null ? ["write", "read"] : [cls]);
+
+/** I/Os of a class in words. */
+export const pluralOf = (cls: Class): string => (cls === "flush" ? "flushes" : `${cls}s`);
+
 export type Subject = "process" | "cgroup" | "file";
 
 /** I/Os of one process, cgroup or file. */
