@@ -72,6 +72,42 @@ export function fill(e: Element, ...children: Child[]): void {
   append(e, children);
 }
 
+/** Elements that can have the focus. */
+const FOCUSABLE = "button, summary, a[href], input, select";
+
+/** The row of a list that an element is in, and what stays the same of it when the list is made anew. */
+function rowOf(root: Element, e: Element): { row: Element; key: string | null } {
+  const row = e.closest("tr, details, p");
+  if (!row || row === root || !root.contains(row)) return { row: root, key: null };
+  return { row, key: keyOf(row) };
+}
+
+const keyOf = (row: Element): string => (row instanceof HTMLElement && row.dataset["key"]) || (row.querySelector("td") ?? row).textContent || "";
+
+/** Replaces all children as `fill` does, but leaves them where the new ones are equal, and the focus in the same row. */
+export function refill(e: Element, ...children: Child[]): void {
+  const next = document.createElement(e.tagName);
+  append(next, children);
+  if (next.innerHTML === e.innerHTML) return;
+  const focused = document.activeElement;
+  if (!focused || focused === e || !e.contains(focused)) {
+    e.replaceChildren(...next.childNodes);
+    return;
+  }
+  const { row, key } = rowOf(e, focused);
+  const place = [...row.querySelectorAll(FOCUSABLE)].indexOf(focused);
+  e.replaceChildren(...next.childNodes);
+  const after = key === null ? e : [...e.querySelectorAll("tr, details, p")].find((r) => keyOf(r) === key);
+  const same = after?.querySelectorAll<HTMLElement>(FOCUSABLE)[place];
+  same?.focus({ preventScroll: true });
+}
+
+/** Whether the reader has selected text of an element. */
+export function isSelected(e: Element): boolean {
+  const selection = getSelection();
+  return selection !== null && !selection.isCollapsed && selection.getRangeAt(0).intersectsNode(e);
+}
+
 /** A name or a number with its definition: shown on hover, on focus and on a tap. */
 export function term(text: string, definition: string, cls = ""): HTMLElement {
   return h("span", { class: `term ${cls}`.trim(), tabindex: "0", "data-def": definition, text });

@@ -908,6 +908,49 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("a refresh of a live view keeps the focus and what is selected", async () => {
+    let answers = 0;
+    const stories = (query) => {
+      const { stories: list } = DOCUMENTS.stories(query);
+      answers++;
+      return { stories: list.map((s, i) => ({ ...s, id: String(i), recording_start_unix_s: NOW_S - 60, advice: [{ text: "vm.dirty=1", now: null }], summary: `${s.summary}, ${answers}` })), notes: [] };
+    };
+    const waits = () => {
+      const { waits: list } = DOCUMENTS.waits();
+      return { waits: list.map((w) => ({ ...w, io_time_s: w.io_time_s + answers })), notes: [] };
+    };
+    const server = await serve({ recording: true, documents: { ...DOCUMENTS, stories, waits } });
+    const page = await browser.page();
+    await page.clock.install();
+    await page.goto(`${server.url}?from=-60s&to=now`);
+    await page.locator(".waits tbody tr").first().waitFor();
+    await page.locator(".story").first().waitFor();
+    const refreshed = async () => {
+      const asked = answers;
+      const before = await page.locator(".waits tbody").textContent();
+      while (answers === asked) await page.clock.runFor(1000);
+      await page.waitForFunction((b) => document.querySelector(".waits tbody").textContent !== b, before);
+    };
+    const name = page.locator(".waits tbody button.name", { hasText: "dd[7]" });
+    await name.focus();
+    await refreshed();
+    assert.match(await page.evaluate(() => document.activeElement.textContent), /^dd\[7\]$/);
+    await page.locator(".story summary").nth(1).focus();
+    await refreshed();
+    assert.equal(await page.evaluate(() => [...document.querySelectorAll(".story summary")].indexOf(document.activeElement)), 1);
+    await page.keyboard.press("Enter");
+    await page.locator(".story[open] code").evaluate((e) => getSelection().selectAllChildren(e));
+    await refreshed();
+    assert.equal(await page.evaluate(() => getSelection().toString()), "vm.dirty=1");
+    const shown = page.locator(".story[open] > p").first();
+    const before = await shown.textContent();
+    await page.evaluate(() => getSelection().removeAllRanges());
+    await refreshed();
+    await page.waitForFunction((b) => document.querySelector(".story[open] > p").textContent !== b, before);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("fits a phone, and has no more than 140 KiB of script", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

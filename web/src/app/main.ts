@@ -2,7 +2,7 @@
 
 import "../style.css";
 import "./style.css";
-import { fill, h } from "../dom";
+import { fill, h, isSelected, refill } from "../dom";
 import * as format from "../format";
 import { Feed } from "../live/feed";
 import { choose, current } from "../theme";
@@ -268,7 +268,7 @@ export class Application {
     const kind = filter.by === "cgroup" ? "control group" : filter.by;
     const name = filterText(filter, this.#waitList);
     const all = h("button", { type: "button", text: "×", title: "Show all (Escape)", "aria-label": "Show all", onclick: () => this.#set({ filter: null }) });
-    fill(this.#filter, h("span", { class: "only", title: name }, `Only ${kind} `, h("b", { text: name })), all);
+    refill(this.#filter, h("span", { class: "only", title: name }, `Only ${kind} `, h("b", { text: name })), all);
   }
 
   /** Another time. What is asked for waits until the view rests. */
@@ -669,7 +669,7 @@ export class Application {
       const known = new Set(list.map(storyKey));
       const kept = this.#list.filter((s) => this.#open.has(storyKey(s)) && !known.has(storyKey(s)) && stays(s));
       this.#list = [...kept, ...list];
-      stories(this.#stories, this.#list, unknown, notes, this.#ways, this.#open);
+      if (!isKept(this.#stories, quiet)) stories(this.#stories, this.#list, unknown, notes, this.#ways, this.#open);
       const marked = this.#list.map((story) => ({ episodes: episodesOf(story), lines: storyLines(story), open: () => this.#showStory(story) }));
       this.#chart.setStories(marked, this.#list.reduce((n, s) => n + unmarkedOf(s), 0));
     }, quiet);
@@ -707,7 +707,7 @@ export class Application {
       const { list, notes } = await this.#askWaits({ ...this.#question(), ...this.#shownIos(), by }, signal);
       this.#waitList = list;
       this.#suggest(list.flatMap((w) => [w.victim, ...w.behind].flatMap((who) => [who.process, who.cgroup, who.file])));
-      waits(this.#waits, list, notes, by, this.#ways);
+      if (!isKept(this.#waits, quiet)) waits(this.#waits, list, notes, by, this.#ways);
       this.#showFilter();
     }, quiet);
   }
@@ -718,7 +718,7 @@ export class Application {
       const { actors: list, others, notes } = await ask<{ actors: Actor[]; others: Actor | null; notes: string[] }>("actors", { ...this.#question(), ...this.#shownIos(), by }, signal);
       this.#suggest(list.flatMap((a) => [a.name, a.name?.replace(/\[\d+\]$/, "")]));
       this.#actorList = others ? [...list, { ...others, name: "others together" }] : list;
-      actors(this.#actors, list, others ?? null, notes, by, this.#view.filter, this.#ways);
+      if (!isKept(this.#actors, quiet)) actors(this.#actors, list, others ?? null, notes, by, this.#view.filter, this.#ways);
     }, quiet);
   }
 
@@ -840,6 +840,9 @@ export class Application {
     comparison(this.#box, [first, second], inBoxes, grown(before.actors, after.actors), grown(before.waits, after.waits), note, tools);
   }
 }
+
+/** Whether a refresh leaves a list as it is: a reader who copies a command from it must not lose the selection. The next refresh draws it. */
+const isKept = (list: HTMLElement, isRefresh: boolean): boolean => isRefresh && isSelected(list);
 
 const isStory = (story: Story, { id, device }: ChosenStory): boolean => story.id === id && story.device === device;
 

@@ -1,6 +1,6 @@
 // The application's stories, findings, table "Who waited for whom" and table of actors.
 
-import { fill, h } from "../dom";
+import { h, refill } from "../dom";
 import * as format from "../format";
 import { type Actor, type Amount, type Finding, type NotProven, type Story, type Wait, type Who, NOT_KNOWN, actorName, isNameless, knownName, lacksIos, leavesOutNames, nameOf } from "./data";
 import type { Class, Filter, Subject } from "./view";
@@ -154,7 +154,7 @@ export function stories(root: HTMLElement, list: Story[], unknown: NotProven[], 
     const found = unknown.length > 0
       ? [...unknown.map(({ summary }) => ({ cls: "empty", text: summary })), ...notes.map((text) => ({ cls: "note", text }))]
       : nothingFound("No story in this time: no program made another one wait noticeably.", notes);
-    fill(root, ...paragraphs(found));
+    refill(root, ...paragraphs(found));
     return;
   }
   const most = Math.max(...list.map((s) => s.harm?.seconds ?? 0), 1e-9);
@@ -164,7 +164,7 @@ export function stories(root: HTMLElement, list: Story[], unknown: NotProven[], 
     const culprits = culpritsOf(story);
     const victim = victimOf(story);
     const headline = culprits && victim ? [h("b", { class: "culprit", text: culprits }), " delays ", h("b", { class: "victim", text: victim })] : [h("b", { text: victim || culprits || story.device })];
-    const details = h("details", { class: "story" },
+    const details = h("details", { class: "story", "data-key": key },
       h("summary", {},
         h("span", { class: "line" }, h("span", { class: "kind", text: kindOf(story) }), ...headline),
         h("span", { class: "harm" },
@@ -194,7 +194,7 @@ export function stories(root: HTMLElement, list: Story[], unknown: NotProven[], 
   const first = notes.filter((n) => leavesOutNames([n]));
   const last = notes.filter((n) => !first.includes(n));
   const paragraph = (n: string) => h("p", { class: "note", text: n });
-  fill(root, ...first.map(paragraph), ...rows, ...last.map(paragraph));
+  refill(root, ...first.map(paragraph), ...rows, ...last.map(paragraph));
 }
 
 /** What harmed a device or its I/Os, with or without a program behind it: a line each, which leads to its time. Facts are counted. */
@@ -206,7 +206,7 @@ export function findings(root: HTMLDetailsElement, list: Finding[], ways: Ways):
   const rows = grave.map((f) => h("p", {},
     h("span", { class: `severity ${f.severity}`, text: f.severity }), " ",
     button("name", f.device === null ? f.kind : `${f.kind}, ${f.device}`, "Show its time", () => ways.look(...margin(f.start_unix_s, f.end_unix_s))), ` ${f.summary}`));
-  fill(root,
+  refill(root,
     h("summary", { text: `Findings: ${[grave.length > 0 ? String(grave.length) : "", counted].filter(Boolean).join(" and ")}` }),
     ...rows, facts > 0 ? h("p", { class: "note", text: `${counted}, such as bursts and periods: see the full report.` }) : null);
 }
@@ -222,7 +222,7 @@ const behindOf = (w: Wait) => w.behind.reduce((sum, b) => sum + b.seconds, 0);
 export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subject, ways: Ways): void {
   const ranked = list.filter((w) => w.io_time_s > 0).sort((a, b) => behindOf(b) - behindOf(a) || b.io_time_s - a.io_time_s).slice(0, 20);
   if (ranked.length === 0) {
-    fill(root, ...paragraphs(nothingFound("No I/O waited in this time.", notes)));
+    refill(root, ...paragraphs(nothingFound("No I/O waited in this time.", notes)));
     return;
   }
   const rows = ranked.map((w) => {
@@ -244,14 +244,14 @@ export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subj
   });
   const legend = h("p", { class: "legend" }, ...([["p-undisturbed", "undisturbed"], ["p-behind", "behind other I/O"], ["p-own", "its own queue"], ["p-held", "held"], ["p-device", "device"]] as const).map(([cls, name]) => h("span", {}, h("i", { class: cls }), name)));
   const titles: Title[] = [{ text: "Victim" }, { text: "I/O time", kind: "num" }, { text: "Parts of it", kind: "spoken" }, { text: "Behind other I/O", kind: "num" }, { text: "Behind whom" }];
-  fill(root, table(titles, rows), legend, ...notes.map((n) => h("p", { class: "note", text: n })));
+  refill(root, table(titles, rows), legend, ...notes.map((n) => h("p", { class: "note", text: n })));
 }
 
 /** Processes, control groups or files with most I/O time. */
 export function actors(root: HTMLElement, list: Actor[], others: Actor | null, notes: string[], by: Subject, chosen: Filter | null, ways: Ways): void {
   const all = [...list, ...(others && others.io_time_s > 0 ? [others] : [])];
   if (all.length === 0) {
-    fill(root, h("p", { class: "empty", text: "No I/O completed in this time." }), ...notes.map((n) => h("p", { class: "note", text: n })));
+    refill(root, h("p", { class: "empty", text: "No I/O completed in this time." }), ...notes.map((n) => h("p", { class: "note", text: n })));
     return;
   }
   const most = Math.max(...all.map((a) => a.io_time_s), 1e-9);
@@ -275,7 +275,7 @@ export function actors(root: HTMLElement, list: Actor[], others: Actor | null, n
   });
   const numbers = ["Reads", "Bytes read", "Mean of reads", "Writes", "Bytes written", "Mean of writes", "Flushes"].map((text): Title => ({ text, kind: "num" }));
   const titles: Title[] = [{ text: by === "process" ? "Process" : by === "cgroup" ? "Control group" : "File" }, { text: "I/O time", kind: "num" }, { text: "Beside the others", kind: "spoken" }, ...numbers];
-  fill(root, table(titles, rows, all.map((a) => (a.name !== null && hasActor(chosen, by, a.name) ? "chosen" : ""))), ...notes.map((n) => h("p", { class: "note", text: n })));
+  refill(root, table(titles, rows, all.map((a) => (a.name !== null && hasActor(chosen, by, a.name) ? "chosen" : ""))), ...notes.map((n) => h("p", { class: "note", text: n })));
 }
 
 export { CLASSES };
