@@ -70,7 +70,7 @@ describe("the application", { skip: missing !== null }, () => {
     const text = await page.locator(".waits").textContent();
     assert.match(text, /The waits could not be loaded\. This takes too long: ask for a shorter stretch\. Trying again/);
     assert.ok(!text.includes("{"), "no JSON on screen");
-    assert.equal(await page.locator(".story").count(), 2, "stories of one identity are two rows");
+    assert.equal(await page.locator(".story").count(), 1, "stories of one identity are one row");
     await page.waitForSelector(".waits tbody tr");
     assert.equal(await page.locator(".part-status.failed").count(), 0);
     await page.close();
@@ -122,6 +122,19 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("the story of two recordings is one row, with the sum of its harm and what each recording says", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await page.waitForSelector(".story");
+    assert.equal(await page.locator(".story").count(), 1);
+    assert.match(await page.locator(".story .harm").textContent(), /^3 s lost 50 %, up to 9 ms, 6 times$/);
+    await page.locator(".story summary").click();
+    const said = await page.locator(".story > p").allTextContents();
+    assert.equal(said.filter((text) => /^[\d:]+ to [\d:]+ UTC: Story \d of/.test(text)).length, 2, said.join("\n"));
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("a reader who may not see names is not told that they are not known", async () => {
     const server = await serve();
     const stub = DOCUMENTS.waits;
@@ -154,7 +167,7 @@ describe("the application", { skip: missing !== null }, () => {
       const numbered = (who) => ({ ...who, process: null, pid: 7 });
       return { notes: [note], stories: [
         { ...known[0], victim: nameless(group(null, "write")), culprits: [nameless(group(null, "write"))] },
-        { ...known[1], victim: numbered(group(null, "flush")), culprits: [nameless(group(null, "write"))] },
+        { ...known[1], id: "second", victim: numbered(group(null, "flush")), culprits: [nameless(group(null, "write"))] },
         { ...known[1], id: "third", victim: nameless(group(null, "read")), culprits: [numbered(group(null, "write"))] },
       ] };
     };

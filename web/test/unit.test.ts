@@ -14,6 +14,7 @@ import { fitting, placesOf } from "../src/app/heading";
 import { filterOf, filterText, hasActor, nothingFound, storyLines, unmarkedOf } from "../src/app/panels";
 import { csv, ioColumns, trace } from "../src/app/export";
 import { folded, foldPlan } from "../src/app/fold";
+import { merged } from "../src/app/merged";
 import { sentence } from "../src/app/api";
 import * as appView from "../src/app/view";
 import { visible } from "../src/dom";
@@ -837,4 +838,19 @@ test("a story says how many of its episodes have no mark", () => {
   assert.equal(unmarkedOf({ times: 8, episodes }), 0);
   assert.equal(unmarkedOf({ times: null, episodes }), 0);
   assert.equal(unmarkedOf({ times: 3, episodes: [] }), 0, "its worst moment is marked");
+});
+
+test("stories of one cause are one: harm and times are sums, times of day stay, and more harm comes first", () => {
+  const story = (id: string, recording: number, seconds: number, kind = "writeback-flush"): Story => ({
+    id, kind, device: "sda", summary: "", start_unix_s: recording + 5, end_unix_s: recording + 9, recording_start_unix_s: recording, victim: null, culprits: [],
+    harm: { seconds, by_clock_s: seconds, lost_time_percent: 50, worst_at_s: 6, worst_us: seconds * 1000 }, times: 2, episodes: [{ start_s: 5, end_s: 9 }], advice: [{ text: "try", now: null }],
+  });
+  const list = [story("other", 1000, 4), story("same", 2000, 3), story("same", 1000, 2), story("queue", 1000, 90, "own-queue")];
+  const [first, second, third] = merged(list);
+  assert.deepEqual([first?.id, second?.id, third?.id], ["same", "other", "queue"]);
+  assert.deepEqual(first?.harm, { seconds: 5, by_clock_s: 5, lost_time_percent: 50, worst_at_s: 1006, worst_us: 3000 });
+  assert.deepEqual([first?.times, first?.start_unix_s, first?.end_unix_s, first?.recording_start_unix_s, first?.advice?.length], [4, 1005, 2009, 1000, 1]);
+  assert.deepEqual(first?.episodes, [{ start_s: 5, end_s: 9 }, { start_s: 1005, end_s: 1009 }]);
+  assert.deepEqual(first?.parts?.map((p) => p.recording_start_unix_s), [1000, 2000]);
+  assert.equal(second, list[0], "what one recording has stays as it is");
 });

@@ -90,7 +90,7 @@ export interface Story {
   recording_start_unix_s: number;
   victim: Who | null;
   culprits: Who[];
-  harm: { seconds: number; lost_time_percent: number | null; worst_at_s: number | null; worst_us: number | null } | null;
+  harm: { seconds: number; by_clock_s?: number | null; lost_time_percent: number | null; worst_at_s: number | null; worst_us: number | null } | null;
   /** The same cause, other I/Os of the victim. */
   also?: (Who & { class: string; harm_s: number })[];
   /** How often it happened; `null` where no program is the cause. */
@@ -98,6 +98,8 @@ export interface Story {
   episodes: { start_s: number; end_s: number }[];
   doubts?: unknown[];
   advice?: { text: string; now: string | null }[];
+  /** The stories of several recordings of which this is one, by time; the page merges them. */
+  parts?: Story[];
 }
 
 export interface Finding {

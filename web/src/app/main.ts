@@ -13,7 +13,8 @@ import { comparison } from "./comparison";
 import { type Actor, type Column, type Device, type Finding, type Heat, type Ios, type NotProven, type Series, type Stories, type Story, type Wait, NOT_KNOWN, actorName, doneOf, leavesOutNames, leftOut, spoken, startOf } from "./data";
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
-import { CLASSES, type Ways, actors, filterText, findings, openStory, stories, storyKey, storyLines, unmarkedOf, waits } from "./panels";
+import { merged, storyKey } from "./merged";
+import { CLASSES, type Ways, actors, filterText, findings, openStory, stories, storyLines, unmarkedOf, waits } from "./panels";
 import { Loader } from "./part";
 import { ALL_QUANTITIES, QUANTITIES, type Quantity, valuesOf } from "./quantities";
 import { selection } from "./selection";
@@ -679,7 +680,7 @@ export class Application {
   async #askStories(from: number, to: number, signal: AbortSignal): Promise<{ list: Story[]; unknown: NotProven[]; notes: string[] }> {
     const query = { ...this.#question(), ...this.#shownIos(), from: from.toFixed(6), to: to.toFixed(6) };
     const { stories: found, not_proven: unknown, notes } = await ask<Stories>("stories", query, signal);
-    const list = leavesOutNames(notes) ? found.map((s) => ({ ...s, victim: s.victim && leftOut(s.victim), culprits: s.culprits.map(leftOut) })) : found;
+    const list = merged(leavesOutNames(notes) ? found.map((s) => ({ ...s, victim: s.victim && leftOut(s.victim), culprits: s.culprits.map(leftOut) })) : found);
     for (const story of list) this.#foundIn.set(story, [from, to]);
     return { list, unknown: unknown ?? [], notes };
   }

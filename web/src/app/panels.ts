@@ -3,6 +3,7 @@
 import { h, refill } from "../dom";
 import * as format from "../format";
 import { type Actor, type Amount, type Finding, type NotProven, type Story, type Wait, type Who, NOT_KNOWN, actorName, isNameless, knownName, lacksIos, leavesOutNames, nameOf } from "./data";
+import { storyKey } from "./merged";
 import type { Class, Filter, Subject } from "./view";
 
 export interface Ways {
@@ -94,9 +95,6 @@ export function nothingFound(text: string, notes: string[]): { cls: string; text
 
 const paragraphs = (said: { cls: string; text: string }[]): HTMLElement[] => said.map(({ cls, text }) => h("p", { class: cls, text }));
 
-/** Stories of two recordings may share an identity. */
-export const storyKey = (s: Story): string => `${s.id} ${s.recording_start_unix_s} ${s.device}`;
-
 /** Who caused a story, in words. */
 export function culpritsOf({ culprits }: Pick<Story, "culprits">): string {
   const known = culprits.filter((c) => !isNameless(c)).map((c) => nameOf(c));
@@ -140,11 +138,19 @@ export function storyLines(story: Story): [string, string][] {
 
 /** Opens a story that is in the list, and brings it into sight. */
 export function openStory(root: HTMLElement, story: Story): void {
-  const details = [...root.querySelectorAll("details")].find((d) => d.dataset["story"] === storyKey(story));
+  const details = [...root.querySelectorAll("details")].find((d) => d.dataset["key"] === storyKey(story));
   if (!details) return;
   details.open = true;
   details.querySelector("summary")?.focus({ preventScroll: true });
   details.scrollIntoView({ block: "nearest" });
+}
+
+/** What each recording says of a story, with its time where there are several. */
+function summaries({ summary, parts }: Story): HTMLElement[] {
+  if (!parts) return [h("p", { text: summary })];
+  const isOneDay = new Set(parts.flatMap((p) => [format.date(p.start_unix_s), format.date(p.end_unix_s)])).size === 1;
+  const time = (s: number) => `${isOneDay ? "" : `${format.date(s)} `}${format.clock(s, 1)}`;
+  return parts.map((p) => h("p", {}, h("small", { text: `${time(p.start_unix_s)} to ${time(p.end_unix_s)} UTC: ` }), p.summary));
 }
 
 /** The worst first, one line each, which opens to the whole story. */
@@ -171,7 +177,7 @@ export function stories(root: HTMLElement, list: Story[], unknown: NotProven[], 
           h("b", { text: harm ? `${seconds(harm.seconds)} lost` : "" }),
           h("small", { title: "Share of the victim's I/O time, longest latency, how often", text: harm ? ` ${harmOf(story)}` : "" })),
         h("span", { class: "amount" }, piece("harm-bar", (harm?.seconds ?? 0) / most, ""))),
-      h("p", { text: story.summary }),
+      ...summaries(story),
       unmarkedOf(story) > 0 ? h("p", { class: "note", text: `Below the heat map ${story.episodes.length} of its ${format.count(story.times)} episodes are marked: those in which most was lost. Of a shorter time more are known.` }) : null,
       ...(story.advice ?? []).map((a) => h("p", { class: "advice" }, "Try: ", h("code", { text: a.text }), a.now ? ` (now ${a.now})` : "")),
       h("p", { class: "ways" },
