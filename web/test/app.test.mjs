@@ -681,6 +681,27 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("on a phone the chart comes into sight when a story leads to its time", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await page.setViewportSize({ width: 390, height: 700 });
+    try {
+      await quiet(page);
+      await page.locator(".story summary").click();
+      const seen = () => page.evaluate(() => {
+        const { top, bottom } = document.querySelector(".chart").getBoundingClientRect();
+        return Math.min(bottom, innerHeight) - Math.max(top, 0);
+      });
+      assert.ok(await seen() < 100, "the stories fill the screen");
+      await widthAfter(page, () => page.getByRole("button", { name: /Show its time/ }).click());
+      assert.ok(await seen() > 300, `${await seen()} pixels`);
+      assert.deepEqual(page.problems, []);
+    } finally {
+      await page.setViewportSize({ width: 1400, height: 900 });
+      await page.close();
+    }
+  });
+
   test("zooms by two fingers, and the time under them stays", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

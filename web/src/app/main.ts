@@ -139,7 +139,11 @@ export class Application {
     this.#view = { ...asked, from, to, live };
     this.#opensStory = asked.story !== null;
     this.#ways = {
-      look: (a, b) => this.#look(a, b), lookAt: (story, a, b) => this.#lookAt(story, a, b), filter: (filter) => this.#set({ filter }),
+      look: (a, b) => {
+        this.#look(a, b);
+        this.#revealChart();
+      },
+      lookAt: (story, a, b) => this.#lookAt(story, a, b), filter: (filter) => this.#set({ filter }),
       cls: (cls) => this.#set({ cls }), device: (device) => this.#set({ device }),
     };
     this.#chart = new Chart(this.#view, {
@@ -284,6 +288,7 @@ export class Application {
   #lookAt(story: Story, from: number, to: number): void {
     this.#name(story);
     this.#look(from, to);
+    this.#revealChart();
   }
 
   /** The address names a story. */
@@ -299,6 +304,13 @@ export class Application {
     this.#name(story);
     this.#remember();
     openStory(this.#stories, story);
+  }
+
+  /** Where the chart is out of sight, as below the stories on a phone, what was asked for would seem to do nothing. */
+  #revealChart(): void {
+    const { top, bottom } = this.#chart.root.getBoundingClientRect();
+    const seen = Math.min(bottom, innerHeight) - Math.max(top, 0);
+    if (seen < Math.min(bottom - top, innerHeight) / 2) this.#chart.root.scrollIntoView({ block: "center" });
   }
 
   #change(next: Partial<View>): void {
