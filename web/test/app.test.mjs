@@ -702,6 +702,26 @@ describe("the application", { skip: missing !== null }, () => {
     }
   });
 
+  test("a list that was opened by the pointer gives the keys back, one that was reached by keys keeps them", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await quiet(page);
+    const quantity = page.getByLabel("Chart below the heat map");
+    await quantity.focus();
+    await quantity.dispatchEvent("pointerdown");
+    await quantity.selectOption("p99");
+    assert.ok(Math.abs((await widthAfter(page, () => page.keyboard.press("w"))) - 1800) < 1);
+    assert.equal(await quantity.inputValue(), "p99");
+    const before = await range(page);
+    await quantity.focus();
+    await page.keyboard.press("l");
+    await page.waitForFunction(() => location.search.includes("quantity=longest"));
+    assert.deepEqual(await range(page), before);
+    assert.equal(await page.evaluate(() => document.activeElement.value), "longest");
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("zooms by two fingers, and the time under them stays", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

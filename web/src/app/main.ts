@@ -154,6 +154,7 @@ export class Application {
       filter: (by, key) => (by === "class" ? this.#set({ cls: key as Class }) : this.#set({ filter: { by: "process", name: key } })),
     });
     this.#root = this.#layout();
+    releaseSelects(this.#root);
     document.body.replaceChildren(this.#root);
     if (shell.file) this.#connection.textContent = shell.file.notes.join(" ");
     if (shell.file?.detailsFirst) this.#showDetails();
@@ -856,6 +857,17 @@ export class Application {
 
 /** Whether a refresh leaves a list as it is: a reader who copies a command from it must not lose the selection. The next refresh draws it. */
 const isKept = (list: HTMLElement, isRefresh: boolean): boolean => isRefresh && isSelected(list);
+
+/** A list that was opened by the pointer gives the focus back once something is chosen: the next key is meant for the page, not for its options.
+ * Who reached it by the keyboard goes through the options with it. */
+function releaseSelects(root: HTMLElement): void {
+  let pointed: EventTarget | null = null;
+  root.addEventListener("pointerdown", (e) => (pointed = e.target));
+  root.addEventListener("keydown", () => (pointed = null));
+  root.addEventListener("change", (e) => {
+    if (e.target instanceof HTMLSelectElement && e.target === pointed) e.target.blur();
+  });
+}
 
 const isStory = (story: Story, { id, device }: ChosenStory): boolean => story.id === id && story.device === device;
 
