@@ -722,6 +722,29 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("the head of a story wraps where its names are long, and paper has all of it", async () => {
+    const stories = (query) => {
+      const { stories: [first] } = DOCUMENTS.stories(query);
+      const culprits = [group("a-backup-daemon-of-a-long-name", "write")];
+      const victim = group("walwriter-of-the-second-cluster", "flush");
+      return { stories: [{ ...first, culprits, victim }], notes: [] };
+    };
+    const server = await serve({ documents: { ...DOCUMENTS, stories } });
+    const page = await open(server.url + AN_HOUR);
+    const line = page.locator(".story .line");
+    await line.waitFor();
+    const isCut = () => line.evaluate((e) => e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1);
+    assert.equal(await isCut(), false);
+    assert.ok(await line.evaluate((e) => e.clientHeight) > 30, "two lines");
+    assert.equal(await line.getAttribute("title"), "a-backup-daemon-of-a-long-name delays walwriter-of-the-second-cluster flushes");
+    await page.emulateMedia({ media: "print" });
+    await page.setViewportSize({ width: 720, height: 900 });
+    assert.equal(await isCut(), false);
+    await page.setViewportSize({ width: 1400, height: 900 });
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("zooms by two fingers, and the time under them stays", async () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);

@@ -127,13 +127,16 @@ function harmOf({ harm, times }: Story): string {
   return [share, worst, often].filter((part) => part !== null).join(", ");
 }
 
+/** Who delays whom, as far as it is known. */
+function headOf(story: Story): string {
+  const known = [culpritsOf(story), victimOf(story)].filter((who) => who !== "");
+  return known.length > 0 ? known.join(" delays ") : story.device;
+}
+
 /** The line of a story in the list, for the place where its episodes are marked. */
 export function storyLines(story: Story): [string, string][] {
-  const culprits = culpritsOf(story);
-  const victim = victimOf(story);
-  const head = culprits && victim ? `${culprits} delays ${victim}` : victim || culprits || story.device;
   const lost = story.harm ? [`${seconds(story.harm.seconds)} lost`, harmOf(story)].filter((part) => part !== "").join(", ") : "";
-  return [[kindOf(story), head], ...(lost === "" ? [] : [["", lost] as [string, string]])];
+  return [[kindOf(story), headOf(story)], ...(lost === "" ? [] : [["", lost] as [string, string]])];
 }
 
 /** Opens a story that is in the list, and brings it into sight. */
@@ -172,7 +175,7 @@ export function stories(root: HTMLElement, list: Story[], unknown: NotProven[], 
     const headline = culprits && victim ? [h("b", { class: "culprit", text: culprits }), " delays ", h("b", { class: "victim", text: victim })] : [h("b", { text: victim || culprits || story.device })];
     const details = h("details", { class: "story", "data-key": key },
       h("summary", {},
-        h("span", { class: "line" }, h("span", { class: "kind", text: kindOf(story) }), ...headline),
+        h("span", { class: "line", title: headOf(story) }, h("span", { class: "kind", text: kindOf(story) }), ...headline),
         h("span", { class: "harm" },
           h("b", { text: harm ? `${seconds(harm.seconds)} lost` : "" }),
           h("small", { title: "Share of the victim's I/O time, longest latency, how often", text: harm ? ` ${harmOf(story)}` : "" })),
