@@ -88,7 +88,7 @@ describe("the report file", { skip: missing !== null }, () => {
     assert.ok(Math.abs(to - from - 1800) < 2, `${to - from}`);
     await quiet(page);
     // Five or six of ten steps meet the half.
-    assert.match(await page.locator(".waits").textContent(), /24 s.*this file holds sums of 6 min/s);
+    assert.match(await page.locator(".waits").textContent(), /this file holds sums of 6 min.*24 s/s);
     assert.match(await page.locator(".actors tbody").textContent(), /6 s60/);
     await page.reload();
     await page.waitForSelector("html[data-ready]");
@@ -146,6 +146,21 @@ describe("the report file", { skip: missing !== null }, () => {
     await page.locator(".actors button.name").first().click();
     await page.waitForSelector(".time .part-status.failed");
     assert.match(await page.locator(".time .part-status.failed").textContent(), /does not hold the I\/Os of one process by themselves/);
+    // The sums of processes can be filtered to one, those of control groups cannot.
+    const notes = page.locator(".waits .note, .actors .note", { hasText: "Not filtered by process" });
+    assert.equal(await notes.count(), 0);
+    await page.getByRole("button", { name: "control group", exact: true }).click();
+    await page.waitForFunction(() => document.querySelectorAll(".waits .note, .actors .note").length === 2);
+    assert.deepEqual(await notes.allTextContents(), Array(2).fill("Not filtered by process: this file holds sums of control groups."));
+    for (const part of [".waits", ".actors"]) {
+      const tops = await page.locator(`${part} :is(.note, table)`).evaluateAll((all) => all.map((e) => e.tagName));
+      assert.deepEqual(tops, ["P", "TABLE"], "above the list");
+    }
+    await page.getByRole("button", { name: "process", exact: true }).click();
+    await page.locator("select[aria-label=Class]").selectOption("write");
+    await page.locator(".actors .note", { hasText: "Not filtered by class" }).waitFor();
+    assert.match(await page.locator(".waits").textContent(), /No I\/O waited/, "the only victim is reads");
+    await page.locator("select[aria-label=Class]").selectOption("");
     await page.keyboard.press("Escape");
     await quiet(page);
     assert.deepEqual(page.problems, []);

@@ -6,7 +6,7 @@ import type { PageData } from "../generated/page";
 import { Problem, type Query, type Source } from "./api";
 import { type Actor, type Amount, type Heat, type Ios, type Series, type Stories, type Story, type Wait, type Who, doneOf, processName } from "./data";
 import { type Cells, cellsBetween, cellsOf, quantileOf, tierFor } from "./tiers";
-import { type Class, pluralOf } from "./view";
+import { type Class, type Subject, pluralOf } from "./view";
 
 export type Block = NonNullable<PageData["inside"]>;
 
@@ -141,7 +141,10 @@ export class Inside implements Source {
     }));
     const { answers, notes } = this.#steps<WaitsAnswer>({ whole, steps }, query);
     const waits = sumWaits(answers.map((a) => a.waits));
-    return { by, waits: waits.filter((w) => !query["device"] || w.device === query["device"]), notes };
+    const isOfDevice = (w: Wait) => !query["device"] || w.device === query["device"];
+    const isOfClass = (w: Wait) => !query["class"] || w.victim.class === query["class"];
+    const isMeant = (w: Wait) => isOfDevice(w) && isOfClass(w) && isOfSubject(query, by, w.victim);
+    return { by, waits: waits.filter(isMeant), notes: [...notes, ...unfiltered(query, by)] };
   }
 
   async #actors(query: Query): Promise<ActorsAnswer> {
@@ -149,7 +152,11 @@ export class Inside implements Source {
     const scopes = this.block.heat?.scopes ?? [];
     if (query["device"] && scopes.length > 1) throw new Problem("This file holds the actors of all devices together only: choose all devices to see them.", INSIDE);
     const { answers, notes } = this.#steps(await this.#document<Stepped<ActorsAnswer>>(`actors/${by}`), query);
-    return { by, ...sumActors(answers), notes };
+    const { actors, others } = sumActors(answers);
+    const kept = actors.filter((a) => isActor(query[by], by, a.name));
+    const ofAllClasses = query["class"] ? ["Not filtered by class: this file holds sums of all classes."] : [];
+    // Whose the others are is not known.
+    return { by, actors: kept, others: query[by] ? null : others, notes: [...notes, ...unfiltered(query, by), ...ofAllClasses] };
   }
 
   /** A process, control group or file was asked for, whose I/Os the file does not hold by themselves. */
@@ -285,6 +292,30 @@ function isProcess(wanted: Query[string], name: string | null | undefined, pid: 
 /** Whether a control group or file is `wanted` or below it. */
 function isBelow(wanted: Query[string], name: string | null | undefined): boolean {
   return !wanted || name === wanted || (name ?? "").startsWith(`${String(wanted)}/`);
+}
+
+const SUBJECTS: Record<Subject, string> = { process: "processes", cgroup: "control groups", file: "files" };
+
+/** What an answer by `by` is not filtered to, in words. */
+function unfiltered(query: Query, by: string): string[] {
+  const other = (Object.keys(SUBJECTS) as Subject[]).find((subject) => query[subject] && subject !== by);
+  if (!other) return [];
+  return [`Not filtered by ${other === "cgroup" ? "control group" : other}: this file holds sums of ${SUBJECTS[by as Subject]}.`];
+}
+
+/** Whether a group of an answer by `by` is the one that is asked for. Threads of a process have names of their own: its number counts. */
+function isOfSubject(query: Query, by: string, who: Who): boolean {
+  if (by === "cgroup") return isBelow(query["cgroup"], who.cgroup);
+  if (by === "file") return isBelow(query["file"], who.file);
+  const pid = /\[(\d+)\]$/.exec(String(query["process"] ?? ""))?.[1];
+  return isProcess(pid ?? query["process"], who.process, who.pid);
+}
+
+/** Whether an actor is the one that is asked for. */
+function isActor(wanted: Query[string], by: string, name: string | null): boolean {
+  if (by !== "process") return isBelow(wanted, name);
+  const parts = /^(.*)\[(\d+)\]$/.exec(name ?? "");
+  return isProcess(wanted, parts?.[1] ?? name, parts ? Number(parts[2]) : null);
 }
 
 /** Those that are asked for by time, device, class and subject. */

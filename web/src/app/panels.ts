@@ -116,6 +116,9 @@ export function victimOf({ victim, culprits }: Pick<Story, "victim" | "culprits"
 /** How many episodes of a story have no mark: a story lists those in which most was lost. Without any, its worst moment is marked. */
 export const unmarkedOf = ({ times, episodes }: Pick<Story, "times" | "episodes">): number => (episodes.length === 0 ? 0 : Math.max(0, (times ?? 0) - episodes.length));
 
+/** Notes stand above a list: they say of what it is, and below it they would lie beyond its edge. */
+const notesOf = (notes: string[]): HTMLElement[] => notes.map((text) => h("p", { class: "note", text }));
+
 const kindOf = ({ kind }: Story): string => kind.replaceAll("-", " ").replace("writeback", "write-back");
 
 /** How much a story took from its victim: the share of its I/O time, the longest latency, how often. */
@@ -253,14 +256,14 @@ export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subj
   });
   const legend = h("p", { class: "legend" }, ...([["p-undisturbed", "undisturbed"], ["p-behind", "behind other I/O"], ["p-own", "its own queue"], ["p-held", "held"], ["p-device", "device"]] as const).map(([cls, name]) => h("span", {}, h("i", { class: cls }), name)));
   const titles: Title[] = [{ text: "Victim" }, { text: "I/O time", kind: "num" }, { text: "Parts of it", kind: "spoken" }, { text: "Behind other I/O", kind: "num" }, { text: "Behind whom" }];
-  refill(root, table(titles, rows), legend, ...notes.map((n) => h("p", { class: "note", text: n })));
+  refill(root, ...notesOf(notes), table(titles, rows), legend);
 }
 
 /** Processes, control groups or files with most I/O time. */
 export function actors(root: HTMLElement, list: Actor[], others: Actor | null, notes: string[], by: Subject, chosen: Filter | null, ways: Ways): void {
   const all = [...list, ...(others && others.io_time_s > 0 ? [others] : [])];
   if (all.length === 0) {
-    refill(root, h("p", { class: "empty", text: "No I/O completed in this time." }), ...notes.map((n) => h("p", { class: "note", text: n })));
+    refill(root, ...notesOf(notes), h("p", { class: "empty", text: "No I/O completed in this time." }));
     return;
   }
   const most = Math.max(...all.map((a) => a.io_time_s), 1e-9);
@@ -284,7 +287,7 @@ export function actors(root: HTMLElement, list: Actor[], others: Actor | null, n
   });
   const numbers = ["Reads", "Bytes read", "Mean of reads", "Writes", "Bytes written", "Mean of writes", "Flushes"].map((text): Title => ({ text, kind: "num" }));
   const titles: Title[] = [{ text: by === "process" ? "Process" : by === "cgroup" ? "Control group" : "File" }, { text: "I/O time", kind: "num" }, { text: "Beside the others", kind: "spoken" }, ...numbers];
-  refill(root, table(titles, rows, all.map((a) => (a.name !== null && hasActor(chosen, by, a.name) ? "chosen" : ""))), ...notes.map((n) => h("p", { class: "note", text: n })));
+  refill(root, ...notesOf(notes), table(titles, rows, all.map((a) => (a.name !== null && hasActor(chosen, by, a.name) ? "chosen" : ""))));
 }
 
 export { CLASSES };
