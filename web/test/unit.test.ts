@@ -1,7 +1,7 @@
 import { autocorrelation, logSeries } from "../src/rhythm";
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { meanLatency, sumActors, sumWaits } from "../src/app/inside";
+import { isLossy, meanLatency, sumActors, sumWaits } from "../src/app/inside";
 import { described, drawnOf, linesOf, missingOf, together, valueOf, valuesOf } from "../src/app/quantities";
 import { cellsBetween, cellsOf, quantileOf, tierFor } from "../src/app/tiers";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
@@ -853,4 +853,16 @@ test("stories of one cause are one: harm and times are sums, times of day stay, 
   assert.deepEqual(first?.episodes, [{ start_s: 5, end_s: 9 }, { start_s: 1005, end_s: 1009 }]);
   assert.deepEqual(first?.parts?.map((p) => p.recording_start_unix_s), [1000, 2000]);
   assert.equal(second, list[0], "what one recording has stays as it is");
+});
+
+test("rows together are lossy where a hundredth of their I/Os is missing, as a server judges them", () => {
+  const tenth = (n: number) => new Array<number>(10).fill(n);
+  assert.equal(isLossy([1], [5000]), true, "a row alone is what the file says");
+  assert.equal(isLossy([0], [0]), false);
+  assert.equal(isLossy([1, ...tenth(0)], [20, ...tenth(20)]), false, "one of 220");
+  assert.equal(isLossy([1, ...tenth(0)], [5, ...tenth(5)]), true, "one of 55");
+  assert.equal(isLossy([1, 1, 1, ...tenth(0)], [20, 20, 20, ...tenth(20)]), false, "one of 260, whose stretch meets three rows");
+  assert.equal(isLossy([1, 0, 1, 0, 1, ...tenth(0)], [20, 20, 20, 20, 20, ...tenth(15)]), true, "three of 250");
+  assert.equal(isLossy([...tenth(1), 0, 0], [...tenth(500), 500, 500]), true, "most of the time");
+  assert.equal(isLossy(tenth(1), tenth(5000)), true);
 });

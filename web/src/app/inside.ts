@@ -385,6 +385,33 @@ function largest(values: Float64Array): number | null {
   return known.length === 0 ? null : known.reduce((a, b) => Math.max(a, b), 0);
 }
 
+const sumOf = (values: number[]): number => values.reduce((sum, v) => sum + (Number.isNaN(v) ? 0 : v), 0);
+
+/** A row is lossy where more than this share of its I/Os is missing, as the program marks it. */
+const MARKING_SHARE = 0.01;
+
+/** Whether several rows together are lossy. The file says which rows are, not how many I/Os they lack. A loss makes all rows lossy that its
+ * stretch meets, and is of at least one I/O and of the share that marks a row. Of rows that are mostly lossy nothing is drawn. */
+export function isLossy(lossy: ArrayLike<number>, ios: ArrayLike<number>): boolean {
+  let [marked, missing, all] = [0, 0, 0];
+  // The I/Os of the lossy stretch that goes on; `null` outside of one.
+  let stretch: number | null = null;
+  const leastOf = (seen: number | null) => (seen === null ? 0 : Math.max(1, MARKING_SHARE * seen));
+  for (let i = 0; i < lossy.length; i++) {
+    const seen = ios[i] ?? 0;
+    all += seen;
+    if ((lossy[i] ?? 0) > 0) {
+      marked++;
+      stretch = (stretch ?? 0) + seen;
+      continue;
+    }
+    missing += leastOf(stretch);
+    stretch = null;
+  }
+  missing += leastOf(stretch);
+  return marked > lossy.length / 2 || missing > MARKING_SHARE * Math.max(1, all);
+}
+
 /** The mean latency of several rows: each weighs as much as it has I/Os. */
 export function meanLatency(latency: Float64Array, ios: Float64Array): number | null {
   let time = 0;
@@ -429,7 +456,8 @@ function seriesOf(rows: Rows, scope: Block["rows"][number], [from, to]: [number,
     put("busy_percent", asked ? null : mean(of(rows.busy)));
     put("inflight_mean", asked ? null : mean(of(rows.mean)));
     put("inflight_max", asked ? null : largest(of(rows.max)));
-    put("lossy", largest(of(rows.lossy)));
+    const ios = Array.from({ length: b - a }, (_, i) => scope.step_s * sumOf(AMOUNTS.map((cls) => rows.classes[cls].ios[a + i] ?? NaN)));
+    put("lossy", Number(isLossy(of(rows.lossy), ios)));
   }
   return { step_s: together * scope.step_s, columns, notes: [] };
 }
