@@ -85,6 +85,20 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("the page of one host names it, leads back to all, and has its name in the title", async () => {
+    const server = await serve();
+    const page = await open(`${server.url}${AN_HOUR}&host=db-1`);
+    const host = page.locator(".bar .host");
+    assert.equal(await host.textContent(), "db-1");
+    assert.equal(await host.evaluate((a) => a.href), server.url);
+    assert.equal(await page.title(), "db-1 – Disk I/O – iolens");
+    const alone = await open(server.url + AN_HOUR);
+    assert.equal(await alone.locator(".bar .host").isVisible(), false);
+    assert.deepEqual([...page.problems, ...alone.problems], []);
+    await page.close();
+    await alone.close();
+  });
+
   test("a live view asks no more for what is refused, until it is about something else", async () => {
     const server = await serve({ recording: true, refuse: "nosuch: no such device" });
     const page = await browser.page();

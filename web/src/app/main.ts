@@ -2,7 +2,7 @@
 
 import "../style.css";
 import "./style.css";
-import { fill, h, isSelected, refill } from "../dom";
+import { fill, h, isSelected, refill, visible } from "../dom";
 import * as format from "../format";
 import { Feed } from "../live/feed";
 import { choose, current } from "../theme";
@@ -102,6 +102,8 @@ export class Application {
   readonly #find = h("input", { type: "search", list: "names", placeholder: "Find", "aria-label": "Find a process, control group or file", title: "Marks the times of a process, control group or file (/)", onchange: () => this.#search(this.#find.value), oninput: () => this.#find.value === "" && this.#search("") });
   readonly #foundText = h("small", { role: "status" });
   readonly #filter = h("span", { class: "filter", hidden: true });
+  /** Of a root with several hosts: which one this is, and the way back to all. */
+  readonly #host = h("a", { class: "host", href: "./", hidden: true });
   readonly #report = h("a", { text: "Full report", title: "Distributions, sizes, sectors, files, findings of this time" });
   /** What the next drag chooses, for those without a keyboard. */
   readonly #select1 = h("button", { type: "button", text: "Select", title: "The next drag chooses a box (Shift+drag; B: all on screen)", "aria-pressed": "false", onclick: () => this.#choose("box") });
@@ -177,7 +179,7 @@ export class Application {
       span.value = "";
     } }, h("option", { value: "", text: "Up to now" }), ...spans.map(([text, s]) => h("option", { value: String(s), text })));
     const head = h("header", { class: "bar" },
-      h("h1", { class: "brand", text: "iolens" }), this.shell.file ? h("span", { class: "file-title", text: this.shell.file.title }) : null, this.#device, this.#cls, this.#filter,
+      h("h1", { class: "brand", text: "iolens" }), this.#host, this.shell.file ? h("span", { class: "file-title", text: this.shell.file.title }) : null, this.#device, this.#cls, this.#filter,
       h("span", { class: "spring" }),
       h("span", { class: "group" },
         way("←", "Earlier (A or ←)", () => this.#pan(-0.5)), way("→", "Later (D or →)", () => this.#pan(0.5)),
@@ -258,9 +260,19 @@ export class Application {
     this.#showLayouts();
     if (document.activeElement !== this.#find) this.#find.value = v.find ?? "";
     this.#showFilter();
+    this.#showHost();
     const host = v.host === null ? "" : `host=${encodeURIComponent(v.host)}&`;
     this.#report.href = `report?${host}from=${v.from.toFixed(3)}&to=${Math.max(v.to, v.from + 0.001).toFixed(3)}`;
     document.documentElement.dataset["ready"] ??= performance.now().toFixed(0);
+  }
+
+  #showHost(): void {
+    const { host } = this.#view;
+    this.#host.hidden = host === null;
+    if (host === null || this.#host.textContent === visible(host)) return;
+    this.#host.textContent = visible(host);
+    this.#host.title = `${visible(host)}: to all hosts`;
+    document.title = `${visible(host)} – Disk I/O – iolens`;
   }
 
   #showFilter(): void {
