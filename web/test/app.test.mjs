@@ -99,6 +99,27 @@ describe("the application", { skip: missing !== null }, () => {
     await alone.close();
   });
 
+  test("where nothing is recorded now it opens on the last 15 minutes of all recordings, and a button leads back there", async () => {
+    const iso = (s) => new Date(s * 1000).toISOString();
+    // A short recording after a restart is the newest.
+    const recordings = () => ({ recordings: [{ from: iso(NOW_S - 7200), to: iso(NOW_S - 3700) }, { from: iso(NOW_S - 3660), to: iso(NOW_S - 3600) }] });
+    const server = await serve({ documents: { ...DOCUMENTS, recordings } });
+    const page = await open(server.url);
+    await page.locator(".time .span", { hasText: "15 min" }).waitFor();
+    await quiet(page);
+    const to = page.getByLabel("To (UTC)");
+    const newest = await to.inputValue();
+    assert.equal(Date.parse(`${newest.replace(" ", "T")}Z`) / 1000, NOW_S - 3600);
+    await to.fill("2026-11-01 10:00");
+    await page.getByLabel("From (UTC)").fill("2026-11-01 09:00");
+    await widthAfter(page, () => page.keyboard.press("Enter"));
+    const width = await widthAfter(page, () => page.getByRole("button", { name: "Newest" }).click());
+    assert.equal(width, 900);
+    assert.equal(await to.inputValue(), newest);
+    assert.deepEqual(page.problems, []);
+    await page.close();
+  });
+
   test("a live view asks no more for what is refused, until it is about something else", async () => {
     const server = await serve({ recording: true, refuse: "nosuch: no such device" });
     const page = await browser.page();

@@ -84,7 +84,7 @@ export class Application {
   readonly #from = h("input", { class: "instant", spellcheck: "false", "aria-label": "From (UTC)", title: "2026-11-26 04:15:00.000, -5m, now" });
   readonly #to = h("input", { class: "instant", spellcheck: "false", "aria-label": "To (UTC)", title: "2026-11-26 04:15:00.000, -5m, now" });
   readonly #span = h("span", { class: "span" });
-  readonly #live = h("button", { type: "button", class: "live-button", text: "Live", title: "Follow now (L or N)", onclick: () => this.#now() });
+  readonly #live = h("button", { type: "button", class: "live-button", text: "Live", onclick: () => this.#now() });
   readonly #device = h("select", { "aria-label": "Device", onchange: () => this.#set({ device: this.#device.value || null }) }, h("option", { value: "", text: "All devices" }));
   readonly #cls = h("select", { "aria-label": "Class", onchange: () => this.#set({ cls: (this.#cls.value || null) as Class | null }) },
     h("option", { value: "", text: "Reads and writes" }), ...CLASSES.map((c) => h("option", { value: c, text: `Only ${c}` })));
@@ -251,8 +251,7 @@ export class Application {
     }
     this.#span.textContent = `${format.date(v.from)}, ${format.span(v.to - v.from)}`;
     fill(this.#printed, this.#title());
-    this.#live.setAttribute("aria-pressed", String(v.live));
-    this.#live.hidden = !this.shell.recording || v.host !== null;
+    this.#showLive();
     this.#device.value = v.device ?? "";
     this.#cls.value = v.cls ?? "";
     this.#quantity.value = v.quantity;
@@ -264,6 +263,18 @@ export class Application {
     const host = v.host === null ? "" : `host=${encodeURIComponent(v.host)}&`;
     this.#report.href = `report?${host}from=${v.from.toFixed(3)}&to=${Math.max(v.to, v.from + 0.001).toFixed(3)}`;
     document.documentElement.dataset["ready"] ??= performance.now().toFixed(0);
+  }
+
+  /** Where nothing is recorded now, the same button leads to the newest time that is. */
+  #showLive(): void {
+    const { live, host } = this.#view;
+    const canFollow = this.shell.recording && host === null;
+    this.#live.hidden = this.shell.file !== undefined;
+    const text = canFollow ? "Live" : "Newest";
+    if (this.#live.textContent !== text) this.#live.textContent = text;
+    this.#live.title = canFollow ? "Follow now (L or N)" : "The newest that is recorded (L or N)";
+    if (canFollow) this.#live.setAttribute("aria-pressed", String(live));
+    else this.#live.removeAttribute("aria-pressed");
   }
 
   #showHost(): void {
@@ -367,7 +378,8 @@ export class Application {
     this.#opensStory = asked.story !== null;
     this.#shown();
     this.#follow();
-    this.#load();
+    if (asked.range === null && !this.#view.live && !this.shell.file) this.#findNewest();
+    else this.#load();
     if (!sameBoxes) this.#loadBoxes();
   }
 
@@ -388,7 +400,7 @@ export class Application {
   /** Back to live, with the width that is on screen. */
   #now(): void {
     if (this.shell.recording && this.#view.host === null) this.#last(Math.max(1, this.#view.to - this.#view.from));
-    else this.#findNewest();
+    else this.#findNewest(true);
   }
 
   #pause(): void {
@@ -471,21 +483,19 @@ export class Application {
     this.#feed.follow();
   }
 
-  /** Where nothing is recorded now, the last minutes that are known. */
-  #findNewest(): void {
+  /** Where nothing is recorded now, the last minutes that are known, of whatever recordings. The address says so once the reader asks for it. */
+  #findNewest(isAsked = false): void {
     this.#loaders.start.run(async (signal) => {
       const { recordings } = await ask<{ recordings: { from: string; to: string | null }[] }>("recordings", { host: this.#view.host }, signal);
-      let last: [number, number] | null = null;
-      for (const r of recordings) {
-        const [from, to] = [Date.parse(r.from) / 1000, Date.parse(r.to ?? r.from) / 1000];
-        if (last === null || to > last[1]) last = [from, to];
-      }
-      if (last === null) {
+      if (recordings.length === 0) {
         fill(this.#stories, h("p", { class: "empty", text: "Nothing is recorded here yet." }));
         return;
       }
-      this.#view = { ...this.#view, from: Math.max(last[0], last[1] - DEFAULT_SPAN_S), to: last[1], live: false };
+      const first = Math.min(...recordings.map((r) => Date.parse(r.from) / 1000));
+      const to = Math.max(...recordings.map((r) => Date.parse(r.to ?? r.from) / 1000));
+      this.#view = { ...this.#view, from: Math.max(first, to - DEFAULT_SPAN_S), to, live: false };
       this.#shown();
+      if (isAsked) this.#remember();
       this.#load();
     });
   }
