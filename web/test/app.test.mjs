@@ -76,6 +76,31 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("lists of an earlier time are grey and say of which, and all are asked at once when the server is back", async () => {
+    const server = await serve();
+    const page = await open(server.url + AN_HOUR);
+    await page.locator(".waits tbody tr").first().waitFor();
+    await quiet(page);
+    let isDown = true;
+    await page.route("**/api/v1/**", (route) => (isDown ? route.abort() : route.fallback()));
+    await page.keyboard.press("w");
+    for (const part of ["stories", "waits", "actors"]) {
+      const status = page.locator(`.${part} > .part-status.failed`, { hasText: "Shown is what was loaded before: all devices, 2026-11-18" });
+      await status.waitFor();
+      assert.equal(await page.locator(`.${part} > .scroll`).evaluate((e) => getComputedStyle(e).opacity), "0.5");
+    }
+    assert.doesNotMatch(await page.locator(".time").textContent(), /loaded before/);
+    // Their pauses have grown.
+    await page.waitForFunction(() => document.querySelector(".waits > .part-status").textContent.includes("again in 8 s"));
+    isDown = false;
+    const begin = Date.now();
+    await page.getByRole("button", { name: "control group" }).click();
+    await quiet(page);
+    assert.ok(Date.now() - begin < 4000, `${Date.now() - begin} ms`);
+    assert.equal(await page.locator(".part-status.failed").count(), 0);
+    await page.close();
+  });
+
   test("an unknown host is named as it is, and once", async () => {
     const server = await serve({ refuse: "nosuch: nothing is recorded of it" });
     const page = await open(`${server.url}?host=nosuch`);

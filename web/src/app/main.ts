@@ -157,6 +157,7 @@ export class Application {
     });
     this.#root = this.#layout();
     releaseSelects(this.#root);
+    for (const loader of Object.values(this.#loaders)) loader.onAnswer = () => this.#askAgain();
     document.body.replaceChildren(this.#root);
     if (shell.file) this.#connection.textContent = shell.file.notes.join(" ");
     if (shell.file?.detailsFirst) this.#showDetails();
@@ -473,7 +474,11 @@ export class Application {
         this.#chart.addLive(slot.time_s, values, more.inflight_mean ?? 0, more.inflight_max ?? 0, more.lossy === true);
       },
       finding: () => (this.#lastAnalyses = -Infinity),
-      connected: (lostAt) => (this.#connection.textContent = lostAt === null ? "" : `Not connected since ${format.clock(lostAt / 1000 + this.#clockOffset, 1)} UTC, trying again.`),
+      connected: (lostAt) => {
+        this.#connection.textContent = lostAt === null ? "" : `Not connected since ${format.clock(lostAt / 1000 + this.#clockOffset, 1)} UTC, trying again.`;
+        // A feed that rests says so, too.
+        if (lostAt === null && this.#view.live && !document.hidden) this.#askAgain();
+      },
     }, {
       open: (address) => new EventSource(address),
       after: (ms, run) => window.setTimeout(run, ms),
@@ -500,8 +505,15 @@ export class Application {
     });
   }
 
+  /** The server answers: what it did not answer is asked at once, as it would wait for up to half a minute. */
+  #askAgain(): void {
+    for (const loader of Object.values(this.#loaders)) loader.again();
+  }
+
   #load(): void {
     for (const loader of Object.values(this.#loaders)) loader.renew();
+    // The chart draws all at its time; lists do not say theirs.
+    for (const list of [this.#loaders.stories, this.#loaders.waits, this.#loaders.actors]) list.renew(this.#about());
     this.#follow();
     this.#loadChart(false);
     this.#loadAnalyses(false);
@@ -597,9 +609,13 @@ export class Application {
 
   /** What is on screen, in a line. */
   #title(): string {
+    return `iolens, ${this.#about()}`;
+  }
+
+  #about(): string {
     const { from, to, device, cls, filter, host } = this.#view;
     const [begin, end] = [wallClock(from, to - from), wallClock(to, to - from)];
-    return ["iolens", host, device ?? "all devices", cls && `only ${cls}`, filter && `only ${filter.by} ${filter.name}`, `${begin} to ${end} UTC`].filter(Boolean).join(", ");
+    return [host, device ?? "all devices", cls && `only ${cls}`, filter && `only ${filter.by} ${filter.name}`, `${begin} to ${end} UTC`].filter(Boolean).join(", ");
   }
 
   /** What is on screen, for other programs. */
