@@ -443,6 +443,12 @@ describe("the application", { skip: missing !== null }, () => {
     assert.ok(rows.some((r) => /most of its time behind .*, write-back100 %0 %/.test(r)), rows.join("\n"));
     await page.keyboard.press("Escape");
     assert.equal(await box.isVisible(), false);
+    // Of all on screen there is nothing outside, which is no share of 0 %.
+    await page.keyboard.press("b");
+    await box.getByText("there are no others to compare with").waitFor();
+    const all = await box.locator("tbody tr").allTextContents();
+    assert.ok(all.every((r) => r.endsWith("%–")), all.join("\n"));
+    assert.equal(await box.locator("i.outside").count(), 0);
     assert.deepEqual(page.problems, []);
     await page.close();
   });

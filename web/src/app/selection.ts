@@ -17,7 +17,8 @@ export interface Difference {
   dimension: Dimension;
   value: string;
   inside: number;
-  outside: number;
+  /** `null` where no I/O is outside. */
+  outside: number | null;
 }
 
 /** What took the largest part of an I/O's time. */
@@ -76,9 +77,10 @@ export function differences(ios: Ios, box: Box): { rows: Difference[]; inside: n
       return counts;
     };
     const [a, b] = [shares(within), shares(without)];
-    for (const [value, n] of a) rows.push({ dimension, value, inside: n / within.length, outside: without.length > 0 ? (b.get(value) ?? 0) / without.length : 0 });
+    for (const [value, n] of a) rows.push({ dimension, value, inside: n / within.length, outside: without.length > 0 ? (b.get(value) ?? 0) / without.length : null });
   }
-  rows.sort((x, y) => y.inside - y.outside - (x.inside - x.outside));
+  const apart = (r: Difference) => r.inside - (r.outside ?? 0);
+  rows.sort((x, y) => apart(y) - apart(x));
   return { rows, inside: within.length, outside: without.length };
 }
 
@@ -93,7 +95,7 @@ export function selection(root: HTMLElement, ios: Ios, box: Box, ways: Ways, too
   const { rows, inside, outside } = differences(ios, box);
   const head = h("header", {},
     h("h2", { text: `${format.count(inside)} ${inside === 1 ? "I/O" : "I/Os"} of ${latencies(box)}` }),
-    h("small", { text: `in ${format.span(box.to - box.from)}; compared with ${format.count(outside)} others` }),
+    h("small", { text: `in ${format.span(box.to - box.from)}; ${outside > 0 ? `compared with ${format.count(outside)} others` : "there are no others to compare with"}` }),
     tools);
   if (inside === 0) {
     fill(root, head, h("p", { class: "empty", text: "No I/O lies in this box." }));
@@ -112,8 +114,8 @@ export function selection(root: HTMLElement, ios: Ios, box: Box, ways: Ways, too
   const plain = (r: Difference) => r.value === NOT_KNOWN || r.dimension === "origin" || r.dimension === "size" || r.dimension === "sectors" || r.dimension === "waited";
   const cells = rows.slice(0, 12).map((r) => [
     h("td", {}, h("small", { text: `${TITLES[r.dimension]} ` }), plain(r) ? h("b", { text: r.value }) : h("button", { type: "button", class: "name", text: r.value, title: `Show only ${r.value}`, onclick: () => choose(r) })),
-    h("td", { class: "num", text: format.percent(100 * r.inside) }), h("td", { class: "num", text: format.percent(100 * r.outside) }),
-    h("td", { class: "pair" }, bar("inside", r.inside), bar("outside", r.outside)),
+    h("td", { class: "num", text: format.percent(100 * r.inside) }), h("td", { class: "num", text: r.outside === null ? format.ABSENT : format.percent(100 * r.outside) }),
+    h("td", { class: "pair" }, bar("inside", r.inside), r.outside === null ? null : bar("outside", r.outside)),
   ]);
   const found = table([{ text: "What" }, { text: "Inside", kind: "num" }, { text: "Outside", kind: "num" }, { text: "Both as bars", kind: "spoken" }], cells);
   fill(root, head, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What distinguishes the I/Os of the box" }, found));
