@@ -88,7 +88,7 @@ describe("the report file", { skip: missing !== null }, () => {
     assert.ok(Math.abs(to - from - 1800) < 2, `${to - from}`);
     await quiet(page);
     // Five or six of ten steps meet the half.
-    assert.match(await page.locator(".waits").textContent(), /this file holds sums of 6 min.*24 s/s);
+    assert.match(await page.locator(".waits").textContent(), /undisturbed.*unknown.*this file holds sums of 6 min.*24 s/s);
     assert.match(await page.locator(".actors tbody").textContent(), /6 s60/);
     await page.reload();
     await page.waitForSelector("html[data-ready]");

@@ -14,7 +14,7 @@ import { type Actor, type Column, type Device, type Finding, type Heat, type Ios
 import { type Screen, exportMenu } from "./export_menu";
 import { folded, foldPlan } from "./fold";
 import { merged, storyKey } from "./merged";
-import { CLASSES, type Ways, actors, filterText, findings, openStory, stories, storyLines, unmarkedOf, waits } from "./panels";
+import { CLASSES, type Ways, actors, filterText, findings, legendOfParts, openStory, stories, storyLines, unmarkedOf, waits } from "./panels";
 import { Loader } from "./part";
 import { ALL_QUANTITIES, QUANTITIES, type Quantity, valuesOf } from "./quantities";
 import { selection } from "./selection";
@@ -199,7 +199,7 @@ export class Application {
         this.#loadActors();
       } })));
     return h("main", { class: "app" }, head, this.#printed,
-      h("div", { class: "answers" }, card("Stories", "stories", this.#loaders.stories, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Stories" }, this.#stories, this.#findings)), card("Who waited for whom", "waits", this.#loaders.waits, this.#waits)),
+      h("div", { class: "answers" }, card("Stories", "stories", this.#loaders.stories, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Stories" }, this.#stories, this.#findings)), card("Who waited for whom", "waits", this.#loaders.waits, this.#waits, legendOfParts())),
       h("section", { class: "panel-box time" },
         h("header", {}, h("h2", { text: "Over time" }), this.#span, h("small", { id: "keys", class: "hint", title: "Keys: W S zoom, A D move, L live, B selects all on screen, C compares it, / finds, comma and full stop go through single I/Os, Escape closes", text: "drag or wheel: zoom · Shift+drag: select · Ctrl+drag: compare · W A S D: move" }),
           h("span", { class: "spring" }), this.#foundText, this.#quantity, this.#layouts, this.#find, this.#names, this.#select1, exportMenu(() => this.#screen(), this.#loaders.exported)),

@@ -230,6 +230,11 @@ function margin(from: number, to: number): [number, number] {
 
 const behindOf = (w: Wait) => w.behind.reduce((sum, b) => sum + b.seconds, 0);
 
+const PARTS: readonly [cls: string, name: string][] = [["p-undisturbed", "undisturbed"], ["p-behind", "behind other I/O"], ["p-own", "own queue"], ["p-held", "held"], ["p-device", "device"], ["p-unknown", "unknown"]];
+
+/** What the colours of the parts of I/O time mean. */
+export const legendOfParts = (): HTMLElement => h("span", { class: "legend" }, ...PARTS.map(([cls, name]) => h("span", {}, h("i", { class: cls }), name)));
+
 /** Victims by what they waited for other I/O, which may be of the same program, with the parts of their I/O time. */
 export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subject, ways: Ways): void {
   const ranked = list.filter((w) => w.io_time_s > 0).sort((a, b) => behindOf(b) - behindOf(a) || b.io_time_s - a.io_time_s).slice(0, 20);
@@ -254,9 +259,8 @@ export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subj
       h("td", {}, first && behind > 0 ? who(first, by, ways) : format.ABSENT, w.behind.length > 1 && behind > 0 ? h("small", { text: ` ${format.percent((100 * first!.seconds) / behind)}`, title: w.behind.map((b) => `${nameOf(b, by)} ${seconds(b.seconds)}`).join("\n") }) : null),
     ];
   });
-  const legend = h("p", { class: "legend" }, ...([["p-undisturbed", "undisturbed"], ["p-behind", "behind other I/O"], ["p-own", "its own queue"], ["p-held", "held"], ["p-device", "device"]] as const).map(([cls, name]) => h("span", {}, h("i", { class: cls }), name)));
   const titles: Title[] = [{ text: "Victim" }, { text: "I/O time", kind: "num" }, { text: "Parts of it", kind: "spoken" }, { text: "Behind other I/O", kind: "num" }, { text: "Behind whom" }];
-  refill(root, ...notesOf(notes), table(titles, rows), legend);
+  refill(root, ...notesOf(notes), table(titles, rows));
 }
 
 /** Processes, control groups or files with most I/O time. */
