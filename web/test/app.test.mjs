@@ -160,6 +160,7 @@ describe("the application", { skip: missing !== null }, () => {
       if (since) await page.waitForFunction((s) => document.querySelector("input[aria-label='To (UTC)']").value.slice(0, 16) !== s.slice(0, 16), since);
     }
     assert.equal(asked(), before);
+    assert.equal(await page.locator("select[aria-label=Device] option:checked").textContent(), "nosuch");
     server.refuse = null;
     await page.locator("select[aria-label=Device]").selectOption("");
     await page.waitForSelector(".waits tbody tr");

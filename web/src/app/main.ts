@@ -253,7 +253,7 @@ export class Application {
     this.#span.textContent = `${format.date(v.from)}, ${format.span(v.to - v.from)}`;
     fill(this.#printed, this.#title());
     this.#showLive();
-    this.#device.value = v.device ?? "";
+    this.#showDevice();
     this.#cls.value = v.cls ?? "";
     this.#quantity.value = v.quantity;
     this.#quantity.hidden = v.to - v.from < IO_SPAN_S;
@@ -276,6 +276,14 @@ export class Application {
     this.#live.title = canFollow ? "Follow now (L or N)" : "The newest that is recorded (L or N)";
     if (canFollow) this.#live.setAttribute("aria-pressed", String(live));
     else this.#live.removeAttribute("aria-pressed");
+  }
+
+  /** A device that is not among those that are known, as one of a link to what is gone, is named too. */
+  #showDevice(): void {
+    const { device } = this.#view;
+    const isListed = device === null || [...this.#device.options].some((o) => o.value === device);
+    if (!isListed) this.#device.append(h("option", { value: device, text: device }));
+    this.#device.value = device ?? "";
   }
 
   #showHost(): void {
@@ -793,7 +801,7 @@ export class Application {
       });
       const used = devices.filter((d) => (d.size_bytes ?? 0) > 0 || d.name === this.#view.device);
       fill(this.#device, h("option", { value: "", text: "All devices" }), ...used.map((d) => h("option", { value: d.name, text: d.model ? `${d.name} (${d.model})` : d.name })));
-      this.#device.value = this.#view.device ?? "";
+      this.#showDevice();
     }, true);
   }
 
