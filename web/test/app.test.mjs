@@ -60,6 +60,7 @@ describe("the application", { skip: missing !== null }, () => {
     await page.waitForSelector(".story");
     await quiet(page);
     assert.deepEqual(page.problems, []);
+    assert.equal(await page.locator("link[rel=icon]").getAttribute("href"), "data:,", "no icon is asked for");
     await page.close();
   });
 
