@@ -925,7 +925,7 @@ describe("the application", { skip: missing !== null }, () => {
       for (const width of [390, 1024, 1400, 2560]) {
         await page.setViewportSize({ width, height: width < 500 ? 800 : 900 });
         await quiet(page);
-        const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+        const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"], rules: { "label-content-name-mismatch": { enabled: true } } }));
         assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" ")}`), [], `${colorScheme}, ${width} pixels`);
         const clipped = await page.evaluate(() => [...document.querySelectorAll("body *")].filter((e) => {
           const { overflowX, clipPath } = getComputedStyle(e);

@@ -147,6 +147,15 @@ describe("a made-up hour", { skip: missing ?? false }, () => {
     await close(page);
   });
 
+  test("buttons are called what they show, so that they can be named by voice", async () => {
+    const page = await open(await hour());
+    await page.evaluate(await readFile(new URL("node_modules/axe-core/axe.min.js", here), "utf8"));
+    const { violations, passes } = await page.evaluate(() => globalThis.axe.run(document, { runOnly: ["label-content-name-mismatch"] }));
+    assert.deepEqual(violations.flatMap((v) => v.nodes.map((n) => n.html)), []);
+    assert.ok(passes[0]?.nodes.length > 0, "there are such buttons");
+    await close(page);
+  });
+
   test("fits a phone without scrolling sideways", async () => {
     const page = await open(await hour(), { width: 390, height: 844 });
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);

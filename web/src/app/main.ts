@@ -187,7 +187,7 @@ export class Application {
         way("+", "Closer (W or +)", () => this.#zoom(0.5)), way("−", "Farther (S or −)", () => this.#zoom(2))),
       h("form", { class: "group", onsubmit: (e: Event) => this.#typed(e) }, this.#from, h("span", { text: "–" }), this.#to, h("span", { class: "utc", text: "UTC" }), h("button", { text: "Go" })),
       this.shell.file ? way("All", "All that the file holds", () => this.#look(...this.#usual())) : span, this.#live,
-      this.shell.file ? way("Details", "Findings, distributions, sizes, sectors, files, devices", () => this.#showDetails()) : this.#report,
+      this.shell.file ? way("Details", "Details: findings, distributions, sizes, sectors, files, devices", () => this.#showDetails()) : this.#report,
       way("◐", "Light or dark", () => choose(current() === "dark" ? "light" : "dark")));
     const card = (title: string, cls: string, loader: Loader, body: HTMLElement, ...more: (HTMLElement | null)[]) =>
       h("section", { class: `panel-box ${cls}` }, h("header", {}, h("h2", { text: title }), ...more), loader.status, body);

@@ -105,7 +105,7 @@ export class Findings {
       h("p", { class: "summary", text: f.summary }),
       h("dl", { class: "facts" }, ...first.map(fact)),
       more.length > 0 && h("details", {}, h("summary", { text: "All evidence" }), h("dl", { class: "facts" }, ...more.map(fact))),
-      h("button", { class: "show", type: "button", "aria-label": `Show in the charts: ${f.summary}`, text: `Show ${this.#when(f)}`, onclick: () => this.#show(f) }),
+      h("button", { class: "show", type: "button", "aria-label": `Show ${this.#when(f)}: ${f.summary}`, text: `Show ${this.#when(f)}`, onclick: () => this.#show(f) }),
     );
     this.#cards.set(f, card);
     return card;
