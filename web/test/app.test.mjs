@@ -872,6 +872,37 @@ describe("the application", { skip: missing !== null }, () => {
     await page.close();
   });
 
+  test("one address has one picture, whatever was on screen before", async () => {
+    // The longer the time, the more latencies it has; one I/O in each column.
+    const heatmap = ({ from, to, width, class: cls }) => {
+      const rows = Math.min(96, Math.round((to - from) / 40));
+      const edges = Array.from({ length: rows + 1 }, (_, i) => 200 * (1 + (to - from) / 100) ** ((2 * i) / rows));
+      const counts = Array.from({ length: width }, (_, c) => edges.slice(1).map((_, r) => (r === (c * 7 + (cls === "read" ? 3 : 0)) % rows ? 1 : 0)));
+      return { from_unix_s: from, column_s: (to - from) / width, latency_us: edges, counts, notes: [] };
+    };
+    const server = await serve({ documents: { ...DOCUMENTS, heatmap } });
+    const picture = (page) => page.evaluate(() => document.querySelector(".chart canvas").toDataURL());
+    const settled = async (page) => {
+      await quiet(page);
+      await page.evaluate(async () => {
+        for (let i = 0; i < 3; i++) await new Promise((done) => requestAnimationFrame(done));
+      });
+    };
+    const page = await open(server.url + AN_HOUR);
+    await settled(page);
+    // Closer, later, and farther again.
+    for (const key of ["w", "w", "w", "d", "s"]) {
+      await widthAfter(page, () => page.keyboard.press(key));
+      await page.waitForTimeout(300);
+      await settled(page);
+    }
+    const fresh = await open(page.url());
+    await settled(fresh);
+    assert.equal(await picture(page), await picture(fresh));
+    await page.close();
+    await fresh.close();
+  });
+
   test("a heat map of which a small part is recorded is drawn", async () => {
     const server = await serve();
     const page = await open(`${server.url}?from=${NOW_S - 3600}&to=${NOW_S}&device=part`);
