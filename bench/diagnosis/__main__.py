@@ -27,6 +27,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 TARGET = REPOSITORY / "target" / "diagnosis"
 LENGTH_S = 14.0
 PATIENCE_S = 40.0
+PAUSES = {"device-pause", "slow-io"}
 SHORT, SHORT_LENGTH_S = ("writeback", "backup", "hiccup", "lock"), 9.0
 
 
@@ -181,8 +182,9 @@ def short(program: Path) -> int:
     missed = [v.scenario for v in hurt if v.at_3 < 1]
     wrong = []
     for line, verdict in zip(lines, verdicts, strict=True):
-        # Warnings about the disk may be true where the machine is busy; they name no program.
-        is_blamed_in_vain = verdict.is_innocent and verdict.is_positive and line["stories"]
+        # Where the machine is busy the disk, which is a process, may really have paused. That names no program.
+        stories = [story for story in line["stories"] if story["culprits"] or story["kind"] not in PAUSES]
+        is_blamed_in_vain = verdict.is_innocent and verdict.is_positive and stories
         if verdict.is_wrong_named or line["twin_stories"] or is_blamed_in_vain:
             wrong.append(verdict.scenario)
     print(f"{len(hurt)} hurt; not explained: {missed}; wrongly explained: {wrong}")

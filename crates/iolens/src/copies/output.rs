@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::store::Recording;
+use iolens_core::store::{Recording, StoreError};
 use iolens_observe::counters::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -37,6 +37,21 @@ pub fn refuse_existing(output: &Path) -> Result<()> {
             "{}: exists already; choose another name or remove it first",
             output.display()
         );
+    }
+    Ok(())
+}
+
+/// Fails where no new recording can be made at `output`, before there is anything to put there.
+///
+/// # Errors
+/// There is something already, it is inside a recording, or its directory is missing.
+pub fn refuse_unusable(output: &Path) -> Result<()> {
+    refuse_existing(output)?;
+    refuse_inside_recording(output)?;
+    let parent = output.parent().filter(|dir| !dir.as_os_str().is_empty());
+    if parent.is_some_and(|dir| !dir.is_dir()) {
+        let path = output.to_owned();
+        return Err(StoreError::NoParent { path }.into());
     }
     Ok(())
 }

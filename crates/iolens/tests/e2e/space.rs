@@ -65,6 +65,13 @@ fn bytes_below(dir: &Path) -> u64 {
     entries.map(size).sum()
 }
 
+fn ios_stored(recording: &Recording) -> usize {
+    recording
+        .ios(i64::MIN..i64::MAX, IoColumns::REQUIRED)
+        .map(|batch| batch.unwrap().len())
+        .sum()
+}
+
 #[test]
 fn on_a_full_disk_ios_are_counted_and_the_recording_stays_readable() {
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
@@ -91,10 +98,7 @@ fn on_a_full_disk_ios_are_counted_and_the_recording_stays_readable() {
     let out = recorder.interrupt();
     assert!(out.status.success(), "{}", scene(&out));
     let recording = Recording::open(&path).unwrap();
-    let stored: usize = recording
-        .ios(i64::MIN..i64::MAX, IoColumns::REQUIRED)
-        .map(|b| b.unwrap().len())
-        .sum();
+    let stored = ios_stored(&recording);
     let lost = recording.lost(i64::MIN..i64::MAX);
     let counted: i64 = lost
         .iter()
@@ -119,7 +123,8 @@ fn a_recording_that_could_store_no_io_is_a_failure_and_says_so() {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
-    // Enough for the description of a recording and what it keeps free for its end.
+    // Enough for the description of a recording and what it keeps free for its end. Whether the first I/Os still fit, too, depends on when
+    // they come.
     let Some(disk) = SmallDisk::new(&dir.path().join("disk"), "size=80k") else {
         return;
     };
@@ -138,7 +143,9 @@ fn a_recording_that_could_store_no_io_is_a_failure_and_says_so() {
         ];
         let out = run(&[&record[..], quiet, &dd].concat());
         let said = scene(&out);
-        assert_eq!(out.status.code(), Some(2), "{said}");
+        let has_some = ios_stored(&Recording::open(&path).unwrap()) > 0;
+        let code = if has_some { 0 } else { 2 };
+        assert_eq!(out.status.code(), Some(code), "{said}");
         assert!(said.contains("because the disk was full"), "{said}");
         if !quiet.is_empty() {
             assert_eq!(said.matches("iolens: ").count(), 1, "one line: {said}");

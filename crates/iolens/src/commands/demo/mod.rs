@@ -10,13 +10,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use iolens_core::model::{DevId, Device};
 use iolens_core::private::Access;
-use iolens_core::store::StoreError;
 use iolens_lab::load::{BurstyLoad, LoadStats, Scratch};
 use iolens_observe::topology::{Layer, Lookup, Resolver, Topology};
 use iolens_recorder::{FeedOptions, Outcome, Session, SessionOptions, SourceChoice};
 
 use crate::cli::DemoPlan;
-use crate::copies::output::{refuse_existing, refuse_inside_recording};
+use crate::copies::output::refuse_unusable;
 use crate::present::{demo_text, escape, record_text};
 use crate::signals::Signals;
 
@@ -89,13 +88,7 @@ fn output(plan: &DemoPlan) -> Result<PathBuf> {
         }
         return Ok(own);
     };
-    refuse_existing(given)?;
-    refuse_inside_recording(given)?;
-    let parent = given.parent().filter(|dir| !dir.as_os_str().is_empty());
-    if parent.is_some_and(|dir| !dir.is_dir()) {
-        let path = given.clone();
-        return Err(StoreError::NoParent { path }.into());
-    }
+    refuse_unusable(given)?;
     Ok(given.clone())
 }
 
