@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{Story, cause};
-use crate::analysis::waits::effects::Effect;
+use crate::analysis::waits::effects::{Effect, INTERVAL_NS};
 use crate::analysis::waits::{DeviceVictims, Program};
 use crate::model::{Class, DevId};
+
+/// A program that lost no more of its time in any interval is not slow because of its disks.
+const MAX_OF_TIME: f64 = 0.02;
 
 /// The program with most I/Os, or the one asked for, of whose I/Os none was hurt.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,6 +23,11 @@ pub struct Cleared {
     pub excess_ns: i64,
     /// Sum of the latencies.
     pub io_time_ns: i64,
+    /// What of the excess no other I/O explains.
+    device_ns: i64,
+    /// The most of the excess in one interval of [`INTERVAL_NS`], and how long the program did I/O, of one such interval at most.
+    most_in_interval_ns: i64,
+    span_ns: i64,
     /// What they may have waited for others or each other, where it is not known what they take undisturbed.
     suspected_ns: i64,
 }
@@ -32,6 +40,9 @@ impl Cleared {
             longest_ns: 0,
             excess_ns: 0,
             io_time_ns: 0,
+            device_ns: 0,
+            most_in_interval_ns: 0,
+            span_ns: 0,
             suspected_ns: 0,
         }
     }
@@ -41,16 +52,31 @@ impl Cleared {
         self.longest_ns = self.longest_ns.max(effect.sums.longest_ns);
         self.excess_ns += effect.sums.time.excess_ns();
         self.io_time_ns += effect.sums.time.total_ns();
+        self.device_ns += effect.sums.time.device_ns;
+        self.most_in_interval_ns += effect.sums.most_in_interval_ns;
+        let span_ns = effect.sums.to_ns.saturating_sub(effect.sums.from_ns);
+        self.span_ns = self.span_ns.max(span_ns.min(INTERVAL_NS));
         self.suspected_ns += effect.suspects.iter().map(|(_, ns)| ns).sum::<i64>();
     }
 
     /// Whether hardly any of it was slow, or can have been.
     fn is_shown(&self) -> bool {
-        let most_lost_ns = self.excess_ns.max(self.suspected_ns);
-        let has_lost_little =
-            (most_lost_ns as f64) < cause::MIN_LOST_OF_IO_TIME * self.io_time_ns as f64;
         let is_quick = self.longest_ns < cause::LONG_DELAY_NS;
+        let has_lost_little = self.is_little(self.excess_ns) || self.only_scatters();
         self.ios >= cause::MIN_DELAYED_IOS && has_lost_little && is_quick
+    }
+
+    fn is_little(&self, lost_ns: i64) -> bool {
+        let most_lost_ns = lost_ns.max(self.suspected_ns);
+        (most_lost_ns as f64) < cause::MIN_LOST_OF_IO_TIME * self.io_time_ns as f64
+    }
+
+    /// Latencies scatter: half of the I/Os take longer than the median. The sum of that may be much of their time, though hardly any of the
+    /// program's.
+    fn only_scatters(&self) -> bool {
+        let is_little_of_time =
+            self.most_in_interval_ns as f64 <= MAX_OF_TIME * self.span_ns as f64;
+        is_little_of_time && self.is_little(self.excess_ns - self.device_ns)
     }
 }
 

@@ -321,7 +321,11 @@ fn a_program_that_lost_time_is_not_cleared() {
                 continue;
             };
             let has_story = found.iter().any(|s| s.victim == cleared.program);
-            let has_lost_much = 10 * cleared.excess_ns >= cleared.io_time_ns;
+            let mut effects = waits.iter().flat_map(|d| &d.felt.effects);
+            let effect = effects.find(|e| e.victim == cleared.program);
+            let time = effect.expect("its I/Os").sums.time;
+            let explained_ns = time.excess_ns() - time.device_ns;
+            let has_lost_much = 10 * explained_ns >= cleared.io_time_ns;
             assert!(!has_story && !has_lost_much, "{model}: {cleared:?}");
         }
         let is_hurt = found.iter().any(|s| name(&s.victim) == "shop");
@@ -334,6 +338,22 @@ fn a_program_that_lost_time_is_not_cleared() {
         let mail = cleared(&waits, &found, &suspects, Some(b"mail"));
         assert!(mail.is_none(), "{model}: {mail:?}");
     }
+}
+
+#[test]
+fn a_program_whose_reads_only_scatter_is_cleared_and_one_that_waits_for_them_all_the_time_is_not() {
+    let scattered = |per_s: f64| {
+        let mut shop = requests(1, "shop", Op::READ, per_s, MS);
+        for (n, job) in shop.iter_mut().enumerate() {
+            job.work_ns *= [1, 1, 1, 4][n % 4];
+        }
+        let served = Device::fifo(1).serve(shop);
+        let waits = waits_of(&served);
+        cleared(&waits, &stories_of(&served), &[], None)
+    };
+    let seldom = scattered(10.0).expect("hardly any of its time");
+    assert!(3 * seldom.excess_ns > seldom.io_time_ns, "{seldom:?}");
+    assert_eq!(scattered(60.0), None);
 }
 
 /// Reads that always wait for one read of a scan, which never stops and keeps two in flight.

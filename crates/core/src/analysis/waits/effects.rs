@@ -203,6 +203,8 @@ pub struct EffectSums {
     pub own_alone_ns: i64,
     /// All excess.
     by_clock: ClockLoss,
+    /// The most of it in one interval of [`INTERVAL_NS`].
+    pub most_in_interval_ns: i64,
     /// Start of the first.
     pub from_ns: i64,
     /// End of the last.
@@ -225,6 +227,7 @@ impl Default for EffectSums {
             time: OwnedTime::default(),
             own_alone_ns: 0,
             by_clock: ClockLoss::default(),
+            most_in_interval_ns: 0,
             from_ns: i64::MAX,
             to_ns: i64::MIN,
             worst: WorstWait::default(),
@@ -242,6 +245,8 @@ impl EffectSums {
         self.time.add(&other.time);
         self.own_alone_ns += other.own_alone_ns;
         self.by_clock.ns += other.by_clock.ns;
+        // Those of two processes may be of one interval.
+        self.most_in_interval_ns += other.most_in_interval_ns;
         self.from_ns = self.from_ns.min(other.from_ns);
         self.to_ns = self.to_ns.max(other.to_ns);
         self.worst.keep_worse(&other.worst);
@@ -272,9 +277,10 @@ pub(super) struct ProcessEffect {
     pairs: Vec<PairSums>,
     /// By actor, what the I/Os counted in [`EffectSums::bound_ios`] may have waited for it.
     suspects: Vec<(u32, i64)>,
-    /// End of the present interval, and the I/O time in it so far.
+    /// End of the present interval, the I/O time in it so far, and how much of that is excess.
     interval_end_ns: i64,
     interval_io_time_ns: i64,
+    interval_excess_ns: i64,
 }
 
 /// Pairs that still may get details. The first ones have them; where there are too many, those that lost most take their place.
@@ -331,6 +337,7 @@ impl ProcessEffect {
             self.interval_end_ns = floor_to(wait.io.done_ns, INTERVAL_NS) + INTERVAL_NS;
         }
         self.interval_io_time_ns += latency_ns;
+        self.interval_excess_ns += wait.time.excess_ns();
         let sums = &mut self.sums;
         sums.ios += 1;
         sums.delayed_ios += u64::from(wait.is_delayed());
@@ -354,7 +361,10 @@ impl ProcessEffect {
             });
             pair.in_interval_ns = 0;
         }
+        let most_ns = &mut self.sums.most_in_interval_ns;
+        *most_ns = self.interval_excess_ns.max(*most_ns);
         self.interval_io_time_ns = 0;
+        self.interval_excess_ns = 0;
     }
 
     /// Counts what the last I/O waited behind another program's group, or behind another class of its own program. Yields the
