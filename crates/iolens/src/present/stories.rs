@@ -741,7 +741,8 @@ pub(super) fn suspects(report: &Report) -> Vec<DevId> {
             finding.kind(),
             FindingKind::LostEvents | FindingKind::UtilDisagreement
         );
-        if is_about_load && finding.severity >= Severity::Warning {
+        // A disk at its limit is not: what programs lost to that is in their waits.
+        if is_about_load && !finding.is_fact() && finding.severity >= Severity::Warning {
             devices.extend(finding.dev);
         }
     }

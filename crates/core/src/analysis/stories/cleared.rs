@@ -8,7 +8,7 @@ use crate::analysis::waits::{DeviceVictims, Program};
 use crate::model::{Class, DevId};
 
 /// A program that lost no more of its time in any interval is not slow because of its disks.
-const MAX_OF_TIME: f64 = 0.02;
+const MAX_OF_TIME: f64 = 0.05;
 
 /// The program with most I/Os, or the one asked for, of whose I/Os none was hurt.
 #[derive(Debug, Clone, Copy, PartialEq)]

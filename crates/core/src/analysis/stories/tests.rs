@@ -353,7 +353,7 @@ fn a_program_whose_reads_only_scatter_is_cleared_and_one_that_waits_for_them_all
     };
     let seldom = scattered(10.0).expect("hardly any of its time");
     assert!(3 * seldom.excess_ns > seldom.io_time_ns, "{seldom:?}");
-    assert_eq!(scattered(60.0), None);
+    assert_eq!(scattered(120.0), None);
 }
 
 /// Reads that always wait for one read of a scan, which never stops and keeps two in flight.
