@@ -340,20 +340,22 @@ fn a_program_that_lost_time_is_not_cleared() {
     }
 }
 
+/// What is said of a program with so many reads a second, one of four of which takes four times as long.
+fn cleared_of_reads_that_scatter(per_s: f64) -> Option<Cleared> {
+    let mut shop = requests(1, "shop", Op::READ, per_s, MS);
+    for (n, job) in shop.iter_mut().enumerate() {
+        job.work_ns *= [1, 1, 1, 4][n % 4];
+    }
+    let served = Device::fifo(1).serve(shop);
+    let waits = waits_of(&served);
+    cleared(&waits, &stories_of(&served), &[], None)
+}
+
 #[test]
 fn a_program_whose_reads_only_scatter_is_cleared_and_one_that_waits_for_them_all_the_time_is_not() {
-    let scattered = |per_s: f64| {
-        let mut shop = requests(1, "shop", Op::READ, per_s, MS);
-        for (n, job) in shop.iter_mut().enumerate() {
-            job.work_ns *= [1, 1, 1, 4][n % 4];
-        }
-        let served = Device::fifo(1).serve(shop);
-        let waits = waits_of(&served);
-        cleared(&waits, &stories_of(&served), &[], None)
-    };
-    let seldom = scattered(10.0).expect("hardly any of its time");
+    let seldom = cleared_of_reads_that_scatter(10.0).expect("hardly any of its time");
     assert!(3 * seldom.excess_ns > seldom.io_time_ns, "{seldom:?}");
-    assert_eq!(scattered(120.0), None);
+    assert_eq!(cleared_of_reads_that_scatter(120.0), None);
 }
 
 /// Reads that always wait for one read of a scan, which never stops and keeps two in flight.

@@ -33,27 +33,30 @@ fn noticed_share(ns: i64, spare_ns: i64) -> f64 {
     (ns - spare_ns).max(0) as f64 / ns.max(1) as f64
 }
 
+fn share_of(ns: i64, share: f64) -> i64 {
+    (ns as f64 * share) as i64
+}
+
 /// This share of what was waited behind each group, without zeros.
 fn share_of_all(behind: &[(u32, i64)], share: f64) -> Vec<(u32, i64)> {
     let shares = behind
         .iter()
-        .map(|(group, ns)| (*group, (*ns as f64 * share) as i64));
+        .map(|(group, ns)| (*group, share_of(*ns, share)));
     shares.filter(|(_, ns)| *ns > 0).collect()
 }
 
-/// Where the time of an I/O of `group` went of whose excess its program notices a share, `behind` others as given; the rest of it
-/// counts as undisturbed.
-fn noticed_time(time: &OwnedTime, behind: &[(u32, i64)], group: u32, share: f64) -> OwnedTime {
+/// Where the time of an I/O went of whose excess its program notices a share, `behind` any I/Os as given; the rest of it counts as
+/// undisturbed.
+fn noticed_time(time: &OwnedTime, behind: &[(u32, i64)], share: f64) -> OwnedTime {
     let all_ns: i64 = behind.iter().map(|(_, ns)| ns).sum();
-    let own = behind.iter().find(|(other, _)| *other == group);
-    let own_ns = own.map_or(0, |(_, ns)| *ns);
+    let own_ns = share_of(time.own_ns, share);
     let mut noticed = OwnedTime {
         undisturbed_ns: 0,
         own_ns,
         others_ns: all_ns - own_ns,
-        held_ns: (time.held_ns as f64 * share) as i64,
-        device_ns: (time.device_ns as f64 * share) as i64,
-        unknown_ns: (time.unknown_ns as f64 * share) as i64,
+        held_ns: share_of(time.held_ns, share),
+        device_ns: share_of(time.device_ns, share),
+        unknown_ns: share_of(time.unknown_ns, share),
     };
     noticed.undisturbed_ns = time.total_ns() - noticed.excess_ns();
     noticed
@@ -256,7 +259,7 @@ impl FeltTotals {
         let at_most = share_of_all(wait.at_most, noticed_share(most_ns, wait.spare_ns));
         self.felt(&Wait {
             io,
-            time: noticed_time(&wait.time, &behind, io.group, share),
+            time: noticed_time(&wait.time, &behind, share),
             behind: &behind,
             is_bound: wait.is_bound && !at_most.is_empty(),
             at_most: &at_most,

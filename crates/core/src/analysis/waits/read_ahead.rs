@@ -30,6 +30,8 @@ struct AheadStream {
     late_ns: i64,
     /// By how much parts were early, if they had taken no longer than undisturbed.
     spare_ns: VecDeque<i64>,
+    /// What is usual of these; 0 if they are too few, or too short to matter.
+    usual_spare_ns: i64,
 }
 
 impl AheadStream {
@@ -41,6 +43,7 @@ impl AheadStream {
             last_done_ns: 0,
             late_ns: 0,
             spare_ns: VecDeque::new(),
+            usual_spare_ns: 0,
         }
     }
 
@@ -56,11 +59,12 @@ impl AheadStream {
             }
             let late_ns = if has_waited { 0 } else { self.late_ns };
             self.spare_ns.push_back(early_ns + late_ns);
+            self.usual_spare_ns = self.find_usual_spare_ns();
         }
         self.late_ns = 0;
     }
 
-    fn usual_spare_ns(&self) -> i64 {
+    fn find_usual_spare_ns(&self) -> i64 {
         if self.spare_ns.len() < MIN_SPARE {
             return 0;
         }
@@ -83,7 +87,7 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Takes an I/O that is read ahead as it is issued, and tells whether it continues its stream: the first one of a stream is always
+    /// Takes an I/O that is read ahead as it is issued, and says whether it continues its stream: the first one of a stream is always
     /// waited for.
     pub fn begin(&mut self, place: Place, start_ns: i64) -> bool {
         let Some(first) = place.first else {
@@ -122,7 +126,7 @@ impl ReadAhead {
             return 0;
         };
         stream.late_ns = stream.late_ns.max(excess_ns);
-        stream.usual_spare_ns()
+        stream.usual_spare_ns
     }
 
     fn of(&mut self, group: u32) -> Option<&mut AheadStream> {
@@ -177,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_waited_for_tells_nothing_of_the_pace() {
+    fn a_part_that_is_waited_for_shows_nothing_of_the_pace() {
         let mut parts = vec![(0, 5, 0), (60, 5, 0), (120, 5, 0), (180, 5, 0)];
         for n in 0..20 {
             parts.push((240 + 100 * n, 100, 95));

@@ -214,11 +214,9 @@ fn noticed_and_excess_s(work_ns: i64) -> (f64, f64) {
     let all = victims
         .find(|v| v.group.class == Class::Read)
         .expect("waits of reads");
-    let seconds = |ns: i64| ns as f64 / 1e9;
-    (
-        seconds(reads.sums.time.excess_ns()),
-        seconds(all.time.excess_ns()),
-    )
+    let noticed_s = reads.sums.time.excess_ns() as f64 / 1e9;
+    let excess_s = all.time.excess_ns() as f64 / 1e9;
+    (noticed_s, excess_s)
 }
 
 #[test]
