@@ -128,6 +128,9 @@ pub fn rows(
     let path = recording.path();
     let mut timeline = RollupTimeline::new(plan.clone())?;
     let range = plan.window.from_ns..plan.window.to_ns;
+    for lost in &recording.lost(range.clone()) {
+        timeline.lost(lost);
+    }
     let histograms = RollupHistograms {
         total: plan.extended,
         device: false,

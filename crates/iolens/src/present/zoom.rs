@@ -549,6 +549,7 @@ impl Figure for Field {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fields::FIELDS;
     use super::*;
     use iolens_core::analysis::timeline::{Extended, Flow, SlotTime};
     use iolens_core::model::{Class, DevId};
@@ -632,6 +633,35 @@ mod tests {
                         153.9           0        0        -           0        0        - *\n\
                         * interval contains lost I/Os (1 of 2 rows)\n";
         assert_eq!(written(w, &[row(), idle()]), expected);
+    }
+
+    #[test]
+    fn time_without_a_recorder_has_no_figures_and_its_mark() {
+        let unrecorded = Row {
+            known: false,
+            extended: Some(Extended::default()),
+            ..idle()
+        };
+        let of = |format| {
+            let w = ZoomWriter::new(format, GroupBy::All, true, 100_000_000);
+            written(w, std::slice::from_ref(&unrecorded))
+        };
+        let figures = of(Format::Json);
+        let doc: serde_json::Value = serde_json::from_str(&figures).expect("valid JSON");
+        let row = doc[0].as_object().expect("a row");
+        for (key, value) in row {
+            let is_figure = key != "time_s" && key != "lossy";
+            assert_eq!(value.is_null(), is_figure, "{figures}");
+        }
+        assert_eq!(row["lossy"], json!(true));
+        let csv = of(Format::Csv);
+        let empty = ",".repeat(FIELDS.len());
+        assert!(csv.ends_with(&format!("\n153.9{empty},1\n")), "{csv}");
+        let table = of(Format::Table);
+        let line = table.lines().nth(1).expect("a row");
+        let mut cells: Vec<&str> = line.split_whitespace().skip(1).collect();
+        assert_eq!(cells.pop(), Some("*"), "{table}");
+        assert!(cells.len() == FIELDS.len() && cells.iter().all(|cell| *cell == "-"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use super::groups::{Groups, OpenRow};
 use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
+use crate::analysis::math::intervals::{union, within_ns};
 use crate::analysis::stream::order::{Hold, Span, StartOrder};
 use crate::model::{Io, LossReason, Lost};
 
@@ -40,7 +41,7 @@ enum ClosedRow {
         /// Position in `rows`.
         at: usize,
         rows: Vec<IdleRow>,
-        removed: bool,
+        unrecorded: bool,
     },
 }
 
@@ -187,7 +188,7 @@ impl Timeline {
 
     /// The next row that is complete.
     pub fn next_row(&mut self) -> Option<Row> {
-        let (slot, idle, removed) = match self.closed.front_mut()? {
+        let (slot, idle, unrecorded) = match self.closed.front_mut()? {
             ClosedRow::Row(_) => {
                 return self.closed.pop_front().and_then(|c| {
                     if let ClosedRow::Row(row) = c {
@@ -202,9 +203,9 @@ impl Timeline {
                 to,
                 at,
                 rows,
-                removed,
+                unrecorded,
             } => {
-                let now = (*next, rows[*at], *removed);
+                let now = (*next, rows[*at], *unrecorded);
                 *at += 1;
                 if *at == rows.len() {
                     *next += 1;
@@ -222,7 +223,7 @@ impl Timeline {
             to_ns,
             idle.group,
             &OpenRow::default(),
-            (idle.lossy, removed),
+            (idle.lossy, unrecorded),
         ))
     }
 
@@ -275,13 +276,13 @@ impl Timeline {
                 lossy: self.is_lossy(from_ns, to_ns, self.groups.key(*group), 0),
             });
         }
-        let removed = self.is_removed(from_ns, to_ns);
+        let unrecorded = self.is_unrecorded(from_ns, to_ns);
         self.closed.push_back(ClosedRow::Idle {
             next: first,
             to: end,
             at: 0,
             rows,
-            removed,
+            unrecorded,
         });
         Ok(())
     }
@@ -298,6 +299,7 @@ impl Timeline {
         open.sort_by_key(|(g, _)| self.groups.key(*g));
         self.count(open.len() as u64)?;
         let (from_ns, to_ns) = self.bounds(slot);
+        let unrecorded = self.is_unrecorded(from_ns, to_ns);
         let together = open.iter().map(|(_, row)| ios_of(row)).sum();
         for (g, open) in open {
             // Only devices tell whose the missing ones are: of the others the same share is missing.
@@ -307,13 +309,12 @@ impl Timeline {
                 together
             };
             let lossy = self.is_lossy(from_ns, to_ns, self.groups.key(g), seen);
-            let removed = self.is_removed(from_ns, to_ns);
             self.closed.push_back(ClosedRow::Row(Box::new(self.row(
                 from_ns,
                 to_ns,
                 g,
                 &open,
-                (lossy, removed),
+                (lossy, unrecorded),
             ))));
         }
         Ok(())
@@ -334,10 +335,10 @@ impl Timeline {
         to_ns: i64,
         g: u32,
         open: &OpenRow,
-        (lossy, removed): (bool, bool),
+        (lossy, unrecorded): (bool, bool),
     ) -> Row {
-        // What the size limit removed is not idle.
-        let known = !removed || open.flows.iter().any(|f| f.ios > 0);
+        // Time without a recorder is not idle, nor is what the size limit removed.
+        let known = !unrecorded || open.flows.iter().any(|f| f.ios > 0);
         Row {
             flows: open.flows,
             lossy,
@@ -353,11 +354,16 @@ impl Timeline {
         }
     }
 
-    /// Whether the retention limit removed all of an interval.
-    fn is_removed(&self, from_ns: i64, to_ns: i64) -> bool {
-        self.losses
-            .iter()
-            .any(|l| l.reason == LossReason::Retention && l.from_ns <= from_ns && l.to_ns >= to_ns)
+    /// Whether nothing was recorded in all of an interval, or nothing of that is left.
+    fn is_unrecorded(&self, from_ns: i64, to_ns: i64) -> bool {
+        let mut gaps = Vec::new();
+        for lost in &self.losses {
+            if lost.is_unrecorded_time() && lost.meets(from_ns, to_ns) {
+                gaps.push((lost.from_ns, lost.to_ns));
+            }
+        }
+        // Gaps that touch can cover an interval together.
+        !gaps.is_empty() && within_ns(&union(gaps), from_ns, to_ns) == to_ns - from_ns
     }
 
     /// A slot's beginning and end.

@@ -44,6 +44,59 @@ fn removed_time_is_not_known_and_the_next_interval_is_not_lossy() {
     );
 }
 
+#[test]
+fn time_without_a_recorder_is_not_known_and_a_row_that_has_some_of_it_is() {
+    for by in [GroupBy::All, GroupBy::Device, GroupBy::Process] {
+        let plan = TimelinePlan {
+            by,
+            always: match by {
+                GroupBy::Device => vec![GroupKey::Device(A)],
+                _ => Vec::new(),
+            },
+            extended: true,
+            ..TimelinePlan::new(Window::new(0, 60 * MS), 10 * MS)
+        };
+        let mut t = Timeline::new(plan).expect("a good plan");
+        // The row from 20 to 30 ms lies in both together.
+        for (from_ms, to_ms) in [(15, 25), (25, 47)] {
+            t.lost(&Lost::somewhere(
+                from_ms * MS,
+                to_ms * MS,
+                LossReason::NotRecorded,
+            ));
+        }
+        for done_ms in [5, 55] {
+            t.push(&Io::new(done_ms * MS, A, Op::READ, 4096, None, 1))
+                .expect("few rows");
+        }
+        t.finish(60 * MS).expect("few rows");
+        let rows: Vec<Row> = std::iter::from_fn(|| t.next_row()).collect();
+        let says = |r: &Row| {
+            (
+                r.ios_per_s(Class::Read),
+                r.lossy,
+                r.extended.and_then(|e| e.busy_percent()).is_some(),
+            )
+        };
+        assert_eq!(
+            rows.iter().map(says).collect::<Vec<_>>(),
+            [
+                (Some(100.0), false, true),
+                (Some(0.0), true, true),
+                (None, true, false),
+                (None, true, false),
+                (Some(0.0), true, true),
+                (Some(100.0), false, true)
+            ],
+            "{by:?}"
+        );
+        // A row that stands for subjects which are left out says no more than they do.
+        let left_out = rows[2].without_ios();
+        assert_eq!(says(&left_out), (None, true, false));
+        assert_eq!(left_out.extended, Some(Extended::default()));
+    }
+}
+
 fn rows_of(plan: TimelinePlan, hold: Hold, ios: &[Io], end_ns: i64) -> Vec<Row> {
     let mut t = Timeline::with_hold(plan, hold).expect("a good plan");
     let mut rows = Vec::new();

@@ -353,7 +353,7 @@ pub struct Row {
     /// I/Os are missing from this slot (lost, or removed by retention) that can change the row by more than 1 %.
     pub lossy: bool,
     /// Whether the source knows what happened here. Counters do not between two readings, nor where a device is not
-    /// accounted: such a row is not idle.
+    /// accounted; no source does while no recorder ran. Such a row is not idle.
     pub known: bool,
     /// The columns of `-x`, if planned.
     pub extended: Option<Extended>,
@@ -384,9 +384,13 @@ impl Row {
         Row {
             lossy: self.lossy,
             known: self.known,
-            extended: self
-                .extended
-                .map(|_| Extended::of_idle(self.to_ns - self.from_ns)),
+            extended: self.extended.map(|_| {
+                if self.known {
+                    Extended::of_idle(self.to_ns - self.from_ns)
+                } else {
+                    Extended::default()
+                }
+            }),
             waits: self.waits.map(|_| OwnedTime::default()),
             ..Row::empty(self.from_ns, self.to_ns, GroupKey::All)
         }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::{Extended, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
-use crate::model::{CallHistogram, Class, DevId, Flight, Lost, Rollup, add_each};
+use crate::analysis::math::intervals::{union, within_ns};
+use crate::model::{CallHistogram, Class, DevId, Flight, LossReason, Lost, Rollup, add_each};
 
 /// Makes rows from rollups. Slots should be multiples of the rollups' step and begin with one of them: a rollup counts in
 /// the slot in which it begins.
@@ -14,6 +15,8 @@ pub struct RollupTimeline {
     slots: BTreeMap<(i64, GroupKey), RollupSlot>,
     /// By slot, I/Os that are missing on a device that is not known.
     lost_anywhere: BTreeMap<i64, f64>,
+    /// Time without a recorder.
+    unrecorded: Vec<(i64, i64)>,
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +75,7 @@ impl RollupTimeline {
             plan,
             slots: BTreeMap::new(),
             lost_anywhere: BTreeMap::new(),
+            unrecorded: Vec::new(),
         })
     }
 
@@ -115,6 +119,15 @@ impl RollupTimeline {
         slot.totals[class as usize].merge(&r.total);
     }
 
+    /// Takes a loss of the recording. Rollups count what is missing in the second in which the loss ends; time without a
+    /// recorder is marked as long as it lasts.
+    pub fn lost(&mut self, lost: &Lost) {
+        // Of what the size limit removed the rollups are left.
+        if lost.reason == LossReason::NotRecorded && lost.is_unrecorded_time() {
+            self.unrecorded.push((lost.from_ns, lost.to_ns));
+        }
+    }
+
     /// All rows, one after the other, to the recording's end.
     ///
     /// # Errors
@@ -129,6 +142,7 @@ impl RollupTimeline {
         if window.len_ns() == 0 {
             return Ok(Vec::new());
         }
+        self.unrecorded = union(std::mem::take(&mut self.unrecorded));
         let always = self.plan.always_keys();
         let mut rows = Vec::new();
         for slot in 0..=self.plan.slot_of(window.to_ns - 1) {
@@ -158,8 +172,17 @@ impl RollupTimeline {
             to_ns: row.to_ns.min(end_ns),
             ..row
         };
-        let seen = row.flows.iter().map(|f| f.ios).sum();
+        let seen: u64 = row.flows.iter().map(|f| f.ios).sum();
         let len_ns = row.to_ns - row.from_ns;
+        let unrecorded_ns = within_ns(&self.unrecorded, row.from_ns, row.to_ns);
+        if unrecorded_ns == len_ns && seen == 0 {
+            return Row {
+                lossy: true,
+                known: false,
+                extended: self.plan.extended.then(Extended::default),
+                ..row
+            };
+        }
         // Over several devices busy times cannot be joined: they may overlap.
         let one = of.flights.values().next().filter(|_| of.flights.len() == 1);
         let reads = &of.totals[Class::Read as usize];
@@ -192,7 +215,7 @@ impl RollupTimeline {
         });
         let lost = of.lost + self.lost_anywhere.get(&slot).copied().unwrap_or(0.0);
         Row {
-            lossy: Lost::marks(lost, seen),
+            lossy: unrecorded_ns > 0 || Lost::marks(lost, seen),
             extended,
             ..row
         }
@@ -204,7 +227,7 @@ mod tests {
     use super::super::Timeline;
     use super::*;
     use crate::analysis::stream::window::Window;
-    use crate::model::{Io, LossReason, Op};
+    use crate::model::{Io, Op};
     use crate::rollup::RollupBuilder;
 
     const S: i64 = 1_000_000_000;
@@ -327,5 +350,34 @@ mod tests {
             .count();
         assert_eq!(marked, 2, "either device");
         assert!(rows[8].flows.iter().all(|f| f.ios == 0) && rows[8].known);
+    }
+
+    #[test]
+    fn rows_without_a_recorder_are_not_known_and_those_of_removed_ios_are() {
+        let mut timeline = RollupTimeline::new(TimelinePlan {
+            extended: true,
+            ..TimelinePlan::new(Window::new(0, 10 * S), S)
+        })
+        .expect("a plan");
+        // One I/O completes every 50 ms up to 5 s.
+        rollups(&ios()[..100]).iter().for_each(|r| timeline.push(r));
+        timeline.lost(&Lost::somewhere(0, 10 * S, LossReason::Retention));
+        timeline.lost(&Lost::somewhere(
+            5 * S + S / 2,
+            8 * S,
+            LossReason::NotRecorded,
+        ));
+        let rows = timeline.finish(10 * S).expect("finishes");
+        let mut shown = Vec::new();
+        for row in &rows {
+            let busy = row.extended.and_then(|x| x.busy_percent());
+            let is_idle = row.ios_per_s(Class::Read) == Some(0.0);
+            shown.push((row.known, row.lossy, busy.is_some(), is_idle));
+        }
+        let idle = (true, false, true, true);
+        let part = (true, true, true, true);
+        let unrecorded = (false, true, false, false);
+        assert_eq!(shown[5..], [part, unrecorded, unrecorded, idle, idle]);
+        assert!(rows[..5].iter().all(|row| row.known && !row.lossy));
     }
 }
