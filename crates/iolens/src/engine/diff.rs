@@ -21,7 +21,9 @@ pub struct ComparedStretch {
     /// All analyses of it.
     pub report: Report,
     sides: BTreeMap<DevId, Side>,
-    losses: Losses,
+    /// When nothing was recorded, in order, and how long that is in all.
+    unrecorded: Vec<(i64, i64)>,
+    unrecorded_ns: i64,
 }
 
 impl ComparedStretch {
@@ -32,16 +34,18 @@ impl ComparedStretch {
     pub fn read(query: &Query<'_>) -> Result<ComparedStretch> {
         let part = query.one(Grain::Analysis)?;
         let losses = losses_of(&part);
+        let unrecorded = losses.unrecorded();
         let mut sides = Sides {
             window: part.window(),
-            losses: &losses,
+            unrecorded: &unrecorded,
             by_device: BTreeMap::new(),
         };
         let limits = Limits::default();
         let report = report::of_part_and(&part, &limits, query.caller, &mut [&mut sides])?;
         let stretch = ComparedStretch {
             sides: sides.by_device,
-            losses,
+            unrecorded_ns: losses.unrecorded_ns(part.window()),
+            unrecorded,
             part,
             report,
         };
@@ -69,8 +73,7 @@ impl ComparedStretch {
 
     /// How much of it was recorded, in seconds: what a minute had is of that.
     pub fn recorded_s(&self) -> f64 {
-        let window = self.window();
-        let recorded_ns = window.len_ns() - self.losses.unrecorded_ns(window);
+        let recorded_ns = self.window().len_ns() - self.unrecorded_ns;
         recorded_ns as f64 / 1e9
     }
 
@@ -105,7 +108,7 @@ fn losses_of(part: &Part) -> Losses {
 /// The I/Os of each device in a stretch of time, whatever lies above or below it.
 struct Sides<'a> {
     window: Window,
-    losses: &'a Losses,
+    unrecorded: &'a [(i64, i64)],
     by_device: BTreeMap<DevId, Side>,
 }
 
@@ -115,7 +118,7 @@ impl Consumer for Sides<'_> {
             // What was in flight at the end comes too: a device with nothing else has no I/O in the stretch.
             if self.window.contains(io.done_ns) {
                 let side = self.by_device.entry(io.dev);
-                let side = side.or_insert_with(|| Side::new(self.window, self.losses));
+                let side = side.or_insert_with(|| Side::new(self.window, self.unrecorded));
                 side.add(io);
             }
         }
@@ -138,8 +141,8 @@ pub struct DeviceChanges {
 /// Compares the devices of two stretches. A device is the same if its stable identity is, or its name where that is not known
 /// of one of them.
 pub fn devices(before: &ComparedStretch, after: &ComparedStretch) -> Vec<DeviceChanges> {
-    let empty_before = Side::new(before.window(), &before.losses);
-    let empty_after = Side::new(after.window(), &after.losses);
+    let empty_before = Side::new(before.window(), &before.unrecorded);
+    let empty_after = Side::new(after.window(), &after.unrecorded);
     let mut unmatched: BTreeMap<DevId, &Side> = before.sides.iter().map(|(d, s)| (*d, s)).collect();
     let mut all = Vec::new();
     for (dev, side) in &after.sides {

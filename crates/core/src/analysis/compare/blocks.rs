@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::Measure;
 use crate::analysis::Window;
+use crate::analysis::math::intervals::within_ns;
 use crate::analysis::math::stats::Shuffler;
-use crate::analysis::stream::losses::Losses;
 use crate::model::{Histogram, Io};
 
 /// Blocks that a stretch is cut into, if it is long enough.
@@ -49,8 +49,8 @@ impl MeasureValues {
 }
 
 impl Blocks {
-    /// Empty blocks of equal length that cover `window`; what was not recorded of one is none of its time.
-    pub(super) fn new(window: Window, losses: &Losses) -> Blocks {
+    /// Empty blocks of equal length that cover `window`; what lies in `unrecorded` is none of their time.
+    pub(super) fn new(window: Window, unrecorded: &[(i64, i64)]) -> Blocks {
         let count = (window.len_ns() / MIN_BLOCK_NS).clamp(1, MAX_BLOCKS);
         // Rounded up: the last block is shorter by less than a nanosecond for each block.
         let block_ns = ((window.len_ns() + count - 1) / count).max(1);
@@ -58,7 +58,7 @@ impl Blocks {
         let mut blocks = Vec::new();
         for index in 0..count {
             let from_ns = window.from_ns + index * block_ns;
-            let unrecorded_ns = losses.unrecorded_ns(Window::new(from_ns, from_ns + block_ns));
+            let unrecorded_ns = within_ns(unrecorded, from_ns, from_ns + block_ns);
             blocks.push(TimeBlock {
                 seconds: (seconds - unrecorded_ns as f64 / 1e9).max(0.0),
                 ..TimeBlock::default()

@@ -8,7 +8,6 @@ mod blocks;
 
 use crate::analysis::Window;
 use crate::analysis::math::stats::Shuffler;
-use crate::analysis::stream::losses::Losses;
 use crate::model::{Class, Io};
 
 use blocks::Blocks;
@@ -94,11 +93,12 @@ pub struct Side {
 }
 
 impl Side {
-    /// For I/Os that complete in `window`. Rates are those of the time that was recorded.
-    pub fn new(window: Window, losses: &Losses) -> Side {
+    /// For I/Os that complete in `window`. Rates are those of the time that was recorded: that is not in `unrecorded`, as
+    /// [`Losses::unrecorded`](crate::analysis::stream::losses::Losses::unrecorded) has it.
+    pub fn new(window: Window, unrecorded: &[(i64, i64)]) -> Side {
         Side {
             window,
-            classes: std::array::from_fn(|_| Blocks::new(window, losses)),
+            classes: std::array::from_fn(|_| Blocks::new(window, unrecorded)),
         }
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::analysis::stream::losses::Losses;
 use crate::model::{DevId, LossReason, Lost, Op};
 use proptest::prelude::*;
 
@@ -6,7 +7,7 @@ use proptest::prelude::*;
 fn side(seed: u64, rate: u64, mean_us: impl Fn(f64) -> f64) -> Side {
     let mut random = Shuffler::new(seed);
     let mut uniform = move || (random.bits() >> 11) as f64 / (1u64 << 53) as f64;
-    let mut side = Side::new(Window::new(0, 10_000_000_000), &Losses::default());
+    let mut side = Side::new(Window::new(0, 10_000_000_000), &[]);
     let mut at_s = 0.0;
     loop {
         at_s += -(1.0 - uniform()).ln() / rate as f64;
@@ -118,7 +119,7 @@ fn few_ios_have_no_tail_and_short_stretches_no_interval() {
     let few = side(1, 20, |_| 100.0);
     let tail = compared(&few, &few);
     assert_eq!(of(&tail, Measure::P999Us).before, None);
-    let mut short = Side::new(Window::new(0, 1_000_000_000), &Losses::default());
+    let mut short = Side::new(Window::new(0, 1_000_000_000), &[]);
     short.add(&read(5, 3));
     let changes = compared(&short, &few);
     let rate = of(&changes, Measure::IosPerS);
@@ -135,7 +136,7 @@ fn rates_are_those_of_the_time_that_was_recorded() {
     let mut losses = Losses::default();
     let gap = Lost::somewhere(3_000_000_000, 9_000_000_000, LossReason::NotRecorded);
     losses.push(&gap);
-    let mut parts = Side::new(Window::new(0, 10_000_000_000), &losses);
+    let mut parts = Side::new(Window::new(0, 10_000_000_000), &losses.unrecorded());
     for n in 0..4000 {
         let after_gap_ns = if n < 3000 { 0 } else { 6_000_000_000 };
         parts.add(&read(n * 1_000_000 + after_gap_ns, 100_000));
@@ -149,7 +150,7 @@ fn rates_are_those_of_the_time_that_was_recorded() {
 
 #[test]
 fn what_is_new_has_no_percentage() {
-    let none = Side::new(Window::new(0, 10_000_000_000), &Losses::default());
+    let none = Side::new(Window::new(0, 10_000_000_000), &[]);
     let changes = compared(&none, &side(1, 100, |_| 100.0));
     assert_eq!(changes.len(), Measure::ALL.len());
     let rate = of(&changes, Measure::IosPerS);

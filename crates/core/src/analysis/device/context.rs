@@ -14,6 +14,8 @@ pub(in crate::analysis) const BURST_SLOT_NS: i64 = 10_000_000;
 pub(in crate::analysis) struct DeviceContext<'a> {
     pub dev: DevId,
     pub window: Window,
+    /// How much of the window was not recorded.
+    pub unrecorded_ns: i64,
     pub cells: &'a Cells,
     pub losses: &'a Losses,
     pub limit: Option<Limit>,

@@ -306,7 +306,7 @@ impl Gathered {
 
 /// Inputs of A18 besides the windows.
 fn known_of(around: &DeviceContext, stages: &StagesSummary, series: &[Series; 2]) -> DeviceMeans {
-    let recorded_ns = around.window.len_ns() - around.losses.unrecorded_ns(around.window);
+    let recorded_ns = around.window.len_ns() - around.unrecorded_ns;
     let seconds = (recorded_ns as f64 / 1e9).max(1e-9);
     let rates = series.each_ref().map(|s| {
         let ios: u64 = s.filled().iter().map(|slot| slot.ios).sum();

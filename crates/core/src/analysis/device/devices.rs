@@ -150,8 +150,7 @@ impl DeviceSweep {
             &mut self.write,
             &mut self.both,
         ] {
-            levels.finish(window);
-            levels.leave_out(unrecorded_ns);
+            levels.finish(window, unrecorded_ns);
         }
     }
 }
@@ -310,8 +309,7 @@ impl Counts {
         let mut devices: Vec<_> = parts
             .map(|((sums, mut sweep), mut issued)| {
                 sweep.finish(window, unrecorded_ns);
-                issued.finish(window);
-                issued.leave_out(unrecorded_ns);
+                issued.finish(window, unrecorded_ns);
                 summary(sums, &sweep, &issued)
             })
             .collect();

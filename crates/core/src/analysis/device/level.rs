@@ -196,16 +196,13 @@ impl LevelTime {
         self.level
     }
 
-    /// Settles the window's end; from here on only questions.
-    pub fn finish(&mut self, window: Window) {
+    /// Settles the window's end; from here on only questions. Of the window nothing was recorded for `unrecorded_ns`, which
+    /// is left out of the time with none in flight.
+    pub fn finish(&mut self, window: Window, unrecorded_ns: i64) {
         self.window = window;
         self.advance(window.to_ns);
-    }
-
-    /// Leaves out `ns` of the time with none in flight, after [`LevelTime::finish`]: nothing was recorded then.
-    pub fn leave_out(&mut self, ns: i64) {
         if let Some(idle) = self.ns_at.first_mut() {
-            *idle = (*idle - ns).max(0);
+            *idle = (*idle - unrecorded_ns).max(0);
         }
     }
 
@@ -275,7 +272,7 @@ mod tests {
         for (t, by) in [(1, 1), (3, 1), (5, -1), (7, -1)] {
             l.change(t, by);
         }
-        l.finish(Window::new(0, 10));
+        l.finish(Window::new(0, 10), 0);
         assert_eq!(l.ns_at(), [4, 4, 2]);
         assert_eq!(l.busy_percent(), Some(60.0));
         assert_eq!(l.mean(), Some(0.8));
@@ -283,6 +280,17 @@ mod tests {
             (l.quantile(0.4), l.quantile(0.41), l.quantile(0.99), l.max()),
             (Some(0), Some(1), Some(2), Some(2))
         );
+    }
+
+    #[test]
+    fn time_that_was_not_recorded_is_no_idle_time() {
+        // One in flight for 3 of 10 ns, of which 4 were not recorded.
+        let mut l = LevelTime::new(Window::new(0, 10));
+        l.change(1, 1);
+        l.change(4, -1);
+        l.finish(Window::new(0, 10), 4);
+        assert_eq!(l.ns_at(), [3, 3]);
+        assert_eq!((l.busy_percent(), l.mean()), (Some(50.0), Some(0.5)));
     }
 
     #[test]
@@ -294,7 +302,7 @@ mod tests {
             l.change(i * 2000 + 1000, -1);
         }
         l.add_late(10_000_000, 90_000_000);
-        l.finish(Window::new(0, 100_000_000));
+        l.finish(Window::new(0, 100_000_000), 0);
         let percent = |ns: i64| ns as f64 / 1e6;
         assert!(
             (l.busy_percent().expect("a window") - 90.0).abs() < 0.5,
@@ -312,7 +320,7 @@ mod tests {
         both.change(20, 1);
         both.change(60, -1);
         both.fill_late(0, 100, 30.0);
-        both.finish(Window::new(0, 100));
+        both.finish(Window::new(0, 100), 0);
         assert!(
             (both.busy_percent().expect("a window") - 70.0).abs() <= 1.0,
             "{:?}",
@@ -328,7 +336,7 @@ mod tests {
             edges.sort_unstable();
             let mut l = LevelTime::new(window);
             edges.iter().for_each(|(t, by)| l.change(*t, *by));
-            l.finish(window);
+            l.finish(window, 0);
             let at = |t: i64| spans.iter().filter(|(s, d)| *s <= t && t < s + d).count();
             let each: Vec<usize> = (from..from + len).map(at).collect();
             for (k, ns) in l.ns_at().iter().enumerate() {

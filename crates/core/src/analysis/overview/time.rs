@@ -145,7 +145,7 @@ impl Depth {
         match &mut self.spent {
             None => Default::default(),
             Some(spent) => std::array::from_fn(|k| {
-                spent[k].finish(window);
+                spent[k].finish(window, 0);
                 spent[k].ns_at().to_vec()
             }),
         }

@@ -323,6 +323,7 @@ impl ReportBuilder {
         }
         let context = ReportContext {
             window,
+            unrecorded_ns,
             plan: &self.plan,
             cells: &cells,
             losses: &self.losses,
@@ -410,6 +411,7 @@ fn gather(
 /// Shared inputs of the results of all devices.
 struct ReportContext<'a> {
     window: Window,
+    unrecorded_ns: i64,
     plan: &'a ReportPlan,
     cells: &'a Cells,
     losses: &'a Losses,
@@ -491,6 +493,7 @@ impl ReportContext<'_> {
         let mut detail = gathered.finish(&DeviceContext {
             dev,
             window: self.window,
+            unrecorded_ns: self.unrecorded_ns,
             cells: self.cells,
             losses: self.losses,
             limit: self.plan.limits.get(&dev).map(|l| Limit {

@@ -1,5 +1,6 @@
 //! The intervals in which I/Os are missing, so that analyses do not take them for idle time.
 
+use crate::analysis::math::intervals::{union, within_ns};
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, LossReason, Lost};
 
@@ -72,23 +73,20 @@ impl Losses {
             .any(|gap| gap.meets(from_ns, to_ns) && gap.dev.is_none_or(|d| d == dev))
     }
 
-    /// Nanoseconds of `window` in which nothing was recorded. They are in no rate and no share of time.
-    pub fn unrecorded_ns(&self, window: Window) -> i64 {
-        let unrecorded = self.gaps.iter().filter(|gap| gap.is_unrecorded);
-        let mut intervals: Vec<(i64, i64)> =
-            unrecorded.map(|gap| (gap.from_ns, gap.to_ns)).collect();
-        intervals.sort_unstable();
-        let mut sum_ns = 0;
-        let mut counted_to_ns = window.from_ns;
-        for (from_ns, to_ns) in intervals {
-            let from_ns = from_ns.max(counted_to_ns);
-            let to_ns = to_ns.min(window.to_ns);
-            if to_ns > from_ns {
-                sum_ns += to_ns - from_ns;
-                counted_to_ns = to_ns;
+    /// When nothing was recorded: intervals in order that neither overlap nor touch.
+    pub fn unrecorded(&self) -> Vec<(i64, i64)> {
+        let mut intervals = Vec::new();
+        for gap in &self.gaps {
+            if gap.is_unrecorded && gap.from_ns < gap.to_ns {
+                intervals.push((gap.from_ns, gap.to_ns));
             }
         }
-        sum_ns
+        union(intervals)
+    }
+
+    /// Nanoseconds of `window` in which nothing was recorded. They are in no rate and no share of time.
+    pub fn unrecorded_ns(&self, window: Window) -> i64 {
+        within_ns(&self.unrecorded(), window.from_ns, window.to_ns).max(0)
     }
 
     /// The intervals that concern `dev`, in order, overlapping ones joined.
@@ -183,6 +181,8 @@ mod tests {
         l.push(&lost(50, 55, None, LossReason::Corrupt));
         assert_eq!(l.unrecorded_ns(Window::new(0, 100)), 5 + 30 + 10 + 5);
         assert_eq!(l.unrecorded_ns(Window::new(25, 65)), 15 + 5);
+        assert_eq!(l.unrecorded_ns(Window::new(65, 25)), 0);
+        assert_eq!(l.unrecorded(), [(0, 5), (10, 40), (60, 70), (95, 200)]);
     }
 
     #[test]
