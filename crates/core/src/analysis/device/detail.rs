@@ -1,5 +1,7 @@
 //! The detailed analysis of one device: everything that needs more than counts and histograms.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::analysis::bursts::Limit;
@@ -51,9 +53,15 @@ pub(in crate::analysis) struct Swept {
 }
 
 impl Swept {
-    pub fn new(window: Window, kernel: Option<(Regime, u32)>) -> Swept {
+    /// Of `window`, of which nothing was recorded in `unrecorded`.
+    pub fn new(
+        window: Window,
+        kernel: Option<(Regime, u32)>,
+        unrecorded: &Arc<[(i64, i64)]>,
+    ) -> Swept {
+        let slots = SlotSweep::new(window, SLOT_NS, group_ns(window));
         Swept {
-            slots: SlotSweep::new(window, SLOT_NS, group_ns(window)),
+            slots: slots.leaving_out(unrecorded),
             ticks: kernel.map(|(regime, hz)| IoTicks::new(regime, hz)),
             load: LoadWindows::new(window),
             scans: CLASSES.map(|_| BurstScan::new(window)),

@@ -6,6 +6,9 @@
 //! infinite server, sampled is Poisson(ρ) and touched is Poisson(ρ + λw).
 //!
 //! Slots are not stored: a slot that is over is added to the tallies of its group. At 2 ms a day has 43 million slots.
+//! A slot that lies in time without a recorder as a whole is left out: it is not a slot without I/O.
+
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -53,7 +56,7 @@ pub struct SlotGroup {
     pub from_ns: i64,
     /// Its end.
     pub to_ns: i64,
-    /// Slots in it: n of every quantile.
+    /// Slots in it of which something was recorded: n of every quantile.
     pub slots: u64,
     /// Requests that touch a slot.
     pub touched: SlotQuantiles,
@@ -127,6 +130,8 @@ pub struct SlotStream {
     max: u64,
     tallies: [SlotTally; 4],
     groups: Vec<SlotGroup>,
+    /// When nothing was recorded: intervals in order that neither overlap nor touch.
+    unrecorded: Arc<[(i64, i64)]>,
 }
 
 impl SlotStream {
@@ -148,6 +153,7 @@ impl SlotStream {
             max: 0,
             tallies: Default::default(),
             groups: Vec::new(),
+            unrecorded: Arc::default(),
         }
     }
 
@@ -217,22 +223,44 @@ impl SlotStream {
         let mut left = slots;
         while left > 0 {
             let now = left.min(self.group_end - self.slot);
-            self.tally([level, level, mean, level], now as u64);
+            self.tally([level, level, mean, level], now);
             left -= now;
         }
         self.begin_slot();
     }
 
-    /// Goes past `times` slots with these values, of one group.
-    fn tally(&mut self, values: [u64; 4], times: u64) {
+    /// Goes past `slots` slots with these values, of one group.
+    fn tally(&mut self, values: [u64; 4], slots: i64) {
+        let end = self.slot + slots;
+        let recorded = slots - self.unrecorded_slots(self.slot, end);
         for (tally, value) in self.tallies.iter_mut().zip(values) {
-            tally.add(value, times);
+            tally.add(value, recorded as u64);
         }
-        self.slot += times as i64;
+        self.slot = end;
         if self.slot == self.group_end {
             self.close_group(self.slot);
             self.group_end += self.slots_per_group;
         }
+    }
+
+    /// How many of the slots `first..end` lie in time without a recorder as a whole.
+    fn unrecorded_slots(&self, first: i64, end: i64) -> i64 {
+        let begin_ns = self.slot_from(first);
+        let end_ns = self.slot_from(end);
+        let at = self.unrecorded.partition_point(|gap| gap.1 <= begin_ns);
+        let mut slots = 0;
+        for (from_ns, to_ns) in &self.unrecorded[at..] {
+            if *from_ns >= end_ns {
+                break;
+            }
+            // The part of the gap in these slots, counted from the window's beginning.
+            let from_ns = (*from_ns).max(begin_ns) - self.window.from_ns;
+            let to_ns = (*to_ns).min(end_ns) - self.window.from_ns;
+            let whole_from = (from_ns as u64).div_ceil(self.width_ns as u64) as i64;
+            let whole_to = to_ns / self.width_ns;
+            slots += (whole_to - whole_from).max(0);
+        }
+        slots
     }
 
     fn close_group(&mut self, end_slot: i64) {
@@ -243,7 +271,7 @@ impl SlotStream {
         }
         let idle = touched.counts.first().copied().unwrap_or(0);
         self.groups.push(SlotGroup {
-            from_ns: self.slot_from(end_slot - slots as i64),
+            from_ns: self.slot_from(self.group_end - self.slots_per_group),
             to_ns: self.slot_from(end_slot),
             slots,
             touched: touched.quantiles(1.0),
@@ -310,6 +338,16 @@ impl SlotSweep {
         }
     }
 
+    /// Leaves out the slots that lie in `unrecorded`: intervals in order that neither overlap nor touch, in which nothing
+    /// was recorded. Call it before the first request.
+    #[must_use]
+    pub fn leaving_out(mut self, unrecorded: &Arc<[(i64, i64)]>) -> SlotSweep {
+        for stream in &mut self.streams {
+            stream.unrecorded = Arc::clone(unrecorded);
+        }
+        self
+    }
+
     #[inline]
     fn each(&mut self, class: Class, mut act: impl FnMut(&mut SlotStream)) {
         act(&mut self.streams[0]);
@@ -348,10 +386,21 @@ mod tests {
     use proptest::prelude::*;
 
     fn swept(spans: &[(i64, i64)], window: Window, width: i64, group: i64) -> Vec<SlotGroup> {
+        swept_without(&[], spans, window, width, group)
+    }
+
+    /// The same where nothing was recorded in `unrecorded`.
+    fn swept_without(
+        unrecorded: &[(i64, i64)],
+        spans: &[(i64, i64)],
+        window: Window,
+        width: i64,
+        group: i64,
+    ) -> Vec<SlotGroup> {
         let mut spans = spans.to_vec();
         spans.sort_by_key(|s| s.1);
         let mut order = StartOrder::new(Hold::RECORDING);
-        let mut sweep = SlotSweep::new(window, width, group);
+        let mut sweep = SlotSweep::new(window, width, group).leaving_out(&Arc::from(unrecorded));
         for (start_ns, done_ns) in spans {
             order.push(
                 Span {
@@ -384,6 +433,38 @@ mod tests {
             ),
             (0.5, 0.25, 0.25, 0.25)
         );
+    }
+
+    #[test]
+    fn slots_without_a_recorder_are_left_out() {
+        // Of ten slots in two groups those from 20 to 60 were not recorded; of two more a part was.
+        let spans = [(0, 5), (70, 80)];
+        let window = Window::new(0, 100);
+        let groups = swept_without(&[(15, 65)], &spans, window, 10, 50);
+        let mut shown = Vec::new();
+        for g in &groups {
+            shown.push((g.from_ns, g.to_ns, g.slots, g.touched_percent));
+        }
+        assert_eq!(shown, [(0, 50, 2, 50.0), (50, 100, 4, 25.0)]);
+        let [first, second] = [&groups[0], &groups[1]];
+        assert_eq!((first.touched.mean, second.touched.mean), (0.5, 0.25));
+        assert_eq!((first.mean.mean, second.sampled.mean), (0.25, 0.25));
+        // The upper quartile of one slot of two is that slot, of one slot of four it is not.
+        assert_eq!((first.touched.p75, second.touched.p75), (1.0, 0.0));
+    }
+
+    #[test]
+    fn a_group_without_a_recorder_is_not_there() {
+        let spans = [(0, 5), (120, 130)];
+        let window = Window::new(0, 150);
+        let groups = swept_without(&[(-30, -5), (50, 70), (75, 100)], &spans, window, 10, 50);
+        let starts: Vec<(i64, u64)> = groups.iter().map(|g| (g.from_ns, g.slots)).collect();
+        assert_eq!(starts, [(0, 5), (50, 1), (100, 5)], "a part of one slot");
+        let groups = swept_without(&[(50, 100)], &spans, window, 10, 50);
+        let starts: Vec<(i64, u64)> = groups.iter().map(|g| (g.from_ns, g.slots)).collect();
+        assert_eq!(starts, [(0, 5), (100, 5)]);
+        // From before the window to after it.
+        assert!(swept_without(&[(-20, 170)], &[], window, 10, 50).is_empty());
     }
 
     proptest! {

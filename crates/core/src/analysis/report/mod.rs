@@ -245,11 +245,12 @@ impl ReportBuilder {
         (by_names, others)
     }
 
-    /// Takes a loss.
+    /// Takes a loss. Slots (A3) leave out only what is known before the first I/O to be time without a recorder.
     pub fn lost(&mut self, lost: &Lost) {
         self.waits.iter_mut().for_each(|part| part.lost(lost));
         self.completions.counts.lost(lost);
         self.completions.trouble.lost(lost);
+        self.starts.lost(lost);
         self.losses.push(lost);
     }
 
@@ -538,7 +539,7 @@ impl ReportContext<'_> {
 mod tests {
     use super::*;
     use crate::analysis::waits::tests::simulator::{Device, MS, bursts, requests};
-    use crate::model::Op;
+    use crate::model::{LossReason, Op};
 
     #[test]
     fn what_is_kept_grows_with_the_ios_and_not_with_the_days() {
@@ -568,6 +569,32 @@ mod tests {
             day <= 60_000 && year <= day + 40 * 3 * 2,
             "{day} in a day, {year} in 400"
         );
+    }
+
+    #[test]
+    fn slots_in_time_without_a_recorder_are_left_out() {
+        let second = 1_000_000_000;
+        let window = Window::new(0, 10 * second);
+        let mut builder = ReportBuilder::new(window);
+        builder.lost(&Lost::somewhere(
+            2 * second,
+            8 * second,
+            LossReason::NotRecorded,
+        ));
+        // Two devices, of which the set has slots of its own; each I/O touches one slot of 2 ms.
+        for dev in [DevId::new(8, 0), DevId::new(8, 16)] {
+            builder.push(&Io::new(second + MS, dev, Op::READ, 4096, Some(0), 1000));
+        }
+        let report = builder.finish(window.to_ns);
+        let of_devices = report.details.iter().map(|detail| &detail.slots);
+        let summaries: Vec<&SlotSummary> = of_devices.chain(&report.set_slots).collect();
+        assert_eq!(summaries.len(), 3);
+        for slots in summaries {
+            for groups in [&slots.all, &slots.read, &slots.write] {
+                assert_eq!((groups.len(), groups[0].slots), (1, 2000));
+            }
+            assert_eq!(slots.all[0].touched_percent, 0.05);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! own thread.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::analysis::bursts::cells::Cells;
 use crate::analysis::bursts::links::Link;
@@ -18,9 +19,10 @@ use crate::analysis::limits::OwnLimitsBuilder;
 use crate::analysis::stream::consumer::Consumer;
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::kept_slots::within_budget;
+use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::order::{Clipped, End, Hold, Span, StartOrder, Sweep};
 use crate::analysis::stream::window::Window;
-use crate::model::{DevId, Io};
+use crate::model::{DevId, Io, Lost};
 
 /// What is counted as I/Os complete.
 #[derive(Debug)]
@@ -121,6 +123,8 @@ fn aligned<T>(items: Vec<T>, index: &DeviceIndex, known: &[DevId], new: impl Fn(
 pub(in crate::analysis) struct Starts {
     window: Window,
     kernel: Option<(Regime, u32)>,
+    /// Time without a recorder.
+    unrecorded: Losses,
     index: DeviceIndex,
     order: StartOrder,
     swept: ByStart,
@@ -173,6 +177,7 @@ impl Starts {
         Starts {
             window,
             kernel,
+            unrecorded: Losses::default(),
             index: DeviceIndex::default(),
             order: StartOrder::new(Hold::RECORDING),
             swept: ByStart {
@@ -184,13 +189,26 @@ impl Starts {
         }
     }
 
+    /// Takes a loss. Time without a recorder is left out of the slots of devices whose first I/O is still to come.
+    pub fn lost(&mut self, lost: &Lost) {
+        if lost.is_unrecorded_time() {
+            self.unrecorded.push(lost);
+        }
+    }
+
+    fn new_device(&self) -> Swept {
+        let unrecorded: Arc<[(i64, i64)]> = self.unrecorded.unrecorded().into();
+        Swept::new(self.window, self.kernel, &unrecorded)
+    }
+
     fn push(&mut self, io: &Io) {
         if !reaches_into(self.window, io) {
             return;
         }
         let key = self.index.number(io.dev);
         if key as usize == self.swept.own.len() {
-            self.swept.own.push(Swept::new(self.window, self.kernel));
+            let new = self.new_device();
+            self.swept.own.push(new);
             self.swept.sweeps.0.push(DeviceSweep::new(self.window));
             self.swept.set.add(io.dev);
         }
@@ -205,13 +223,14 @@ impl Starts {
     /// The swept results of each device in `known`, and of all devices together.
     pub fn finish(mut self, known: &[DevId]) -> (Vec<DeviceSweep>, Vec<Swept>, SweptSet, Clipped) {
         let clipped = self.order.finish(&mut self.swept);
+        let unrecorded: Arc<[(i64, i64)]> = self.unrecorded.unrecorded().into();
         let ByStart { sweeps, own, set } = self.swept;
         let set = set.swept(&sweeps.0);
         let sweeps = aligned(sweeps.0, &self.index, known, || {
             DeviceSweep::new(self.window)
         });
         let own = aligned(own, &self.index, known, || {
-            Swept::new(self.window, self.kernel)
+            Swept::new(self.window, self.kernel, &unrecorded)
         });
         (sweeps, own, set, clipped)
     }
