@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Level, Window};
+use crate::analysis::math::intervals::{total_ns, union};
 use crate::model::{DevId, LossReason, Lost};
 
 /// More intervals than this are merged with their neighbours: a chart cannot show them separately.
@@ -86,6 +87,21 @@ impl Losses {
             }
             None => self.list.push(l),
         }
+    }
+
+    /// Nanoseconds of the window in which nothing was recorded.
+    pub(super) fn unrecorded_ns(&self) -> i64 {
+        let mut intervals = Vec::new();
+        for l in &self.list {
+            let lost = Lost {
+                dev: l.dev,
+                ..Lost::somewhere(l.from_ns, l.to_ns, l.reason)
+            };
+            if lost.is_unrecorded_time() {
+                intervals.push((l.from_ns, l.to_ns));
+            }
+        }
+        total_ns(&union(intervals))
     }
 
     /// As [`Losses::finish`], with what each can change in `level_of` its device.

@@ -208,9 +208,10 @@ impl Overview {
     pub fn finish(mut self) -> OverviewData {
         let clipped = self.order.finish(&mut self.sweeps);
         let window = self.plan.window;
+        let unrecorded_ns = self.losses.unrecorded_ns();
         let mut times: Vec<_> = Vec::with_capacity(self.plan.stretches.len());
         for (scope, mut stretches) in self.sweeps.stretches.into_iter().enumerate() {
-            let levels = self.sweeps.depths[scope].finish(window, &mut stretches);
+            let levels = self.sweeps.depths[scope].finish(window, unrecorded_ns, &mut stretches);
             if let Some(d) = self.distributions.get_mut(scope) {
                 d.concurrency = levels;
             }

@@ -233,6 +233,26 @@ fn percentiles_of_distributions_are_those_of_the_tables() {
 }
 
 #[test]
+fn the_distribution_of_depth_is_that_of_the_recorded_time() {
+    let second = 1_000_000_000;
+    let window = Window::new(0, 10 * second);
+    let mut overview = Overview::new(OverviewPlan::whole(window, single(&[A])));
+    // Six of ten seconds, of which one is in both.
+    for (from_s, to_s) in [(3, 6), (5, 9)] {
+        let from_ns = from_s * second;
+        overview.lost(&Lost::somewhere(
+            from_ns,
+            to_s * second,
+            LossReason::NotRecorded,
+        ));
+    }
+    overview.push(&Io::new(2 * second, A, Op::READ, 4096, None, second));
+    let data = overview.finish();
+    let all = &data.distributions[0].concurrency[0];
+    assert_eq!(*all, [3 * second, second]);
+}
+
+#[test]
 fn a_loss_is_hatched_if_it_can_change_a_slot() {
     let second = 1_000_000_000;
     let window = Window::new(0, 16 * second);

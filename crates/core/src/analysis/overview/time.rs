@@ -135,17 +135,18 @@ impl Depth {
         self.since_ns = to_ns;
     }
 
-    /// Settles the end; gives nanoseconds at each level from 0 on.
+    /// Settles the end; gives nanoseconds at each level from 0 on. Nothing was recorded for `unrecorded_ns` of the window.
     pub(super) fn finish(
         &mut self,
         window: Window,
+        unrecorded_ns: i64,
         stretches: &mut [StretchTime],
     ) -> [Vec<i64>; KINDS] {
         self.pass(window.to_ns, stretches);
         match &mut self.spent {
             None => Default::default(),
             Some(spent) => std::array::from_fn(|k| {
-                spent[k].finish(window, 0);
+                spent[k].finish(window, unrecorded_ns);
                 spent[k].ns_at().to_vec()
             }),
         }
