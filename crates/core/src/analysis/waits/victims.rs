@@ -33,7 +33,7 @@ pub struct Victim {
 }
 
 impl Victim {
-    /// Removes the names of programs. Rows that were grouped by name stay separate.
+    /// Removes the names of programs. Groups that were formed by name stay as they are.
     pub fn hide_names(&mut self) {
         self.group.hide_name();
         for behind in &mut self.behind {
