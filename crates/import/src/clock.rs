@@ -395,12 +395,12 @@ mod tests {
 
     #[test]
     fn cells_of_tables_have_fractions_of_seconds() {
-        let of_day = |seconds: i64, ns| Some(Stamp::TimeOfDay(seconds * SECOND_NS + ns));
+        let morning_ns = (9 * 3600 + 1201) * SECOND_NS + 7;
         assert_eq!(
             parse_time_cell("09:20:01.000000007"),
-            of_day(9 * 3600 + 1201, 7)
+            Some(Stamp::TimeOfDay(morning_ns))
         );
-        assert_eq!(parse_time_cell("00:00:00"), of_day(0, 0));
+        assert_eq!(parse_time_cell("00:00:00"), Some(Stamp::TimeOfDay(0)));
         let quarter = Some(Stamp::Unix(NOON * SECOND_NS + SECOND_NS / 4));
         assert_eq!(parse_time_cell("2026-11-21T09:20:01.25Z"), quarter);
         assert_eq!(parse_time_cell("2026-11-21T10:20:01.25+01:00"), quarter);
@@ -422,16 +422,16 @@ mod tests {
 
     #[test]
     fn a_line_with_a_date_says_its_midnight() {
+        const HOUR_NS: i64 = 3600 * SECOND_NS;
         let midnight_ns = (NOON - 9 * 3600 - 1201) * SECOND_NS;
-        let hours = |n: i64| n * 3600 * SECOND_NS;
         assert_eq!(parse_date_line("2026-11-21 UTC"), Some((midnight_ns, true)));
         assert_eq!(
             parse_date_line("2026-11-21 +02"),
-            Some((midnight_ns - hours(2), true))
+            Some((midnight_ns - 2 * HOUR_NS, true))
         );
         assert_eq!(
             parse_date_line("2026-11-21 -0330"),
-            Some((midnight_ns + hours(7) / 2, true))
+            Some((midnight_ns + 7 * HOUR_NS / 2, true))
         );
         assert_eq!(
             parse_date_line("2026-11-21 CET"),

@@ -413,9 +413,8 @@ mod tests {
 
     #[test]
     fn of_many_devices_a_few_are_named() {
-        let names = |n: i32| -> Vec<String> { (0..n).map(|i| format!("loop{i}")).collect() };
-        assert_eq!(some_of(&names(2)), "loop0, loop1");
-        let said = note(&Note::Layers(names(200)), Spelling::Flags);
+        assert_eq!(some_of(&loop_devices(2)), "loop0, loop1");
+        let said = note(&Note::Layers(loop_devices(200)), Spelling::Flags);
         assert!(
             said.contains(": loop0, loop1,") && said.contains("loop7 and 192 more;"),
             "{said}"
@@ -534,5 +533,9 @@ mod tests {
         };
         let shown = note(&damaged, Spelling::Flags);
         assert!(!shown.contains('\x1b'), "{shown:?}");
+    }
+
+    fn loop_devices(n: usize) -> Vec<String> {
+        (0..n).map(|i| format!("loop{i}")).collect()
     }
 }

@@ -15,7 +15,7 @@ use super::report_json::{RecordingFacts, device_name};
 use super::story_text::{self, program_label};
 use super::times::Times;
 
-/// What is said where no story is found: a delay below the thresholds is none.
+/// The text if no story is found; delays below the thresholds make no story.
 pub const NO_STORY: &str = "no program lost much time to another";
 
 /// Who made whom wait, how, how much, and what to try.
@@ -299,44 +299,44 @@ pub struct NotProvenEntry {
     pub summary: String,
 }
 
-/// What is reported of a story while it happens.
+/// A story as `serve` reports it while it happens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoryNews {
-    /// By which it is recognised and muted.
+    /// The story's id, by which it is recognised and muted.
     pub id: String,
     /// By what mechanism.
     pub kind: StoryKind,
     /// Name of the device.
     pub device: String,
-    /// Who lost time, with its number.
+    /// The program that lost time, with its process ID.
     pub victim: String,
-    /// Who caused it; empty where no program did.
+    /// The programs that caused it; empty if the cause is not a program.
     pub culprits: Vec<String>,
-    /// Time lost, at least.
+    /// Lost time; a lower bound.
     pub harm_s: f64,
     /// The story in words.
     pub summary: String,
-    /// What to try, in words.
+    /// The advice in words.
     pub advice: Vec<String>,
 }
 
-/// Files of a culprit that are named.
+/// Maximum number of a culprit's files that are named.
 const MAX_FILES: usize = 3;
 
-/// What a story needs to be put in words.
+/// A story with the names and settings that its sentences need.
 pub(super) struct NamedStory<'a> {
     pub story: &'a Story,
-    /// Of the machine, if they are in the recording.
+    /// Settings of the machine, if they were recorded.
     pub settings: Option<&'a Settings>,
     pub device: String,
-    /// Of the first culprit.
+    /// Files of the first culprit.
     pub files: Vec<String>,
-    /// The loop device over the first of them, for which a thread of the kernel works.
+    /// The loop device backed by the first file, if a kernel thread does its I/O.
     pub loop_device: Option<String>,
     pub id: String,
 }
 
-/// All stories that are not muted, the most harm first.
+/// All stories that are not muted, worst first.
 pub(super) fn named_stories<'a>(
     report: &'a Report,
     meta: &'a RecordingMeta,
@@ -379,7 +379,7 @@ fn id_of(story: &Story, meta: &RecordingMeta, names: &Names) -> String {
     stories::story_id(story.kind.name(), &device, &culprits, &victim)
 }
 
-/// A program by its name and control group.
+/// A program's name and control group, as they enter a story's id.
 fn identity_of(program: &Program, names: &Names) -> String {
     let entry = program_entry(program, names);
     let process = entry.process.unwrap_or_default();
@@ -387,7 +387,7 @@ fn identity_of(program: &Program, names: &Names) -> String {
     format!("{process} {cgroup}")
 }
 
-/// The loop device that is made of a file.
+/// The loop device that is backed by a file.
 fn loop_over(file: &str, meta: &RecordingMeta) -> Option<String> {
     let stable_id = format!("loop:{file}");
     let mut devices = meta.devices.iter();
@@ -395,7 +395,7 @@ fn loop_over(file: &str, meta: &RecordingMeta) -> Option<String> {
     Some(device.name.clone())
 }
 
-/// Files of a culprit, those with most I/O time first.
+/// A culprit's files, most I/O time first.
 fn files_of(
     report: &Report,
     meta: &RecordingMeta,
@@ -406,7 +406,7 @@ fn files_of(
 ) -> Vec<String> {
     let mut bytes = 0;
     let mut used: Vec<(Inode, u64)> = Vec::new();
-    // The kernel's workers have several rows.
+    // Kernel workers have several rows.
     for row in &report.actors.rows {
         let group = &row.group;
         // Threads of a process have rows of their own.
@@ -427,7 +427,7 @@ fn files_of(
             }
         }
     }
-    // A file with less than a tenth of the bytes is not what it is about.
+    // A file with less than a tenth of the bytes is not the subject of the story.
     used.retain(|(_, of_file)| 10 * of_file >= bytes);
     let names_of_used = used.iter().map(|(file, _)| file_name(file, meta, names));
     names_of_used.take(MAX_FILES).collect()
@@ -438,15 +438,15 @@ fn files_of(
 pub struct StoryText {
     /// As [`StoryEntry::id`].
     pub id: String,
-    /// What happened, and how bad it was. Not escaped.
+    /// What happened and how bad it was; not escaped for terminals.
     pub text: String,
-    /// End of the last time that the victim was hurt, since the recording's start.
+    /// End of the last episode, since the start of the recording.
     pub to_ns: i64,
     /// What it lost.
     pub harm_ns: i64,
 }
 
-/// Stories in words, in their order.
+/// All stories in words, in the same order.
 pub fn lines(
     found: &[Story],
     meta: &RecordingMeta,
@@ -488,7 +488,7 @@ pub fn entries(
 }
 
 impl StoryEntry {
-    /// Time lost, which ranks stories.
+    /// The lost time that ranks stories, in seconds.
     pub fn harm_s(&self) -> f64 {
         self.harm.seconds
     }
@@ -518,14 +518,14 @@ impl StoryEntry {
         }
     }
 
-    /// From the first time that the victim was hurt to the end of the last, in seconds since the recording's start.
+    /// Start of the first and end of the last episode, in seconds since the start of the recording.
     pub fn span_s(&self) -> (f64, f64) {
         (self.start_s, self.end_s)
     }
 }
 
 impl ProgramEntry {
-    /// Its name and number, as far as they are known.
+    /// Its name and process ID, as far as they are known.
     fn label(&self) -> String {
         program_label(self.process.as_deref(), self.pid)
     }
@@ -733,7 +733,7 @@ fn program_entry(program: &Program, names: &Names) -> ProgramEntry {
     }
 }
 
-/// Devices that were slow by themselves: those that a warning is about.
+/// Devices that a warning reports as slow by themselves.
 pub(super) fn suspects(report: &Report) -> Vec<DevId> {
     let mut devices = Vec::new();
     for finding in &report.findings {
@@ -741,7 +741,7 @@ pub(super) fn suspects(report: &Report) -> Vec<DevId> {
             finding.kind(),
             FindingKind::LostEvents | FindingKind::UtilDisagreement
         );
-        // A disk at its limit is not: what programs lost to that is in their waits.
+        // A disk at its limit is not among them: the time that programs lost to the limit is in their waits.
         if is_about_load && !finding.is_fact() && finding.severity >= Severity::Warning {
             devices.extend(finding.dev);
         }
@@ -749,7 +749,8 @@ pub(super) fn suspects(report: &Report) -> Vec<DevId> {
     devices
 }
 
-/// The program asked for, or the one with most I/Os, if no story is about it, it lost little, and no warning is about its disks.
+/// The requested program, or else the busiest one, if it is in no story, lost little time, and no warning is about its
+/// disks.
 pub(super) fn cleared(
     report: &Report,
     names: &Names,
@@ -768,8 +769,8 @@ pub(super) fn cleared(
     })
 }
 
-/// The program asked for, or any if there is no story, that may have lost most of its I/O time to another, while no I/O shows what it
-/// takes undisturbed.
+/// The requested program, or any program if there are no stories, that may have lost most of its I/O time to another
+/// one, while its undisturbed latency is not known.
 pub(super) fn not_proven(
     report: &Report,
     meta: &RecordingMeta,
@@ -782,7 +783,7 @@ pub(super) fn not_proven(
 }
 
 impl NotProvenEntry {
-    /// The entry of a program.
+    /// The entry of a program whose waits are not proven.
     pub fn of(found: &NotProven, meta: &RecordingMeta, names: &Names) -> NotProvenEntry {
         let device = device_name(meta, found.dev);
         NotProvenEntry {
@@ -798,7 +799,7 @@ impl NotProvenEntry {
     }
 }
 
-/// Whether I/Os of a program of this name lost time in the story.
+/// Whether a program of this name lost time in the story.
 pub(super) fn is_victim(story: &Story, name: &str) -> bool {
     let mut victims = story.victims();
     victims.any(|(victim, _)| is_called(victim.comm, name))
@@ -808,7 +809,7 @@ fn is_called(comm: Option<Comm>, name: &str) -> bool {
     comm.is_some_and(|comm| comm.as_bytes() == name.as_bytes())
 }
 
-/// That no program of this name had I/O; `None` if one had.
+/// The sentence that no program of this name did I/O; `None` if one did.
 pub(super) fn absent(report: &Report, name: &str) -> Option<String> {
     let rows = &report.actors.rows;
     let mut effects = report.waits.iter().flat_map(|d| &d.felt.effects);
@@ -817,7 +818,7 @@ pub(super) fn absent(report: &Report, name: &str) -> Option<String> {
     {
         return None;
     }
-    // Counters and tables know no programs, and the smallest of very many are counted together.
+    // Counters and tables know no programs, and the least active of very many are summed.
     let knows_all = report.actors.others.ios == 0 && rows.iter().any(|r| r.group.comm.is_some());
     Some(if knows_all {
         format!("no I/O of {name} in this time")

@@ -24,29 +24,29 @@ use super::report_json::RecordingFacts;
 use super::stories::{self, NamedStory};
 use super::times::Times;
 
-/// Stories on a screen.
+/// Maximum number of stories on one screen.
 pub(super) const MAX_STORIES: usize = 5;
 
-/// Blanks before each line of a story.
+/// Number of spaces before each line of a story.
 pub(super) const INDENT: usize = 2;
 
-/// Parts that are named where no single cause explains half.
+/// Maximum number of causes that are named if no single one explains half.
 const MAX_SHARES: usize = 3;
 
-/// I/Os that lost less than this share of their time by the clock waited at the same time.
+/// If the lost wall-clock time is less than this share of the time summed over I/Os, the I/Os waited at the same time.
 const ONE_BY_ONE: f64 = 0.5;
 
-/// Other I/Os of the victim that are named.
+/// Maximum number of other classes or processes of the victim that are named.
 const MAX_ALSO: usize = 2;
 
-/// A stretch of so many times the bytes of the median one stands out.
+/// A stretch stands out if it has at least this many times the bytes of the median stretch.
 const OUTSTANDING: f64 = 4.0;
 
-/// What is said where there is nothing to look for stories in.
+/// The text for recordings without single I/Os, from which no story can be derived.
 pub(super) const NO_IOS: &str = "no single I/Os were recorded, so who waited for whom is not known";
 
-/// Whether there are no single I/Os although there may have been some: counters and imported tables have none, and all of a time
-/// may be lost.
+/// Whether single I/Os are missing although there may have been some: counters and imported tables have none, and those
+/// of a time range may all be lost.
 pub(super) fn lacks_ios(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> bool {
     match meta.source {
         Source::Counters => true,
@@ -55,8 +55,8 @@ pub(super) fn lacks_ios(report: &Report, meta: &RecordingMeta, facts: &Recording
     }
 }
 
-/// The worst story of each device before further ones of devices that have been named, if it cost a tenth of the worst of all: two
-/// incidents at once are both on the screen.
+/// Moves the worst story of each device to the front, if it cost at least a tenth of the worst of all, so that two
+/// simultaneous incidents are both on the screen.
 fn first_of_devices_first(stories: Vec<NamedStory>) -> Vec<NamedStory> {
     let most_ns = stories.first().map_or(0, |first| first.story.harm.lost_ns);
     let mut devices = HashSet::new();
@@ -74,7 +74,7 @@ fn first_of_devices_first(stories: Vec<NamedStory>) -> Vec<NamedStory> {
     ahead
 }
 
-/// The part of a report that a person reads first: at most five stories in at most `max_lines` lines, and what was cleared.
+/// The first part of a report: at most five stories in at most `max_lines` lines, and the program that is cleared.
 pub(super) fn section(
     report: &Report,
     meta: &RecordingMeta,
@@ -87,13 +87,13 @@ pub(super) fn section(
     let mut named = first_of_devices_first(stories::named_stories(report, meta, names, facts));
     let mut out = layout.paint(Role::Heading, "What happened") + "\n";
     if let Some(name) = &facts.victim {
-        // Who asks for a program reads of it first.
+        // Stories of a requested program come first.
         named.sort_by_key(|named| !stories::is_victim(named.story, name));
         if let Some(absent) = stories::absent(report, name) {
             let _ = writeln!(out, "  {}", terminal(&absent));
         }
     }
-    // Without the heading, how many are left out, and the empty line at the end.
+    // Room for stories, without the heading, the count of stories left out, and the empty line at the end.
     let mut lines_left = max_lines.saturating_sub(3);
     let mut shown = 0;
     for named in named.iter().take(MAX_STORIES) {
@@ -107,12 +107,12 @@ pub(super) fn section(
         shown += 1;
     }
     if let Some(not_proven) = stories::not_proven(report, meta, names, facts) {
-        // That no program lost much time is not known then.
+        // Then the text must not claim that no program lost much time.
         out.push_str(&layout.sentences(&format!("  {}\n", terminal(&not_proven.summary))));
     } else if named.is_empty() {
         let _ = writeln!(out, "  {}", why_no_story(report, meta, facts));
     }
-    // The whole text has no more than this one may have, the document has all.
+    // `--full` prints no more stories than this text may hold; the JSON document has all.
     let seen_in = if named.len() <= MAX_STORIES {
         "--full"
     } else {
@@ -121,7 +121,7 @@ pub(super) fn section(
     out.push_str(&left_out(named.len() - shown, seen_in));
     if let Some(cleared) = stories::cleared(report, names, facts) {
         let text = layout.sentences(&format!("  {}\n", terminal(&cleared.summary)));
-        // Who asks for a program is answered in any case.
+        // A request for a program is always answered.
         if facts.victim.is_some() || text.lines().count() <= lines_left {
             out.push_str(&text);
         }
@@ -130,12 +130,12 @@ pub(super) fn section(
     out
 }
 
-/// What is said where no story is shown.
+/// The text if no story is shown.
 fn why_no_story(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
     if lacks_ios(report, meta, facts) {
         return NO_IOS.to_owned();
     }
-    // Stories that are there and not shown are muted.
+    // Stories that exist but are not shown are muted.
     match report.stories.len() {
         0 => {}
         1 => return "1 story is muted (--mute)".to_owned(),
@@ -148,7 +148,7 @@ fn why_no_story(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -
     }
 }
 
-/// How many stories are not on the screen, and the option that shows them; nothing if all are.
+/// The number of stories left out, and the option that shows them; empty if there are none.
 pub(super) fn left_out(stories: usize, seen_in: &str) -> String {
     if stories == 0 {
         return String::new();
@@ -157,7 +157,7 @@ pub(super) fn left_out(stories: usize, seen_in: &str) -> String {
     format!("  and {more}: {seen_in}\n")
 }
 
-/// One story under its heading.
+/// A single story with its heading.
 pub(super) fn only(
     report: &Report,
     story: &Story,
@@ -175,7 +175,7 @@ pub(super) fn only(
     out
 }
 
-/// One story, its lines indented.
+/// The indented lines of one story.
 fn paragraph(named: &NamedStory, times: &Times, layout: Layout) -> String {
     let what = sentences(named, times).join(" ");
     let mut out = layout.paragraph(&terminal(&what), INDENT);
@@ -260,7 +260,7 @@ fn singles(story: &Story) -> String {
     format!("{n} of the {class}")
 }
 
-/// A control group at its own limit.
+/// The sentence about a control group at its own limit.
 fn own_limit(named: &NamedStory, limit: &OwnLimit, times: &Times) -> String {
     let class = plural(named.story.class);
     let per_s = limit.limit_per_s as f64;
@@ -315,7 +315,7 @@ fn rate_limit(named: &NamedStory, times: &Times) -> String {
     )
 }
 
-/// A control group that reads again what its memory limit had evicted.
+/// The sentence about a control group that reads pages again that its memory limit had evicted.
 fn cache_misses(named: &NamedStory, times: &Times) -> String {
     let Some(limit) = &named.story.memory_limit else {
         return String::new();
@@ -333,14 +333,14 @@ fn cache_misses(named: &NamedStory, times: &Times) -> String {
     )
 }
 
-/// What a culprit did, and that the victim waited.
+/// The sentence about what a culprit did and that the victim waited.
 fn by_program(named: &NamedStory, times: &Times) -> String {
     let story = named.story;
     let (Some(culprit), Some(io)) = (story.culprits.first(), story.culprit_ios.first()) else {
         return String::new();
     };
     let mut out = when(io, times);
-    // Two programs without a name need not be the same one. Threads may have names of their own.
+    // Two programs without a name may be different ones; threads of one process may have different names.
     let is_own = *culprit == story.victim && culprit.comm.is_some();
     let is_same_process = culprit.tgid.is_some() && culprit.tgid == story.victim.tgid;
     let second = match &story.culprits[1..] {
@@ -371,7 +371,7 @@ fn by_program(named: &NamedStory, times: &Times) -> String {
     out + &worst(story, times) + "."
 }
 
-/// The worst moment.
+/// The sentence about the worst I/O.
 fn worst(story: &Story, times: &Times) -> String {
     let worst = &story.harm.worst;
     format!(
@@ -382,15 +382,15 @@ fn worst(story: &Story, times: &Times) -> String {
     )
 }
 
-/// The stretch of a culprit's I/O in which the victim waited longest, where it stands out: what the others have in common would say
-/// too little of it.
+/// The stretch of a culprit's I/O in which the victim waited longest, if it stands out so much that medians over all
+/// stretches would not describe it.
 fn outstanding(io: &CulpritIo) -> Option<&Stretch> {
     let stretch = io.at_worst.as_ref()?;
     let is_larger = stretch.amount as f64 > OUTSTANDING * io.stretch_bytes;
     (is_larger && io.period_ns.is_none()).then_some(stretch)
 }
 
-/// When a culprit was at work.
+/// The time at which a culprit did its I/O: from when to when, at what period, or how many times.
 fn when(io: &CulpritIo, times: &Times) -> String {
     if let Some(stretch) = outstanding(io) {
         return format!("From {} ", times.span(stretch.from_ns, stretch.to_ns));
@@ -404,7 +404,7 @@ fn when(io: &CulpritIo, times: &Times) -> String {
     format!("{} times ", rounded(io.stretches as f64))
 }
 
-/// What the culprit does: in the present where it comes back, else in the past.
+/// What the culprit does: in the present tense if it recurs, else in the past tense.
 fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) -> String {
     let verb = verb(kind, io, is_single);
     let mut bytes = io.stretch_bytes;
@@ -441,7 +441,7 @@ fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) ->
 
 fn verb(kind: StoryKind, io: &CulpritIo, is_single: bool) -> &'static str {
     let s = is_single;
-    // Large reads at random places are as long in the device as a stream.
+    // Large random reads keep the device busy for as long as sequential ones.
     let is_stream = io.is_sequential();
     match kind {
         StoryKind::WritebackFlush if s => "writes back",
@@ -497,7 +497,7 @@ fn how_bad(story: &Story) -> String {
         let _ = write!(out, ", several at a time within {by_clock}");
     }
     if !story.culprits.is_empty() {
-        // None is known where there were too many pairs to keep when they waited.
+        // The p99 with the cause is missing if there were too many victim-culprit pairs to keep.
         match story.episodes.times {
             0 => {}
             1 => out.push_str(", once"),
@@ -507,7 +507,7 @@ fn how_bad(story: &Story) -> String {
         }
     }
     out.push_str(&shares(story));
-    // Where other causes delay more, the quantiles do not show this one.
+    // If other causes delay more, the quantiles do not show the effect of this one.
     if let (Some(with), Some(without)) = (harm.p99_with_ns, harm.p99_without_ns)
         && with > without
     {
@@ -522,7 +522,7 @@ fn how_bad(story: &Story) -> String {
     out
 }
 
-/// What the cause cost other I/Os of the victim.
+/// The sentence about other I/Os of the victim that the cause delayed.
 fn also(story: &Story) -> Option<String> {
     let mut parts = Vec::new();
     for also in story.also.iter().take(MAX_ALSO) {
@@ -546,7 +546,7 @@ fn also(story: &Story) -> Option<String> {
     Some(format!("The same cost {}{left}.", parts.join(" and ")))
 }
 
-/// What explains how much.
+/// The causes of the lost time with their shares.
 fn shares(story: &Story) -> String {
     if story.kind == StoryKind::NoSingleCause {
         let mut parts = Vec::new();
@@ -558,7 +558,7 @@ fn shares(story: &Story) -> String {
     }
     let percent = percent_of_delay(story.harm.ns, story);
     let mut out = format!(": {percent:.0} % of their delay");
-    // The largest cause that the sentence has not named yet is worth naming if it is no trifle.
+    // The largest cause that the sentence has not named yet is named if it explains a considerable share.
     let next = story.shares.iter().find(|s| !is_named(&s.cause, story));
     if let Some(next) = next {
         let percent = percent_of_delay(next.ns, story);
@@ -573,7 +573,7 @@ fn percent_of_delay(ns: i64, story: &Story) -> f64 {
     100.0 * ns as f64 / story.excess_ns.max(1) as f64
 }
 
-/// Whether the story is about this cause, so that its sentence names it.
+/// Whether the story is about this cause, so that its sentence already names it.
 fn is_named(cause: &Cause, story: &Story) -> bool {
     match cause {
         Cause::Program(program) => story.culprits.contains(program),
@@ -597,7 +597,7 @@ fn cause(cause: &Cause, story: &Story) -> String {
     }
 }
 
-/// The present value of the setting that an advice is about, where the recording holds it.
+/// The value of the setting that an advice is about, if it was recorded.
 pub(super) fn present_value(
     what: Advice,
     story: &Story,
@@ -662,7 +662,7 @@ pub(super) fn advice(what: Advice, named: &NamedStory) -> String {
     }
 }
 
-/// How to start a program so that it yields on the device of its story.
+/// The command that starts a program under `iolens throttle` for the device of its story.
 fn throttled(program: &Program, named: &NamedStory) -> String {
     let command = match &program.comm {
         Some(comm) => comm.to_text().into_owned(),
@@ -672,7 +672,7 @@ fn throttled(program: &Program, named: &NamedStory) -> String {
     format!("start it with iolens throttle --path {path} -- {command}")
 }
 
-/// Where a file system of the device is mounted, as a shell needs it typed; a word for it where the recording does not say.
+/// The mount point of the device's file system, quoted for a shell; a placeholder if it was not recorded.
 fn path_on(dev: DevId, settings: Option<&Settings>) -> String {
     let mut mounts = settings.into_iter().flat_map(|s| s.mounts_on(dev));
     match mounts.find_map(|mount| mount.mount_point.as_deref()) {
@@ -681,7 +681,7 @@ fn path_on(dev: DevId, settings: Option<&Settings>) -> String {
     }
 }
 
-/// A program of which no story is.
+/// The sentence about a program that is in no story.
 pub(super) fn cleared(cleared: &Cleared) -> String {
     format!(
         "Not the disk: of {} I/Os of {} none took longer than {}, and they waited {} in all.",
@@ -692,7 +692,7 @@ pub(super) fn cleared(cleared: &Cleared) -> String {
     )
 }
 
-/// A program of which it is not known whether it waited.
+/// The sentence about a program of which it is not known whether it waited.
 pub(super) fn not_proven(found: &NotProven, device: &str) -> String {
     let class = plural(found.class).to_lowercase();
     let ios = format!("{class} of {}", label(&found.program));
@@ -705,7 +705,7 @@ pub(super) fn not_proven(found: &NotProven, device: &str) -> String {
     )
 }
 
-/// A culprit by name; a worker of the kernel by what it does: it works for anybody.
+/// A culprit's name; for a kernel worker, which works for any program, what it does.
 fn culprit_label(culprit: &Program, io: &CulpritIo, loop_device: Option<&str>) -> String {
     if culprit.comm.is_none() && culprit.tgid.is_none() && io.origin == Origin::Writeback {
         let whose = loop_device.unwrap_or("an unknown process");
@@ -729,7 +729,7 @@ fn label(program: &Program) -> String {
     program_label(name.as_deref(), program.tgid)
 }
 
-/// `NAME (PID)`; threads of the kernel by what they do.
+/// `NAME (PID)`; for a kernel thread what it does.
 pub(super) fn program_label(name: Option<&str>, pid: Option<i32>) -> String {
     let Some(name) = name else {
         return match pid {
@@ -749,13 +749,13 @@ pub(super) fn program_label(name: Option<&str>, pid: Option<i32>) -> String {
     }
 }
 
-/// The name of a file; the document has its path.
+/// The base name of a file; the JSON document has its path.
 fn short_path(path: &str) -> &str {
     let path = path.trim_end_matches(" (deleted)");
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// A number, not below zero, with thousands apart.
+/// A rounded number, at least zero, with thousands separators.
 fn rounded(value: f64) -> HumanCount {
     HumanCount(value.round_ties_even() as u64)
 }

@@ -555,11 +555,6 @@ mod tests {
     use iolens_core::model::{Class, DevId};
 
     fn row() -> Row {
-        let flow = |ios, kib: u64, us: i64| Flow {
-            ios,
-            bytes: kib * 1024,
-            total_ns: us * 1000 * ios as i64,
-        };
         Row {
             flows: [
                 flow(2, 256, 136_888),
@@ -602,27 +597,16 @@ mod tests {
             unresolved_ns: [1_000_000; 4],
             ..quick
         };
-        let of = |format| {
-            written(
-                ZoomWriter::new(format, GroupBy::All, false, 100_000_000),
-                std::slice::from_ref(&quick),
-            )
-        };
-        assert!(
-            of(Format::Table).contains("      <34"),
-            "{}",
-            of(Format::Table)
-        );
-        assert!(
-            of(Format::Csv).ends_with("153.8,300,1200,,0,0,,0\n"),
-            "{}",
-            of(Format::Csv)
-        );
-        assert!(
-            of(Format::Json).contains("\"r_us\":null"),
-            "{}",
-            of(Format::Json)
-        );
+        for (format, expected) in [
+            (Format::Table, "      <34"),
+            (Format::Csv, "153.8,300,1200,,0,0,,0\n"),
+            (Format::Json, "\"r_us\":null"),
+        ] {
+            let writer = ZoomWriter::new(format, GroupBy::All, false, 100_000_000);
+            let text = written(writer, std::slice::from_ref(&quick));
+            assert!(text.contains(expected), "{text}");
+            assert!(format != Format::Csv || text.ends_with(expected), "{text}");
+        }
     }
 
     #[test]
@@ -668,14 +652,11 @@ mod tests {
     fn rows_with_a_date_say_it_where_it_changes() {
         use super::super::times::Clock;
         let start_unix_ns = 1_795_046_400_000_000_000 - 153_800_000_000; // midnight is where the first row ends
-        let utc = || Times::new(Clock::Wall(jiff::tz::TimeZone::UTC), start_unix_ns, 0);
-        let writer =
-            |format| ZoomWriter::new(format, GroupBy::All, false, 100_000_000).with_times(utc());
-        let before = Row {
-            from_ns: 153_600_000_000,
-            to_ns: 153_700_000_000,
-            ..row()
+        let writer = |format| {
+            let utc = Times::new(Clock::Wall(jiff::tz::TimeZone::UTC), start_unix_ns, 0);
+            ZoomWriter::new(format, GroupBy::All, false, 100_000_000).with_times(utc)
         };
+        let before = row_of(153_600_000_000..153_700_000_000);
         let rows = [before, row(), idle()];
         let table = written(writer(Format::Table), &rows);
         let lines: Vec<&str> = table.lines().collect();
@@ -713,12 +694,10 @@ mod tests {
     #[test]
     fn rows_that_begin_between_the_steps_have_their_own_ends() {
         use super::super::times::Clock;
-        let at = |from_ns| Row {
-            from_ns,
-            to_ns: from_ns + 1_000_000_000,
-            ..row()
-        };
-        let rows = [at(500_000_000), at(1_500_000_000)];
+        let rows = [
+            row_of(500_000_000..1_500_000_000),
+            row_of(1_500_000_000..2_500_000_000),
+        ];
         let relative = ZoomWriter::new(Format::Table, GroupBy::All, false, 1_000_000_000);
         let table = written(relative, &rows);
         let lines: Vec<&str> = table.lines().collect();
@@ -895,13 +874,11 @@ mod tests {
             key: GroupKey::Process(None, None),
             ..row()
         };
-        let of = |format| {
-            let mut w = ZoomWriter::new(format, GroupBy::Process, false, 100_000_000);
-            w.row(&unknown, "unknown")
-        };
-        let table = of(Format::Table);
+        let mut writer = ZoomWriter::new(Format::Table, GroupBy::Process, false, 100_000_000);
+        let table = writer.row(&unknown, "unknown");
         assert!(table.ends_with("     (not known)\n"), "{table}");
-        let csv = of(Format::Csv);
+        let mut writer = ZoomWriter::new(Format::Csv, GroupBy::Process, false, 100_000_000);
+        let csv = writer.row(&unknown, "unknown");
         assert!(csv.starts_with("153.8,unknown,"), "{csv}");
     }
 
@@ -929,11 +906,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_the_end_cuts_short_is_marked() {
-        let cut = Row {
-            from_ns: 153_800_000_000,
-            to_ns: 153_837_000_000,
-            ..row()
-        };
+        let cut = row_of(153_800_000_000..153_837_000_000);
         let text = written(
             ZoomWriter::new(Format::Table, GroupBy::All, false, 100_000_000),
             &[row(), cut.clone()],
@@ -962,11 +935,7 @@ mod tests {
 
     #[test]
     fn what_a_table_says_of_a_cut_slot_stands_beside_other_formats() {
-        let cut = Row {
-            from_ns: 153_800_000_000,
-            to_ns: 153_837_000_000,
-            ..row()
-        };
+        let cut = row_of(153_800_000_000..153_837_000_000);
         for (format, is_said) in [(Format::Table, false), (Format::Csv, true)] {
             let mut w = ZoomWriter::new(format, GroupBy::All, false, 100_000_000);
             w.row(&row(), "");
@@ -980,12 +949,7 @@ mod tests {
 
     #[test]
     fn rows_between_samples_say_when_these_were() {
-        let at = |from_ns, to_ns| Row {
-            from_ns,
-            to_ns,
-            ..row()
-        };
-        let rows = [at(6_000_123, 7_104_321), at(7_104_321, 8_000_456)];
+        let rows = [row_of(6_000_123..7_104_321), row_of(7_104_321..8_000_456)];
         let writer = |format| ZoomWriter::new(format, GroupBy::All, false, 1_000_000).sampled();
         let text = written(writer(Format::Table), &rows);
         let lines: Vec<&str> = text.lines().collect();
@@ -1015,6 +979,23 @@ mod tests {
                 ZoomWriter::new(Format::Table, GroupBy::All, false, step_ns).time_decimals,
                 digits
             );
+        }
+    }
+
+    /// The row of [`row`] at another time, in ns.
+    fn row_of(time_ns: std::ops::Range<i64>) -> Row {
+        Row {
+            from_ns: time_ns.start,
+            to_ns: time_ns.end,
+            ..row()
+        }
+    }
+
+    fn flow(ios: u64, kib: u64, mean_us: i64) -> Flow {
+        Flow {
+            ios,
+            bytes: kib * 1024,
+            total_ns: mean_us * 1000 * ios as i64,
         }
     }
 }

@@ -260,14 +260,13 @@ fn copy_of(whole: &Path, name: &str) -> std::path::PathBuf {
 
 #[test]
 fn damaged_recordings_are_refused_in_one_line_where_nothing_is_left() {
+    const FIRST_SEGMENT: &str = "io/000001.parquet";
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
     let whole = recorded(dir.path(), &device);
-    let first = |copy: &Path| copy.join("io/000001.parquet");
-
-    let cut = first(&copy_of(&whole, "cut"));
+    let cut = copy_of(&whole, "cut").join(FIRST_SEGMENT);
     let length = fs::metadata(&cut).unwrap().len();
     fs::File::options()
         .write(true)
@@ -275,9 +274,10 @@ fn damaged_recordings_are_refused_in_one_line_where_nothing_is_left() {
         .unwrap()
         .set_len(length / 2)
         .unwrap();
-    fs::write(first(&copy_of(&whole, "nothing")), b"").unwrap();
-    fs::write(first(&copy_of(&whole, "foreign")), vec![b'x'; 5000]).unwrap();
-    let flipped = first(&copy_of(&whole, "flipped"));
+    fs::write(copy_of(&whole, "nothing").join(FIRST_SEGMENT), b"").unwrap();
+    let foreign = copy_of(&whole, "foreign").join(FIRST_SEGMENT);
+    fs::write(foreign, vec![b'x'; 5000]).unwrap();
+    let flipped = copy_of(&whole, "flipped").join(FIRST_SEGMENT);
     let mut bytes = fs::read(&flipped).unwrap();
     // Everything but magic numbers and the footer, which a reader needs to look further.
     let data = bytes.len() / 3;

@@ -216,7 +216,6 @@ fn latency_percentiles_of_a_programmed_disk() {
                 quantile(&mut calls, q),
             );
         }
-        let mean = |times: &[i64]| times.iter().sum::<i64>() as f64 / times.len() as f64;
         between(
             "mean",
             mean(&took),
@@ -432,4 +431,8 @@ fn processor_time() -> (u64, u64) {
         .collect();
     // The last two, guests, are part of the first two.
     (ticks[3] + ticks[4], ticks[..8].iter().sum())
+}
+
+fn mean(times: &[i64]) -> f64 {
+    times.iter().sum::<i64>() as f64 / times.len() as f64
 }

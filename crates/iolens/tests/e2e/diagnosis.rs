@@ -43,28 +43,34 @@ fn stories_name_those_that_made_real_programs_wait() {
 fn diff_says_which_stories_came_and_went(recordings: &Path) {
     let with = recordings.join("backup-medium-1-short");
     let alone = recordings.join("backup-medium-1-short-twin");
-    let document = |command: &str, recordings: &[&Path]| -> Value {
-        let mut words = vec![command];
-        words.extend(recordings.iter().filter_map(|path| path.to_str()));
-        words.push("--json");
-        let out = run(&words);
-        assert!(out.status.success(), "{}", scene(&out));
-        serde_json::from_slice(&out.stdout).unwrap()
-    };
-    let ids = |stories: &Value, state: Option<&str>| -> BTreeSet<String> {
-        let all = stories.as_array().unwrap().iter();
-        let meant = all.filter(|story| state.is_none_or(|state| story["outcome"] == state));
-        meant
-            .map(|story| story["id"].as_str().unwrap().to_owned())
-            .collect()
-    };
     // The disk of each is another, so no story is in both.
-    let with_ids = ids(&document("report", &[&with])["stories"], None);
-    let alone_ids = ids(&document("report", &[&alone])["stories"], None);
+    let with_ids = story_ids(&document("report", &[&with])["stories"], None);
+    let alone_ids = story_ids(&document("report", &[&alone])["stories"], None);
     let came = document("diff", &[&alone, &with])["stories"].take();
-    assert_eq!(ids(&came, Some("appeared")), with_ids, "{came:#}");
-    assert_eq!(ids(&came, Some("gone")), alone_ids, "{came:#}");
+    assert_eq!(story_ids(&came, Some("appeared")), with_ids, "{came:#}");
+    assert_eq!(story_ids(&came, Some("gone")), alone_ids, "{came:#}");
     let same = document("diff", &[&with, &with])["stories"].take();
-    assert_eq!(ids(&same, Some("same")), with_ids, "{same:#}");
-    assert_eq!(ids(&same, None), with_ids, "{same:#}");
+    assert_eq!(story_ids(&same, Some("same")), with_ids, "{same:#}");
+    assert_eq!(story_ids(&same, None), with_ids, "{same:#}");
+}
+
+/// What `iolens COMMAND RECORDINGS --json` prints.
+fn document(command: &str, recordings: &[&Path]) -> Value {
+    let mut words = vec![command];
+    words.extend(recordings.iter().filter_map(|path| path.to_str()));
+    words.push("--json");
+    let out = run(&words);
+    assert!(out.status.success(), "{}", scene(&out));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// The ids of stories: of all, or of those with this `outcome` in `diff`.
+fn story_ids(stories: &Value, outcome: Option<&str>) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    for story in stories.as_array().unwrap() {
+        if outcome.is_none_or(|outcome| story["outcome"] == outcome) {
+            ids.insert(story["id"].as_str().unwrap().to_owned());
+        }
+    }
+    ids
 }

@@ -270,14 +270,9 @@ fn logs_agree(device: &LoopDevice) -> Result<(), String> {
         compare(name, &rows_of(&recording, device.name()), &ours, percent)?;
         if ["x", "c-d", "json"].contains(&name) {
             let cpu = read_cpu(&recording).unwrap();
-            let sum = |c: &iolens_core::model::CpuShares| {
-                [c.user, c.nice, c.system, c.iowait, c.steal, c.idle]
-                    .into_iter()
-                    .flatten()
-                    .sum::<f64>()
-            };
             if name != "c-d"
-                && (cpu.len() != ROUNDS || cpu.iter().any(|c| (sum(c) - 100.0).abs() > 0.1))
+                && (cpu.len() != ROUNDS
+                    || cpu.iter().any(|c| (sum_of_shares(c) - 100.0).abs() > 0.1))
             {
                 return Err(format!("{name}: shares of processors {cpu:?}"));
             }
@@ -863,12 +858,10 @@ fn a_log_may_come_through_a_pipe_and_compressed() {
         .output()
         .unwrap();
     assert!(out.status.success(), "{}", scene(&out));
-    let rows = |recording: &Path| read_rates(recording).unwrap();
-    assert_eq!(
-        rows(&plain),
-        rows(&imported(dir.path(), "packed", &[packed], &["--strict"]))
-    );
-    assert_eq!(rows(&plain), rows(&through_pipe));
+    let rows = read_rates(&plain).unwrap();
+    let unpacked = imported(dir.path(), "packed", &[packed], &["--strict"]);
+    assert_eq!(read_rates(&unpacked).unwrap(), rows);
+    assert_eq!(read_rates(&through_pipe).unwrap(), rows);
 }
 
 #[test]
@@ -992,4 +985,14 @@ fn a_trace_without_scheduler_has_no_such_stages() {
             "{stage}"
         );
     }
+}
+
+/// What the shares of a processor's time add up to, in percent.
+fn sum_of_shares(cpu: &iolens_core::model::CpuShares) -> f64 {
+    [
+        cpu.user, cpu.nice, cpu.system, cpu.iowait, cpu.steal, cpu.idle,
+    ]
+    .into_iter()
+    .flatten()
+    .sum()
 }

@@ -234,12 +234,6 @@ fn an_interrupted_import_leaves_a_whole_recording_or_nothing() {
         .map(|i| format!("{}, 90000, {}, 4096, 0\n", i / 4, i % 2))
         .collect();
     let log = file_with(dir.path(), "x_lat.1.log", rows.as_bytes());
-    let names = |dir: &Path| -> Vec<PathBuf> {
-        fs::read_dir(dir)
-            .unwrap()
-            .map(|e| e.unwrap().path())
-            .collect()
-    };
     let mut import = iolens(&["import", "-o"]);
     import
         .arg(dir.path().join("rec"))
@@ -247,18 +241,13 @@ fn an_interrupted_import_leaves_a_whole_recording_or_nothing() {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut child = import.spawn().unwrap();
-    let unfinished = |p: &PathBuf| p.to_string_lossy().contains(".importing-");
-    while child.try_wait().unwrap().is_none() && !names(dir.path()).iter().any(unfinished) {
+    while child.try_wait().unwrap().is_none() && unfinished_imports(dir.path()).is_empty() {
         sleep(Duration::from_millis(1));
     }
     // It may be done already: then there is no process to interrupt.
     let _ = kill_process(Pid::from_child(&child), Signal::TERM);
     child.wait().unwrap();
-    assert!(
-        !names(dir.path()).iter().any(unfinished),
-        "{:?}",
-        names(dir.path())
-    );
+    assert_eq!(unfinished_imports(dir.path()), Vec::<PathBuf>::new());
     let rec = dir.path().join("rec");
     if rec.exists() {
         assert_eq!(
@@ -266,4 +255,16 @@ fn an_interrupted_import_leaves_a_whole_recording_or_nothing() {
             200_000
         );
     }
+}
+
+/// What imports that have not ended have written into `dir`.
+fn unfinished_imports(dir: &Path) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_string_lossy().contains(".importing-") {
+            paths.push(path);
+        }
+    }
+    paths
 }

@@ -165,11 +165,7 @@ fn live_walks_through_a_recording_and_saves_what_is_in_view() {
     assert_eq!(saved.len(), 1, "{saved:?}");
     let copy = Recording::open(&saved[0]).unwrap();
     let original = Recording::open(&path).unwrap();
-    let all = |recording: &Recording| {
-        let ios = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL);
-        ios.flat_map(|batch| batch.unwrap()).collect::<Vec<Io>>()
-    };
-    assert_eq!(all(&copy), all(&original));
+    assert_eq!(all_ios(&copy), all_ios(&original));
     terminal.press(&["q"]);
 }
 
@@ -211,4 +207,9 @@ fn live_says_what_of_a_recording_it_cannot_show() {
     ] {
         assert_eq!(run(&words).status.code(), Some(2), "{words:?}");
     }
+}
+
+fn all_ios(recording: &Recording) -> Vec<Io> {
+    let batches = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL);
+    batches.flat_map(|batch| batch.unwrap()).collect()
 }

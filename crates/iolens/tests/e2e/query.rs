@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Output;
 
 use super::machine::{assert_refused, iolens};
 
@@ -9,27 +11,16 @@ use super::machine::{assert_refused, iolens};
 fn without_the_package_one_line_says_how_to_get_it() {
     let empty = tempfile::tempdir().unwrap();
     fs::create_dir(empty.path().join("db.iolens")).unwrap();
-    let ask_of = |place: &str| {
-        let mut command = iolens(&["query", place, "select 1"]);
-        command
-            .env("PATH", empty.path())
-            .env("HOME", empty.path())
-            .env_remove("XDG_DATA_HOME")
-            .env_remove("PYTHONPATH")
-            .current_dir(empty.path());
-        command
-    };
-    let ask = || ask_of("db.iolens");
     assert_refused(
-        &ask_of("missing.iolens").output().unwrap(),
+        &query_alone(empty.path(), "missing.iolens"),
         &["missing.iolens", "nothing at this path"],
     );
     assert_refused(
-        &ask_of("s3://missing/root").output().unwrap(),
+        &query_alone(empty.path(), "s3://missing/root"),
         &["iolens-lake"],
     );
     assert_refused(
-        &ask().output().unwrap(),
+        &query_alone(empty.path(), "db.iolens"),
         &["iolens-lake", "python3", "install"],
     );
 
@@ -58,7 +49,7 @@ fn without_the_package_one_line_says_how_to_get_it() {
     )
     .unwrap();
     assert_refused(
-        &ask().output().unwrap(),
+        &query_alone(empty.path(), "db.iolens"),
         &["No module named 'iolens'", "pip install"],
     );
 
@@ -71,7 +62,7 @@ fn without_the_package_one_line_says_how_to_get_it() {
     )
     .unwrap();
     fs::set_permissions(bin.join("iolens-lake"), fs::Permissions::from_mode(0o755)).unwrap();
-    let out = ask().output().unwrap();
+    let out = query_alone(empty.path(), "db.iolens");
     assert_eq!(
         String::from_utf8(out.stdout).unwrap(),
         "of the environment\n"
@@ -95,4 +86,16 @@ fn the_installed_command_gets_the_words_and_gives_its_exit_code() {
         "query|--format|csv|--|s3://a/b|--- x|"
     );
     assert!(out.stderr.is_empty());
+}
+
+/// Runs `iolens query` on `place` with `dir` as the whole PATH, the home and the working directory.
+fn query_alone(dir: &Path, place: &str) -> Output {
+    let mut command = iolens(&["query", place, "select 1"]);
+    command
+        .env("PATH", dir)
+        .env("HOME", dir)
+        .env_remove("XDG_DATA_HOME")
+        .env_remove("PYTHONPATH")
+        .current_dir(dir);
+    command.output().unwrap()
 }

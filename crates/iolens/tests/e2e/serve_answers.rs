@@ -101,16 +101,12 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
             "{replayed:?} before {now:?}"
         );
     });
-    let of_reads = |socket: &Path| {
-        let map = answer(socket, "/api/v1/heatmap?from=-2m&class=read&width=50");
-        map["ios"].as_i64().unwrap()
-    };
     let sample = sample_of_reads("iolens_io_total_seconds_count", &device);
     until_live_is_past_now(&socket);
     wait_until("the metrics and what is stored have the same reads", || {
-        metric(&socket, &sample) == Some(of_reads(&socket) as f64)
+        metric(&socket, &sample) == Some(reads_of_heat_map(&socket) as f64)
     });
-    let while_growing = of_reads(&socket);
+    let while_growing = reads_of_heat_map(&socket);
     let counted = metric(&socket, &sample);
     let report = answer(&socket, "/api/v1/report?from=-2m");
     let missed = metric(&socket, "iolens_metrics_missed_ios_total");
@@ -192,7 +188,7 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
         UnixStream::connect(&socket).is_ok()
     });
     assert_eq!(
-        of_reads(&socket),
+        reads_of_heat_map(&socket),
         stored,
         "the same of what is closed, from its sums"
     );
@@ -273,4 +269,10 @@ fn findings_are_said_while_they_happen() {
         };
         assert!(ios(copy).len() > 100, "{} I/Os around it", ios(copy).len());
     }
+}
+
+/// Reads of the last two minutes, as the heat map counts them.
+fn reads_of_heat_map(socket: &Path) -> i64 {
+    let map = answer(socket, "/api/v1/heatmap?from=-2m&class=read&width=50");
+    map["ios"].as_i64().unwrap()
 }

@@ -105,7 +105,8 @@ fn kills_cost_at_most_a_second_and_the_gap_is_shown() {
     });
     let paths = recordings(&root);
     assert_eq!(paths.len(), kills + 1);
-    let (mut missing_s, mut ends_ns): (Vec<f64>, Vec<i64>) = (Vec::new(), Vec::new());
+    let mut missing_s: Vec<f64> = Vec::new();
+    let mut ends_ns: Vec<i64> = Vec::new();
     for (path, (killed_ns, done)) in paths.iter().zip(&killed) {
         let recording = Recording::open(path).unwrap();
         assert!(

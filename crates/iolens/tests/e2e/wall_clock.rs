@@ -28,14 +28,17 @@ fn write_of(done_ns: i64, process: &[u8], pid: i32, dev: DevId) -> Io {
     }
 }
 
+fn disk(name: &str, dev: DevId) -> Device {
+    Device {
+        size_bytes: Some(1 << 30),
+        ..Device::named(name, dev)
+    }
+}
+
 /// A recording of so many seconds: each second ten writes of `busy` (7) to sda, and one read of `calm` (8) from sdb.
 pub fn record(path: &Path, start_unix_ns: i64, seconds: i64) {
     let mut meta = RecordingMeta::new(Source::Ebpf, start_unix_ns);
-    let named = |name: &str, dev| Device {
-        size_bytes: Some(1 << 30),
-        ..Device::named(name, dev)
-    };
-    meta.devices = vec![named("sda", SDA), named("sdb", SDB), named("sdc", IDLE)];
+    meta.devices = vec![disk("sda", SDA), disk("sdb", SDB), disk("sdc", IDLE)];
     let mut writer = RecordingWriter::create(path, meta, WriterOptions::default()).unwrap();
     for (ino, text) in [(7, "/data/wal/1"), (8, "/data/table")] {
         let of = Named::File(Inode {
@@ -128,21 +131,13 @@ fn times_of_day_choose_the_newest_that_is_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let root = root_over_midnight(dir.path());
     let root = root.to_str().unwrap();
-    let csv = |words: &[&str]| {
-        let table = stdout(&[&["zoom", root, "--utc", "--format", "csv"], words].concat());
-        let times = table.lines().skip(1);
-        let times: Vec<String> = times
-            .map(|l| l.split(',').next().unwrap().to_owned())
-            .collect();
-        (times.len(), times[0].clone())
-    };
     assert_eq!(
-        csv(&["--at", "23:59:40"]),
+        rows_and_first_time(root, &["--at", "23:59:40"]),
         (60, "2026-11-18T23:59:11Z".to_owned()),
         "from 30 s before it, on the day before the newest"
     );
     assert_eq!(
-        csv(&["--from", "23:59:50", "--to", "00:00:20"]),
+        rows_and_first_time(root, &["--from", "23:59:50", "--to", "00:00:20"]),
         (30, "2026-11-18T23:59:51Z".to_owned())
     );
     let out = run(&["zoom", root, "--utc", "--at", "12:00"]);
@@ -160,13 +155,22 @@ fn a_report_over_midnight_and_two_recordings_is_one() {
     let root = root_over_midnight(dir.path());
     let root = root.to_str().unwrap();
     let window = ["--utc", "--from", "23:59:30", "--to", "00:02:00"];
-    let words = |more: &[&'static str]| [&["report", root], &window[..], more].concat();
-    let json: Value = serde_json::from_str(&stdout(&words(&["--json"]))).unwrap();
+    let report = [&["report", root], &window[..]].concat();
+    let json = stdout(&[&report[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["recording"]["ios"], 150 * 11, "{}", json["recording"]);
     assert_eq!(json["recording"]["lost_ios"], 0, "they follow each other");
-    let text = stdout(&words(&[]));
+    let text = stdout(&report);
     assert!(
         text.contains("150.000 s from 2026-11-18 23:59:30.000 UTC"),
         "{text}"
     );
+}
+
+/// How many rows the CSV of `zoom` has, and the time of the first.
+fn rows_and_first_time(root: &str, options: &[&str]) -> (usize, String) {
+    let csv = stdout(&[&["zoom", root, "--utc", "--format", "csv"], options].concat());
+    let rows: Vec<&str> = csv.lines().skip(1).collect();
+    let first_time = rows[0].split(',').next().unwrap();
+    (rows.len(), first_time.to_owned())
 }

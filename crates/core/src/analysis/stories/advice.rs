@@ -38,26 +38,26 @@ pub enum Advice {
 /// What is known of a culprit.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CulpritFacts {
-    /// It asked for its write-back by syncs.
+    /// Its write-back was requested by syncs.
     pub is_sync: bool,
     /// It is the victim.
     pub is_own: bool,
-    /// It is in a control group of its own.
+    /// It is not in the victim's control group.
     pub is_apart: bool,
-    /// It is a thread of the kernel, which cannot be run under anything.
+    /// It is a kernel thread, so it cannot be run under `iolens throttle`.
     pub is_kernel_thread: bool,
-    /// It is one that carries out what programs ask of a device above.
+    /// It submits I/O on behalf of programs that use a device stacked on this one.
     pub is_for_device_above: bool,
 }
 
 impl Advice {
-    /// What may help where a culprit does `kind`.
+    /// The advice for a culprit whose I/O is of `kind`.
     pub(super) fn of(kind: StoryKind, culprit: CulpritFacts) -> Vec<Advice> {
         if culprit.is_for_device_above {
             return vec![Advice::LookAbove];
         }
         let mut all = Advice::of_kind(kind, culprit);
-        // A limit of the victim's own control group would hold the victim, too.
+        // A limit on a control group that the victim shares would throttle the victim, too.
         if !culprit.is_apart {
             all.retain(|a| *a != Advice::LimitCgroup);
         }

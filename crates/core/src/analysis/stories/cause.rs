@@ -12,71 +12,75 @@ use crate::analysis::waits::stretches::Stretches;
 use crate::analysis::waits::{DeviceFelt, DeviceVictims, EffectSums, Program, WorstWait};
 use crate::model::{Class, DevId, KernelThread, Origin, OwnedTime};
 
-/// A victim must lose so much, or this share of the time in view if that is less.
+/// A victim must lose at least this much I/O time: 0.1 s, or 1 % of the analysed window if that is less.
 const MIN_LOST_NS: i64 = 100_000_000;
 const MIN_LOST_OF_VIEW: f64 = 0.01;
 
-/// And this share of its I/O time.
+/// It must also lose at least this share of its I/O time.
 pub(super) const MIN_LOST_OF_IO_TIME: f64 = 0.1;
 
-/// Where so much of the excess is of unknown cause and I/Os are missing, a story is only probable.
+/// If I/Os are lost and this share of the excess has no known cause, a story is only probable.
 const MUCH_UNKNOWN: f64 = 0.1;
 
-/// In so many I/Os, or in one that is delayed for so long, or in a few that lost as much together.
+/// A victim needs this many delayed I/Os, or one I/O delayed for at least `LONG_DELAY_NS`, or `FEW_DELAYED_IOS` that
+/// lost that much together.
 pub(super) const MIN_DELAYED_IOS: u64 = 10;
 pub(super) const LONG_DELAY_NS: i64 = 100_000_000;
 const FEW_DELAYED_IOS: u64 = 4;
 
-/// The cause explains this share of what was lost; of two that explain it together each has at least [`MIN_OF_TWO`].
+/// The cause must explain this share of the lost time. If two causes explain it together, each must explain at least
+/// [`MIN_OF_TWO`].
 const MIN_EXPLAINED: f64 = 0.5;
 const MIN_OF_TWO: f64 = 0.2;
 
-/// A second program that cost so much of what the first one did is named beside it, even if the first one explains half.
+/// A second program that cost at least this fraction of what the first one cost is named too, even if the first
+/// explains half of the lost time by itself.
 const NEARLY_AS_MUCH: f64 = 0.5;
 
-/// A queue of its own is too deep only from these on: share of the I/O time lost in it, I/Os in flight, share of I/Os delayed.
+/// A program's own queue is too deep only if it costs at least this share of its I/O time and at least this many I/Os
+/// are in flight on average.
 const DEEP_QUEUE_SHARE: f64 = 0.5;
 const DEEP_QUEUE: f64 = 4.0;
 
-/// Without a single cause only what lost this share of its I/O time is worth a story.
+/// Without a single cause there is a story only if the victim lost this share of its I/O time.
 const MIN_LOST_TO_MANY: f64 = 0.25;
 
-/// At most so many I/Os that a device delays by itself are single ones.
+/// Up to this many I/Os delayed by the device itself count as single slow I/Os.
 const MAX_SINGLE_IOS: u64 = 10;
 
-/// Delayed I/Os are held by a limit or a scheduler for so long, in the mean.
+/// I/Os count as held by a limit or a scheduler from this mean hold time per delayed I/O on.
 const MIN_HELD_NS: i64 = 5_000_000;
 
-/// Commits of a journal for which no process was seen to wait are of the program to which this share of the bytes belongs that are
-/// written from the page cache or committed, if these are as many as this share of the bytes of those commits.
+/// Journal commits that no process was seen to wait for are attributed to the program that owns `MIN_DIRTIED` of all
+/// bytes written back or committed, if its bytes are at least `MIN_DIRTIED_OF_COMMITS` of the bytes of those commits.
 const MIN_DIRTIED: f64 = 0.9;
 const MIN_DIRTIED_OF_COMMITS: f64 = 0.5;
 
-/// The worst wait for a limit lies in the time in which the device was seen to be held, or so close to it: its edges are not known
-/// better.
+/// A rate limit explains a wait only if the worst I/O completed while the device was seen to be limited, or within this
+/// margin; the edges of that time are not known more exactly.
 const CAP_MARGIN_NS: i64 = 1_000_000_000;
 
-/// Fewer delayed I/Os make a story only probable, if it was not seen so often.
+/// With fewer delayed I/Os and fewer episodes than these a story is only probable.
 const MIN_IOS_WITHOUT_DOUBT: u64 = 20;
 const MIN_TIMES_WITHOUT_DOUBT: u64 = 3;
 
-/// A quantile is given of so many latencies.
+/// p99 is reported only for at least this many latencies.
 const MIN_FOR_P99: u64 = 100;
 
-/// Behind what time was lost.
+/// What the lost time was spent behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// A program; the victim itself for other classes of its own I/O.
+    /// A program. It is the victim itself if the victim waited for I/O of another class of its own.
     Program(Program),
     /// The victim's own I/Os of the same class.
     OwnQueue,
-    /// Held above the driver.
+    /// Time held above the driver, by a scheduler or a limit.
     Held,
     /// The device itself.
     Device,
-    /// Pages that the memory limit of the control group had evicted.
+    /// Reading pages again that the control group's memory limit had evicted.
     MemoryLimit,
-    /// I/Os are missing, or the wait began too long ago.
+    /// Not known: I/Os are lost, or the wait began too long ago.
     NotKnown,
 }
 
@@ -87,11 +91,11 @@ pub(super) struct Place<'a> {
     detail: Option<&'a DeviceDetail>,
     scene: &'a Scene<'a>,
     min_lost_ns: i64,
-    /// For whom the journal's thread commits.
+    /// The program to which commits of the journal's thread are attributed.
     committer: Option<Program>,
 }
 
-/// What explains a story: its mechanism, the pairs of its culprits, and the time lost.
+/// An explanation of lost time: the mechanism, the victim-culprit pairs, and how much they explain.
 struct Explained<'a> {
     kind: StoryKind,
     pairs: Vec<&'a Pair>,
@@ -101,12 +105,12 @@ struct Explained<'a> {
 }
 
 impl Explained<'_> {
-    /// What of it passed by the clock. Parts that two programs cost one after the other add up.
+    /// The lost wall-clock time. The times of two culprits are added up.
     fn by_clock_ns(&self) -> i64 {
         self.pairs.iter().map(|pair| pair.by_clock_ns).sum()
     }
 
-    /// The device itself took `ns` of what was lost.
+    /// `ns` of the lost time is explained by the device itself.
     fn of_device(kind: StoryKind, ns: i64, sums: &EffectSums) -> Self {
         Explained {
             kind,
@@ -131,7 +135,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The story of what one victim lost, if it lost enough and it is known to what.
+    /// The story of one victim, if it lost enough time and the cause is known.
     pub fn story(&self, effect: &Effect) -> Option<Story> {
         if !can_be_victim(&effect.victim) {
             return None;
@@ -153,7 +157,7 @@ impl<'a> Place<'a> {
             .then(|| self.assemble(effect, &explained))
     }
 
-    /// Whether the victim felt it, and lost enough to it.
+    /// Whether enough I/Os were delayed long enough, and enough time was lost in total.
     fn is_worth_a_story(&self, effect: &Effect, explained: &Explained) -> bool {
         let is_long = explained.worst.excess_ns() >= LONG_DELAY_NS;
         let is_felt_by_few =
@@ -164,7 +168,7 @@ impl<'a> Place<'a> {
         is_felt && is_enough
     }
 
-    /// `effect` with what was waited behind the journal's thread counted for the program for which it commits.
+    /// `effect` with waits behind the journal's thread attributed to the program for which it commits.
     fn with_committer<'e>(&self, effect: &'e Effect) -> Cow<'e, Effect> {
         let Some(committer) = self.committer.filter(|c| *c != effect.victim) else {
             return Cow::Borrowed(effect);
@@ -187,20 +191,20 @@ impl<'a> Place<'a> {
         self.is_enough(lost_ns, effect.sums.time.total_ns())
     }
 
-    /// Whether what was lost behind a program in its worst interval would be a story of that interval: then it is one of the day,
-    /// too, in which the victim has far more I/O time.
+    /// Whether the time lost behind a program in its worst interval would make a story of that interval alone. Such an
+    /// incident is reported for a long window as well, in which the victim has far more I/O time.
     fn matters_in_interval(&self, pair: &Pair) -> bool {
         let worst = &pair.worst_interval;
         let is_longer = self.scene.window.len_ns() > INTERVAL_NS;
         is_longer && self.is_enough(worst.ns, worst.io_time_ns)
     }
 
-    /// Whether a program that lost so much of so much I/O time is a victim.
+    /// Whether a program that lost `lost_ns` of `io_time_ns` is a victim.
     pub fn is_enough(&self, lost_ns: i64, io_time_ns: i64) -> bool {
         is_much(lost_ns, io_time_ns, self.min_lost_ns)
     }
 
-    /// One process that explains it.
+    /// The explanation by a single process, if there is one.
     fn by_one<'e>(&self, effect: &'e Effect) -> Option<Explained<'e>> {
         let explained = self.by_programs(effect, &self.pairs_of_others(effect))?;
         (explained.pairs.len() == 1).then_some(explained)
@@ -211,7 +215,7 @@ impl<'a> Place<'a> {
         if let Some(explained) = self.by_programs(effect, &pairs) {
             return Some(explained);
         }
-        // What the device took may be too little for a story, and hides no queue then.
+        // If the device's share is too small for a story, it must not hide the victim's own queue.
         let by_device = self.by_device(effect);
         if let Some(explained) = by_device.filter(|e| self.is_worth_a_story(effect, e)) {
             return Some(explained);
@@ -225,19 +229,19 @@ impl<'a> Place<'a> {
         self.by_some_time(&pairs)
     }
 
-    /// Those behind which `effect` waited and who are not the victim's own helpers: the journal's commits belong to the
-    /// program that syncs.
+    /// The pairs of `effect` whose culprit is known and is not the victim's own helper: a journal commit, for example,
+    /// belongs to the program that called fsync.
     fn pairs_of_others<'e>(&self, effect: &'e Effect) -> Vec<&'e Pair> {
         let syncs = self.syncs_of(&effect.victim) > 0;
         let uses_device_above = self.felt.from_above(&effect.victim).next().is_some();
         let mut others = Vec::new();
         for pair in &effect.pairs {
-            // Of all for whom there was no place none can be blamed, and the victim may be among them; nor can a program of which
-            // neither name nor number is known, but for the kernel's write-back.
+            // `OTHERS` sums up many programs, possibly the victim too, so it cannot be a culprit. A program without
+            // name and number cannot be one either, except for the kernel's write-back.
             let culprit = &pair.culprit;
             let is_nameless = culprit.comm.is_none() && culprit.tgid.is_none();
             let is_known = *culprit != Program::OTHERS && (!is_nameless || self.is_writeback(pair));
-            // What is carried out for a device above and could not be given to a program may be the victim's own.
+            // I/O for a device above that no program could be matched to may be the victim's own.
             let is_own_commit = syncs && is_journal_thread(culprit);
             let may_be_own = is_own_commit || uses_device_above && self.is_for_device_above(pair);
             if is_known && !may_be_own {
@@ -247,12 +251,12 @@ impl<'a> Place<'a> {
         others
     }
 
-    /// Whether most of what was waited behind a culprit is write-back.
+    /// Whether most of the wait behind a culprit is behind write-back.
     fn is_writeback(&self, pair: &Pair) -> bool {
         self.is_mostly(pair, |origin| origin == Origin::Writeback)
     }
 
-    /// Whether most of what was waited behind a culprit came to be in a way that `is_it` accepts.
+    /// Whether most of the wait behind a culprit is behind I/O of origins that `is_it` accepts.
     fn is_mostly(&self, pair: &Pair, is_it: impl Fn(Origin) -> bool) -> bool {
         let groups = &self.felt.groups;
         let mut ns = 0;
@@ -264,7 +268,8 @@ impl<'a> Place<'a> {
         2 * ns >= pair.ns
     }
 
-    /// Whether most of what was waited behind a thread of the kernel is I/O that it carried out for a device above.
+    /// Whether the culprit is a kernel thread, and most of the wait is behind I/O that it submitted for a device
+    /// stacked on this one.
     fn is_for_device_above(&self, pair: &Pair) -> bool {
         let thread = pair.culprit.kernel_thread();
         let is_worker = thread.is_some_and(KernelThread::submits_for_others);
@@ -274,7 +279,7 @@ impl<'a> Place<'a> {
         self.is_mostly(pair, Origin::is_by_submitter)
     }
 
-    /// Syncs that a program asked for, as far as its I/O shows them.
+    /// Number of syncs that a program requested, as far as its I/O shows them.
     fn syncs_of(&self, program: &Program) -> u64 {
         let mut syncs = 0;
         for group in &self.felt.groups {
@@ -293,8 +298,9 @@ impl<'a> Place<'a> {
         syncs
     }
 
-    /// One program that explains half of it, or two that do together, or that cost nearly the same. What queues up behind the victim's own I/Os while a
-    /// program holds the device is not counted against that program, nor for it.
+    /// The explanation by programs: one that explains half of the lost time, or two that do so together or cost nearly
+    /// the same. Time that the victim's I/Os queue behind each other while a program occupies the device counts neither
+    /// for nor against that program.
     fn by_programs<'e>(&self, effect: &Effect, pairs: &[&'e Pair]) -> Option<Explained<'e>> {
         let excess_ns = effect.sums.time.excess_ns();
         let first = *pairs.first()?;
@@ -315,7 +321,7 @@ impl<'a> Place<'a> {
         Some(self.explained_by(first, chosen))
     }
 
-    /// The programs of `pairs` explain it; what `first` among them does is the mechanism.
+    /// An explanation by the culprits of `pairs`, with the mechanism of `first`, one of them.
     fn explained_by<'e>(&self, first: &Pair, pairs: Vec<&'e Pair>) -> Explained<'e> {
         Explained {
             kind: mechanism::of_pair(first, self.felt),
@@ -326,12 +332,12 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The device, where it is known how it made I/Os wait.
+    /// The explanation by the device: a rate limit, a pause, or single slow I/Os.
     fn by_device<'e>(&self, effect: &Effect) -> Option<Explained<'e>> {
         let sums = &effect.sums;
         let time = &sums.time;
         let excess_ns = time.excess_ns();
-        // A device that is held at a rate makes a queue: what is waited in it is the limit's doing.
+        // A rate-limited device builds up a queue; the time waited in it is caused by the limit.
         let at_ns = sums.worst.done_ns;
         if let Some(cap) = &self.felt.cap {
             let held = cap.from_ns - CAP_MARGIN_NS..=cap.to_ns + CAP_MARGIN_NS;
@@ -361,7 +367,8 @@ impl<'a> Place<'a> {
                     sums,
                 ));
             }
-            // Beside many short delays, which CPUs or a cache make, one alone can be most of what was lost.
+            // One slow I/O can be most of the lost time even beside many short delays, which are due to CPUs or a
+            // cache.
             let is_most = worst_ns as f64 >= MIN_EXPLAINED * rest_ns as f64;
             if worst_ns >= LONG_DELAY_NS && is_most {
                 let ns = worst_ns.min(time.device_ns);
@@ -371,7 +378,7 @@ impl<'a> Place<'a> {
                 });
             }
         }
-        // Shorter holds are the plug of the submitter itself.
+        // Shorter holds are the submitter's own plugging.
         let held_each_ns = time.held_ns / sums.delayed_ios.max(1) as i64;
         let is_most = time.held_ns as f64 >= MIN_EXPLAINED * excess_ns as f64;
         if is_most && held_each_ns >= MIN_HELD_NS {
@@ -380,15 +387,15 @@ impl<'a> Place<'a> {
         None
     }
 
-    /// Whether the CPUs explain a wait: a completion needs one.
+    /// Whether a shortage of CPU time explains a wait, because completing an I/O needs a CPU.
     fn is_cpu_short(&self, worst: &WorstWait) -> bool {
         let from_ns = worst.done_ns - worst.latency_ns;
         let shortage = self.scene.host.cpu_shortage(from_ns, worst.done_ns);
         shortage.is_some()
     }
 
-    /// Whether half of a wait lies in pauses of the device that the CPUs do not explain, a quarter in one of them. Beside a single
-    /// slow I/O every gap between the others looks like a pause.
+    /// Whether pauses of the device that CPU shortage does not explain cover half of a wait, and one of them covers a
+    /// quarter. Next to a single slow I/O every gap between other completions looks like a pause.
     fn met_pause(&self, worst: &WorstWait) -> bool {
         let Some(detail) = self.detail else {
             return false;
@@ -407,7 +414,7 @@ impl<'a> Place<'a> {
         2 * met_ns >= worst.latency_ns && 4 * longest_ns >= worst.latency_ns
     }
 
-    /// More in flight than the device serves at once, without anybody else.
+    /// The explanation by the victim's own queue: it keeps more I/Os in flight than the device serves at once.
     fn by_own_queue<'e>(&self, effect: &Effect) -> Option<Explained<'e>> {
         let sums = &effect.sums;
         let time = &sums.time;
@@ -429,8 +436,8 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Whether most of the victim's I/O is write-back, or reads one after the other into the page cache: how much of that is
-    /// in flight is the kernel's choice.
+    /// Whether most of the victim's I/O is write-back or sequential reads into the page cache, for which the kernel
+    /// chooses the queue depth.
     fn is_chosen_by_kernel(&self, effect: &Effect) -> bool {
         let mut chosen = 0;
         let mut all = 0;
@@ -447,7 +454,7 @@ impl<'a> Place<'a> {
         effect.class == Class::Flush || 2 * chosen >= all
     }
 
-    /// Several programs that explain it together only.
+    /// The explanation by several programs, if only all of them together explain the lost time.
     fn by_many<'e>(&self, effect: &Effect, pairs: &[&'e Pair]) -> Option<Explained<'e>> {
         let sums = &effect.sums;
         let time = &sums.time;
@@ -457,7 +464,7 @@ impl<'a> Place<'a> {
         if pairs.len() < 3 || !is_most || !is_much {
             return None;
         }
-        // Of the others together not one could be named beside it.
+        // The others together contain no program that could be named as well.
         let first = *pairs.first()?;
         if first.ns as f64 >= (1.0 - MIN_OF_TWO) * ns as f64 {
             return Some(self.explained_by(first, vec![first]));
@@ -471,8 +478,9 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// The program that cost most of those that explain half of what the I/Os lost that waited for them. More was lost at other
-    /// times, as where CPUs are short or the device is slow all the time, but not to one cause.
+    /// The explanation by a program that was the cause for only part of the time: it explains half of what the I/Os
+    /// lost that waited behind it. The victim lost more at other times, for example to a CPU shortage or a slow device,
+    /// but not to a single cause.
     fn by_some_time<'e>(&self, pairs: &[&'e Pair]) -> Option<Explained<'e>> {
         let mut pairs = pairs.iter().copied();
         let pair = pairs.find(|pair| explains(&[*pair], pair.excess_ns))?;
@@ -556,13 +564,13 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whether much of what was lost has no known cause: where I/Os are missing, one of them can be it.
+/// Whether much of the lost time has no known cause. If I/Os are lost, one of them can be the cause.
 pub(super) fn is_much_unknown(time: &OwnedTime) -> bool {
     time.unknown_ns as f64 >= MUCH_UNKNOWN * time.excess_ns() as f64
 }
 
-/// `effect` with the processes of one name in one control group as one culprit, as when a script calls a program again and
-/// again. Those of the victim's own name stay apart: they are its siblings.
+/// `effect` with all processes of one name and control group joined into one culprit, as when a script starts a program
+/// repeatedly. Processes with the victim's name stay separate.
 fn joined_by_name(effect: &Effect) -> Cow<'_, Effect> {
     let mut processes: BTreeMap<_, usize> = BTreeMap::new();
     for pair in &effect.pairs {
@@ -585,8 +593,8 @@ fn joined_by_name(effect: &Effect) -> Cow<'_, Effect> {
     Cow::Owned(joined)
 }
 
-/// The program for which the journal's thread commits what no process was seen to wait for, as when a commit begins because the
-/// journal is full: what it holds is of the program that dirties pages and has commits made, if there is one.
+/// The program to which commits of the journal's thread are attributed if no process was seen to wait for them, for
+/// example because the journal was full: the program that dirtied nearly all of the data, if there is one.
 fn committer(felt: &DeviceFelt) -> Option<Program> {
     let mut committed_bytes = 0;
     let mut dirtied: BTreeMap<Program, u64> = BTreeMap::new();
@@ -617,7 +625,7 @@ fn p99(latencies: &WaitLatencies) -> Option<i64> {
     latencies.quantile(0.99)
 }
 
-/// I/Os in flight, in the mean from the first to the last.
+/// Mean number of I/Os in flight from the first to the last.
 pub(super) fn in_flight(effect: &Effect) -> f64 {
     let sums = &effect.sums;
     sums.time.total_ns() as f64 / (sums.to_ns - sums.from_ns).max(1) as f64
@@ -632,7 +640,7 @@ fn episodes(stretches: &Stretches, effect: &Effect) -> Episodes {
     }
 }
 
-/// All of the excess, the largest part first.
+/// The whole excess divided by cause, largest part first.
 pub(super) fn shares(effect: &Effect) -> Vec<Share> {
     let time = &effect.sums.time;
     let mut all = vec![
@@ -651,34 +659,34 @@ pub(super) fn shares(effect: &Effect) -> Vec<Share> {
         .collect()
 }
 
-/// Whether a program is a thread of the kernel: it works for others, and none of its waits is its own.
+/// Whether a program is a kernel thread. It works for others, so its waits are not its own.
 pub(super) fn is_kernel_thread(program: &Program) -> bool {
     program.kernel_thread().is_some()
 }
 
-/// Whether a story can be about what a program lost. A `sync` waits for what others wrote: that is all it is for.
+/// Whether a program can be a victim. `sync` cannot: its purpose is to wait for what others wrote.
 fn can_be_victim(program: &Program) -> bool {
     let is_sync = program.comm.is_some_and(|comm| comm.as_bytes() == b"sync");
     *program != Program::OTHERS && !is_kernel_thread(program) && !is_sync
 }
 
-/// Whether a program that lost so much of its I/O time, some of it behind others or to the device, is likely the victim of a
-/// story. It costs little to ask, and says when a closer look is worth it; what queues behind its own I/Os is not counted.
+/// Whether a program is likely the victim of a story, judged by how its I/O time divides. This check is cheap and shows
+/// when the full analysis is worth running. Time in the program's own queue does not count as lost.
 pub fn is_likely_victim(program: &Program, time: &OwnedTime) -> bool {
     let lost_ns = time.lost_ns() - time.own_ns;
     can_be_victim(program) && is_much(lost_ns, time.total_ns(), MIN_LOST_NS)
 }
 
-/// Whether so much of so much I/O time is a harm.
+/// Whether `lost_ns` is at least `min_lost_ns` and a large enough share of `io_time_ns`.
 fn is_much(lost_ns: i64, io_time_ns: i64, min_lost_ns: i64) -> bool {
     lost_ns >= min_lost_ns && lost_ns as f64 >= MIN_LOST_OF_IO_TIME * io_time_ns as f64
 }
 
-/// Whether the programs of `chosen` explain enough of what was lost.
+/// Whether the culprits of `chosen` explain enough of the lost time.
 fn explains(chosen: &[&Pair], excess_ns: i64) -> bool {
     let ns: i64 = chosen.iter().map(|p| p.ns).sum();
     let own_ns: i64 = chosen.iter().map(|p| p.own_ns).sum();
-    // What queued up behind the victim's own I/Os meanwhile counts neither for them nor against them.
+    // Time queued behind the victim's own I/Os meanwhile counts neither for nor against the culprits.
     let rest_ns = (excess_ns - own_ns).max(ns);
     ns as f64 >= MIN_EXPLAINED * rest_ns as f64
         && ns as f64 >= MIN_EXPLAINED / 2.0 * excess_ns as f64

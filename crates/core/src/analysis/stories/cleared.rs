@@ -7,28 +7,29 @@ use crate::analysis::waits::effects::{Effect, INTERVAL_NS};
 use crate::analysis::waits::{DeviceVictims, Program};
 use crate::model::{Class, DevId};
 
-/// A program that lost no more of its time in any interval is not slow because of its disks.
+/// A program that lost at most this share of its wall-clock time in every interval is not slow because of its disks.
 const MAX_OF_TIME: f64 = 0.05;
 
-/// The program with most I/Os, or the one asked for, of whose I/Os none was hurt.
+/// The busiest program, or the requested one, if its I/Os were not delayed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cleared {
     /// Whose I/Os.
     pub program: Program,
-    /// How many: those for which a program can be waiting.
+    /// Number of I/Os that a program can be waiting for.
     pub ios: u64,
     /// The longest latency.
     pub longest_ns: i64,
-    /// What was not undisturbed, in all.
+    /// Total latency beyond the undisturbed latencies.
     pub excess_ns: i64,
     /// Sum of the latencies.
     pub io_time_ns: i64,
-    /// What of the excess no other I/O explains.
+    /// The part of the excess that no other I/O explains.
     device_ns: i64,
-    /// The most of the excess in one interval of [`INTERVAL_NS`], and how long the program did I/O, of one such interval at most.
+    /// The largest excess in one interval of [`INTERVAL_NS`], and the time from the program's first to its last I/O, at
+    /// most one such interval.
     most_in_interval_ns: i64,
     span_ns: i64,
-    /// What they may have waited for others or each other, where it is not known what they take undisturbed.
+    /// Time that I/Os without a known undisturbed latency may have waited for others or each other.
     suspected_ns: i64,
 }
 
@@ -59,7 +60,7 @@ impl Cleared {
         self.suspected_ns += effect.suspects.iter().map(|(_, ns)| ns).sum::<i64>();
     }
 
-    /// Whether hardly any of it was slow, or can have been.
+    /// Whether the program lost little time, and cannot have lost much unnoticed.
     fn is_shown(&self) -> bool {
         let is_quick = self.longest_ns < cause::LONG_DELAY_NS;
         let has_lost_little = self.is_little(self.excess_ns) || self.only_scatters();
@@ -71,8 +72,8 @@ impl Cleared {
         (most_lost_ns as f64) < cause::MIN_LOST_OF_IO_TIME * self.io_time_ns as f64
     }
 
-    /// Latencies scatter: half of the I/Os take longer than the median. The sum of that may be much of their time, though hardly any of the
-    /// program's.
+    /// Whether the excess is only the normal scatter of latencies. Half of the I/Os take longer than the median; in
+    /// total this can be a large share of the I/O time although it is a small share of the program's wall-clock time.
     fn only_scatters(&self) -> bool {
         let is_little_of_time =
             self.most_in_interval_ns as f64 <= MAX_OF_TIME * self.span_ns as f64;
@@ -80,8 +81,8 @@ impl Cleared {
     }
 }
 
-/// The program named `name`, or the one with most I/Os for which a program can be waiting, if no story is about it and none of
-/// its I/O went to a device of `suspects`, of which a warning says that it was slow by itself.
+/// The program named `name`, or else the busiest one, if it is in no story and none of its I/O went to a device in
+/// `suspects` (devices that a warning reports as slow by themselves).
 pub fn cleared(
     waits: &[DeviceVictims],
     stories: &[Story],
@@ -90,7 +91,7 @@ pub fn cleared(
 ) -> Option<Cleared> {
     let mut programs: BTreeMap<Program, Cleared> = BTreeMap::new();
     for effect in waits.iter().flat_map(|d| &d.felt.effects) {
-        // That a program which made others wait did not wait itself is worth a line to those only who ask.
+        // A culprit that did not wait itself is reported only on request.
         let is_culprit = stories.iter().any(|s| s.culprits.contains(&effect.victim));
         if is_asked_for(effect, name) && (name.is_some() || !is_culprit) {
             let program = effect.victim;
@@ -108,28 +109,28 @@ pub fn cleared(
     (!is_hurt && busiest.is_shown()).then_some(busiest)
 }
 
-/// A program whose I/Os always had another program's beside them: what they take undisturbed is not in the recording, so whether they
-/// waited is not either.
+/// A program whose I/Os always overlapped with another program's. The recording does not show their undisturbed
+/// latency, so it cannot show whether they waited.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NotProven {
     /// Whose I/Os.
     pub program: Program,
-    /// On this device.
+    /// The device.
     pub dev: DevId,
-    /// Those of this class.
+    /// Class of the I/Os.
     pub class: Class,
     /// How many.
     pub ios: u64,
     /// Sum of the latencies.
     pub io_time_ns: i64,
-    /// The program whose I/Os the device worked on meanwhile.
+    /// The program whose I/Os the device worked on at the same time.
     pub beside: Program,
-    /// The most that they can have waited for it.
+    /// Upper bound of the time that they waited for it.
     pub at_most_ns: i64,
 }
 
-/// The program named `name`, or any if there is no story, that may have lost most of its I/O time to another one, if no story says that
-/// it did.
+/// The program that may have lost most of its I/O time to another one without a story about it: the one named `name`,
+/// or any program if there are no stories.
 pub fn not_proven(
     waits: &[DeviceVictims],
     stories: &[Story],

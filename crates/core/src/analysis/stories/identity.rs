@@ -1,7 +1,7 @@
 //! The name of a story by which it is recognised tomorrow and on another host.
 
-/// Twelve hexadecimal digits of the kind, the device and the programs with their control groups: nothing that changes when a
-/// process starts anew. The hash is FNV-1a; it must never change.
+/// Twelve hexadecimal digits: a hash of the kind, the device and the programs with their control groups, but of nothing
+/// that changes when a process restarts. The hash is FNV-1a and must never change.
 pub fn story_id(kind: &str, device: &str, culprits: &[String], victim: &str) -> String {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
@@ -11,7 +11,7 @@ pub fn story_id(kind: &str, device: &str, culprits: &[String], victim: &str) -> 
     parts.extend(sorted.iter().map(String::as_str));
     let mut hash = OFFSET;
     for part in parts {
-        // A byte that no text holds ends each part.
+        // Each part ends with a byte that cannot occur in text.
         for byte in part.bytes().chain([0xff]) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(PRIME);
         }

@@ -8,15 +8,15 @@ use super::{Class, Program, Story};
 pub struct AlsoHurt {
     /// Whose I/Os.
     pub victim: Program,
-    /// Of this class.
+    /// Class of the I/Os.
     pub class: Class,
-    /// How many there are.
+    /// Number of I/Os.
     pub ios: u64,
     /// Sum of their latencies.
     pub io_time_ns: i64,
-    /// What of it was not undisturbed.
+    /// The part of it beyond the undisturbed latencies.
     pub excess_ns: i64,
-    /// What was lost to the cause: a lower bound.
+    /// Time lost to the cause; a lower bound.
     pub harm_ns: i64,
     /// I/Os that took more than twice as long because of it.
     pub delayed_ios: u64,
@@ -36,7 +36,7 @@ impl AlsoHurt {
     }
 }
 
-/// Each cause of `stories` once, where it comes first; what it cost besides is added there.
+/// Merges stories with the same cause and victim into the first of them, which lists the others in `also`.
 pub(super) fn joined(stories: Vec<Story>) -> Vec<Story> {
     let mut kept: Vec<Story> = Vec::new();
     for story in stories {
@@ -48,7 +48,7 @@ pub(super) fn joined(stories: Vec<Story>) -> Vec<Story> {
     kept
 }
 
-/// Whether two stories have one cause and one victim. A limit of a control group is for one class.
+/// Whether two stories have the same cause and victim. A limit of a control group applies to one class only.
 fn is_same(one: &Story, other: &Story) -> bool {
     let is_same_process = one.victim.is_process(&other.victim);
     let has_limit = one.own_limit.is_some() || other.own_limit.is_some();

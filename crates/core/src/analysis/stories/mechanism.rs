@@ -5,19 +5,19 @@ use crate::analysis::waits::effects::Pair;
 use crate::analysis::waits::{DeviceFelt, Profile};
 use crate::model::{Class, KernelThread, Origin};
 
-/// What is at least this large counts as bulk.
+/// I/Os with at least this mean size, in bytes, count as bulk.
 const BULK_BYTES: f64 = 65_536.0;
 
-/// From this share of its bytes on a stream is sequential.
+/// I/O is sequential if at least this share of its bytes continues another I/O.
 pub(super) const SEQUENTIAL_SHARE: f64 = 0.5;
 
-/// Reads and writes each have this share of the blame in a compaction.
+/// In a compaction, reads and writes each cause at least this share of the wait.
 const BOTH_SHARE: f64 = 0.2;
 
-/// Syncs a second from which many small ones are a storm.
+/// From this many small syncs per second on, they are a sync storm.
 const STORM_PER_S: f64 = 20.0;
 
-/// What kind of I/O the blame of a pair falls on.
+/// The groups of I/O behind which the victim of a pair waited.
 struct Blamed<'a> {
     total_ns: i64,
     parts: Vec<(&'a Profile, i64)>,
@@ -59,12 +59,12 @@ pub(super) fn of_pair(pair: &Pair, felt: &DeviceFelt) -> StoryKind {
         return StoryKind::WritebackFlush;
     }
     let is_large = blamed.share(|p| p.sequential_share() >= SEQUENTIAL_SHARE || is_bulk(p)) >= 0.5;
-    // All pages of a mounted device are metadata: who reads it from one end to the other copies it.
+    // All pages of a mounted block device count as metadata; a program that reads them sequentially copies the device.
     let is_copy = reads >= 0.5 && is_large;
     if blamed.share(|p| p.origin == Origin::Metadata) >= 0.5 && !is_copy {
         return StoryKind::Metadata;
     }
-    // Nothing special was asked for: what remains is which way the bytes went, and how large the I/Os were.
+    // Without a special origin, the direction and the size of the I/Os decide.
     match (reads >= 0.5, is_large) {
         (true, true) => StoryKind::SequentialScan,
         (true, false) => StoryKind::RandomReads,
@@ -74,7 +74,7 @@ pub(super) fn of_pair(pair: &Pair, felt: &DeviceFelt) -> StoryKind {
     }
 }
 
-/// Writes that are forced to the medium: many a second are a storm, else it is a journal's commit.
+/// The mechanism of forced writes: a sync storm if there are many per second, else a journal commit.
 fn forced(blamed: &Blamed) -> StoryKind {
     let mut ios = 0;
     let mut longest_s: f64 = 0.0;
@@ -91,14 +91,14 @@ fn forced(blamed: &Blamed) -> StoryKind {
     }
 }
 
-/// How long the I/O of a group went on, from its first to its last.
+/// Seconds from the first to the last I/O of a group.
 fn active_s(profile: &Profile) -> f64 {
     let stretches = &profile.stretches;
     let ends = stretches.first_ns().zip(stretches.last_ns());
     ends.map_or(0.0, |(from_ns, to_ns)| (to_ns - from_ns) as f64 / 1e9)
 }
 
-/// What the culprit's I/O is, of the class and origin with most of the blame: of all its processes, if it had several.
+/// The culprit's I/O of the class and origin that caused most of the wait, summed over its processes.
 pub(super) fn culprit_io(pair: &Pair, felt: &DeviceFelt) -> Option<CulpritIo> {
     let [first, others @ ..] = &pair.blame[..] else {
         return None;
@@ -133,7 +133,7 @@ fn is_bulk(profile: &Profile) -> bool {
     profile.mean_bytes() >= BULK_BYTES
 }
 
-/// Whether most of the I/O behind which `pair` waited was asked for by a sync.
+/// Whether a sync requested most of the I/O behind which `pair` waited.
 pub(super) fn is_sync(pair: &Pair, felt: &DeviceFelt) -> bool {
     let Some(blame) = pair.blame.first() else {
         return false;

@@ -9,7 +9,7 @@ use crate::analysis::limits::MemoryLimit;
 use crate::analysis::waits::DeviceVictims;
 use crate::model::Class;
 
-/// Adds a story for each control group that lost enough time with reads of what it had read before.
+/// Adds a story for each control group that lost enough time to reading evicted pages again.
 pub(super) fn add(
     found: &mut Vec<Story>,
     limits: Vec<MemoryLimit>,
@@ -24,7 +24,7 @@ pub(super) fn add(
     }
 }
 
-/// What share of the bytes that the group read it had read before.
+/// Share of the group's read bytes that are pages read again.
 fn refaulted_share(limit: &MemoryLimit, waits: &[DeviceVictims], scene: &Scene) -> f64 {
     let mut read_bytes = 0;
     for device in waits.iter().filter(|d| !scene.layers.contains(&d.dev)) {
@@ -40,7 +40,7 @@ fn refaulted_share(limit: &MemoryLimit, waits: &[DeviceVictims], scene: &Scene) 
     (limit.refaulted_bytes as f64 / read_bytes.max(1) as f64).min(1.0)
 }
 
-/// The program of the group whose reads on a device took longest is the victim.
+/// The story on one device. The victim is the group's program with the most read time there.
 fn of_device(
     limit: &MemoryLimit,
     share: f64,
@@ -53,7 +53,7 @@ fn of_device(
     });
     let effect = reads.max_by_key(|e| e.sums.time.total_ns())?;
     let io_time_ns = effect.sums.time.total_ns();
-    // Reads of what had been in memory would not have been needed without the limit: they are what it cost.
+    // Without the limit these pages would still be in memory, so the time to read them again is what the limit cost.
     let lost_ns = (io_time_ns as f64 * share) as i64;
     if !Place::of(device, scene).is_enough(lost_ns, io_time_ns) {
         return None;
@@ -84,7 +84,7 @@ fn of_device(
         },
         also: Vec::new(),
         episodes,
-        // What the kernel counts as read again is not less for a lost I/O; the time of its reads is.
+        // The kernel's count of refaults includes lost I/Os; the summed read time does not.
         doubts: (scene.has_losses && is_much_unknown(&effect.sums.time))
             .then_some(Doubt::LostIos)
             .into_iter()

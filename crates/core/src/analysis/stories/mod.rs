@@ -1,8 +1,9 @@
 //! Stories: who made whom wait, how, how often, how much, and what to try.
 //!
-//! A story begins with its effect: a program that lost I/O time. Its cause is what the time was lost behind, by attribution
-//! (A28), if that explains at least half; its mechanism is what the I/O of the cause is. What harmed no program makes no
-//! story. A30 in `docs/analyses.md` has the rules and what their thresholds were calibrated on.
+//! A story starts from its effect: a program that lost I/O time. Its cause is whatever that program waited behind, as
+//! attributed by A28, if this explains at least half of the lost time. Its mechanism is the kind of I/O that the cause
+//! did. If no program lost time, there is no story. A30 in `docs/analyses.md` has the rules and what their thresholds
+//! were calibrated on.
 
 mod advice;
 mod cause;
@@ -125,16 +126,16 @@ impl StoryKind {
     }
 }
 
-/// A part of the time that the victim lost.
+/// One part of the time that the victim lost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Share {
-    /// Behind what.
+    /// What the victim waited behind.
     pub cause: Cause,
-    /// How long.
+    /// Time lost to it, summed over the I/Os.
     pub ns: i64,
 }
 
-/// What the I/O of the culprit is, of the class and origin behind which most was waited.
+/// The culprit's I/O, restricted to the class and origin that the victim waited behind longest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CulpritIo {
     /// Its class.
@@ -149,25 +150,25 @@ pub struct CulpritIo {
     pub sequential_share: f64,
     /// I/Os that carry a flush, or must themselves reach the medium.
     pub forced_ios: u64,
-    /// Stretches of time in which there were any, with gaps of less than 0.1 s; without those in which it was less than half of
-    /// what it usually is.
+    /// Number of stretches of time with such I/O (I/Os less than 0.1 s apart belong together), not counting stretches
+    /// that moved less than half of the median bytes.
     pub stretches: u64,
-    /// Median of the bytes of one.
+    /// Median bytes per stretch.
     pub stretch_bytes: f64,
-    /// Median of how long one lasts.
+    /// Median duration of a stretch.
     pub stretch_ns: f64,
-    /// When the first began.
+    /// Start of the first stretch.
     pub from_ns: i64,
-    /// When the last ended.
+    /// End of the last stretch.
     pub to_ns: i64,
-    /// From start to start, if at least five come back at one pace.
+    /// Time between starts of stretches, if there are at least five and they are periodic.
     pub period_ns: Option<f64>,
-    /// The stretch in which the victim waited longest; `None` where too many were to be kept.
+    /// The stretch in which the victim waited longest; `None` if it was dropped because there were too many to keep.
     pub at_worst: Option<Stretch>,
 }
 
 impl CulpritIo {
-    /// Whether it is a stream, rather than I/O at random places.
+    /// Whether the I/O is mostly sequential, not random.
     pub fn is_sequential(&self) -> bool {
         self.sequential_share >= mechanism::SEQUENTIAL_SHARE
     }
@@ -178,38 +179,41 @@ impl CulpritIo {
 pub struct Harm {
     /// Time lost, summed over the I/Os: a lower bound.
     pub ns: i64,
-    /// The same by the clock: what I/Os of a process lose at the same time counts once. `None` where no program is the cause.
+    /// Time lost in wall-clock time: time that several I/Os of a process lose at once counts once. `None` if the cause
+    /// is not a program.
     pub by_clock_ns: Option<i64>,
-    /// What ranks stories: time by the clock, of what has no program as its cause the share that all excess of the victim has.
+    /// The figure that ranks stories: lost wall-clock time. If the cause is not a program, it is `ns` scaled by the
+    /// ratio of wall-clock time to I/O time in the victim's whole excess.
     pub lost_ns: i64,
     /// I/Os that took more than twice as long because of it.
     pub delayed_ios: u64,
     /// The worst moment.
     pub worst: WorstWait,
-    /// 99th percentile of the latencies with the cause at work; `None` where there are fewer than 100.
+    /// p99 latency of the I/Os that waited behind the cause; `None` for fewer than 100.
     pub p99_with_ns: Option<i64>,
-    /// The same without the cause.
+    /// p99 latency of the victim's other I/Os; `None` for fewer than 100.
     pub p99_without_ns: Option<i64>,
 }
 
 /// When the victim was hurt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Episodes {
-    /// How often, with gaps of less than 0.1 s.
+    /// Number of episodes; lost times less than 0.1 s apart belong to one episode.
     pub times: u64,
-    /// Begin of the first.
+    /// Start of the first episode.
     pub from_ns: i64,
-    /// End of the last.
+    /// End of the last episode.
     pub to_ns: i64,
-    /// Those in which most was lost, in the order of time; amounts are nanoseconds lost.
+    /// The worst episodes in order of time; `amount` is the time lost in nanoseconds.
     pub worst: Vec<Stretch>,
 }
 
-/// Stretches of a limit that a story lists.
+/// Maximum number of episodes that a story about a limit lists.
 const MAX_EPISODES: usize = 8;
 
 impl Episodes {
-    /// Those in which a limit was met, each with its share of `lost_ns` by its length; `None` without any.
+    /// The episodes in which a limit was reached. `lost_ns` is divided among them in proportion to their length; `None`
+    /// if there are no episodes.
     fn of_limit(windows: &[Window], lost_ns: i64) -> Option<Episodes> {
         let first = windows.first()?;
         let last = windows.last()?;
@@ -236,48 +240,48 @@ impl Episodes {
 /// One story.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Story {
-    /// By what mechanism.
+    /// The mechanism.
     pub kind: StoryKind,
-    /// On which device.
+    /// The device.
     pub dev: DevId,
-    /// Who lost time.
+    /// The program that lost time.
     pub victim: Program,
-    /// I/Os of this class did.
+    /// Class of the I/Os that lost it.
     pub class: Class,
-    /// How many there are.
+    /// Number of the victim's completed I/Os of this class.
     pub ios: u64,
     /// Sum of their latencies.
     pub io_time_ns: i64,
-    /// What of it was not undisturbed.
+    /// The part of it beyond the undisturbed latencies.
     pub excess_ns: i64,
-    /// The programs that caused it; empty where no program did.
+    /// The programs that caused it; empty if the cause is not a program.
     pub culprits: Vec<Program>,
-    /// What their I/O is, one for each culprit.
+    /// The I/O of each culprit, in the same order.
     pub culprit_ios: Vec<CulpritIo>,
-    /// How the excess divides, the largest part first.
+    /// How the excess divides among causes, largest part first.
     pub shares: Vec<Share>,
-    /// What was lost to the cause.
+    /// The time lost to the cause.
     pub harm: Harm,
-    /// What the same cause cost other I/Os of the victim, the most harm first.
+    /// What the same cause cost other I/Os of the victim, worst first.
     pub also: Vec<AlsoHurt>,
     /// When.
     pub episodes: Episodes,
-    /// Why it is only probable; empty: it is not.
+    /// Reasons why the story is only probable; empty if it is certain.
     pub doubts: Vec<Doubt>,
-    /// I/Os of this class that the victim had in flight, in the mean over the time in which it had any.
+    /// Mean number of I/Os of this class that the victim had in flight, between its first and its last.
     pub in_flight: f64,
-    /// The rate at which the device is held, if it is.
+    /// The rate limit of the device, if it is the cause.
     pub cap: Option<crate::analysis::waits::Cap>,
-    /// The limit of the control group that holds it, if one does.
+    /// The I/O limit of the victim's control group, if it is the cause.
     pub own_limit: Option<OwnLimit>,
-    /// The memory limit of the control group that makes it read again what it has read, if one does.
+    /// The memory limit that makes the victim's control group read evicted pages again, if it is the cause.
     pub memory_limit: Option<MemoryLimit>,
     /// What to try.
     pub advice: Vec<Advice>,
 }
 
 impl Story {
-    /// Leaves out names of programs, but for those of the kernel's own threads.
+    /// Removes the names of programs, except those of kernel threads.
     pub fn hide_names(&mut self) {
         self.victim.hide_name();
         self.culprits.iter_mut().for_each(Program::hide_name);
@@ -291,7 +295,7 @@ impl Story {
         }
     }
 
-    /// Whose I/Os of which class lost time, those that lost most first.
+    /// The victim and the other programs or classes that the same cause hurt, worst first.
     pub fn victims(&self) -> impl Iterator<Item = (&Program, Class)> {
         let also = self.also.iter().map(|also| (&also.victim, also.class));
         std::iter::once((&self.victim, self.class)).chain(also)
@@ -302,7 +306,7 @@ impl Story {
         self.harm.ns as f64 / self.io_time_ns.max(1) as f64
     }
 
-    /// Share of what the victim lost that the cause explains.
+    /// Share of the victim's excess that the cause explains.
     pub fn explained_share(&self) -> f64 {
         self.harm.ns as f64 / self.excess_ns.max(1) as f64
     }
@@ -321,22 +325,22 @@ pub enum Doubt {
     NoPressure,
 }
 
-/// What is known besides waits.
+/// What the analysis knows besides waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
-    /// The time in view.
+    /// The analysed time window.
     pub window: Window,
-    /// Devices in depth.
+    /// Detailed analyses of the devices.
     pub details: &'a [DeviceDetail],
-    /// Devices above others that were recorded too.
+    /// Devices that are stacked on other recorded devices.
     pub layers: &'a std::collections::BTreeSet<DevId>,
-    /// What the host was short of.
+    /// CPU pressure and other shortages of the host.
     pub host: &'a HostPressure,
-    /// Whether I/Os are missing.
+    /// Whether I/Os were lost from the recording.
     pub has_losses: bool,
 }
 
-/// Limits of control groups (A29), of I/O and of memory: what they hold back no wait shows.
+/// Limits of control groups (A29) on I/O and memory. Their delays are not visible as waits of I/Os.
 #[derive(Debug, Default)]
 pub struct GroupLimits {
     /// Of I/O.
@@ -345,7 +349,7 @@ pub struct GroupLimits {
     pub memory: Vec<MemoryLimit>,
 }
 
-/// All stories, each cause of a victim's harm once, the most harm first.
+/// All stories, worst first. Each cause of a victim's harm is reported once.
 pub fn stories(waits: &[DeviceVictims], scene: &Scene, limits: GroupLimits) -> Vec<Story> {
     let mut found = Vec::new();
     for device in waits {
@@ -361,11 +365,12 @@ pub fn stories(waits: &[DeviceVictims], scene: &Scene, limits: GroupLimits) -> V
     joined::joined(found)
 }
 
-/// The most harm first, by the clock of the victim. Of what two programs on one device cost each other only the difference counts:
-/// they share it. So do reads and writes of one program that wait for each other. Queues of one's own come last.
+/// Sorts by lost wall-clock time, worst first. If two programs delay each other on one device, only the difference
+/// counts, because they share the device; the same holds for reads and writes of one program that wait for each other.
+/// A victim's own queue comes last.
 fn sort(stories: &mut [Story], waits: &[DeviceVictims]) {
     stories.sort_by_cached_key(|story| {
-        // With fewer in flight a program is as fast: its own queue costs it no time.
+        // With fewer I/Os in flight the program would be as fast, so its own queue costs it no time.
         let is_own_queue = story.kind == StoryKind::OwnQueue;
         let harm = &story.harm;
         let net_ns = (harm.ns - cost_back_ns(story, waits)).max(0);
@@ -414,7 +419,7 @@ fn by_program(effects: &[Effect]) -> Vec<Vec<&Effect>> {
     programs.into_values().collect()
 }
 
-/// The stories of the processes of one program: one, if the same made all of them wait that have one.
+/// The stories of one program's processes: a single story if all of them have the same kind and culprits.
 fn of_program(place: &cause::Place, effects: &[&Effect]) -> Vec<Story> {
     let mut own = Vec::new();
     let mut hurt = Vec::new();
@@ -443,7 +448,7 @@ fn of_program(place: &cause::Place, effects: &[&Effect]) -> Vec<Story> {
     }
     match place.story(&together) {
         Some(story) => vec![story],
-        // What no program did is one story, of the process that it cost most.
+        // Without a culprit there is one story, that of the process that lost most.
         None if own[0].culprits.is_empty() => own
             .into_iter()
             .max_by_key(|s| s.harm.ns)
@@ -453,9 +458,9 @@ fn of_program(place: &cause::Place, effects: &[&Effect]) -> Vec<Story> {
     }
 }
 
-/// An I/O through a stack waits on each layer: of stories with one victim and one cause on several devices, one on a device
-/// that lies above another one goes where there is one below. Where that knows less than half of the harm, as some of the I/O below has
-/// no program, it goes.
+/// Removes duplicate stories of stacked devices. An I/O through a stack waits on every layer, so one victim can have a
+/// story on several of them. The story on the lower device is kept, unless it explains less than half of the harm
+/// because part of the I/O below has no known program; then the one on the upper device is kept.
 fn without_layers(found: Vec<Story>, waits: &[DeviceVictims], scene: &Scene) -> Vec<Story> {
     let mut kept = Vec::new();
     for story in &found {
@@ -477,7 +482,7 @@ fn without_layers(found: Vec<Story>, waits: &[DeviceVictims], scene: &Scene) -> 
     kept
 }
 
-/// Whether I/O of a story's victim came to its device through one above.
+/// Whether the victim's I/O reached the story's device through a device stacked on it.
 fn came_from_above(story: &Story, waits: &[DeviceVictims]) -> bool {
     let device = waits.iter().find(|device| device.dev == story.dev);
     let mut groups = device

@@ -7,8 +7,8 @@ use crate::analysis::limits::{Held, OwnLimit};
 
 use crate::analysis::waits::{DeviceVictims, Program};
 
-/// Adds a story for each control group that its own limit held for long enough. A device that seems to complete at a fixed
-/// rate, or an I/O that seems to be held above it, is this limit at work: such stories of the same programs are left out.
+/// Adds a story for each control group that its own limit throttled for long enough. The same limit can look like a
+/// device with a fixed rate or like I/O held above the driver, so such stories of the same programs are removed.
 pub(super) fn add(
     found: &mut Vec<Story>,
     limits: Vec<OwnLimit>,
@@ -37,7 +37,7 @@ fn is_same_limit(other: &Story, story: &Story) -> bool {
     is_of_group && other.own_limit.is_none() && other.dev == story.dev && other.class == story.class
 }
 
-/// The program of the group that did most of the limited I/O is the victim.
+/// The story of one limit. The victim is the group's program that did most of the limited I/O.
 fn of_limit(limit: OwnLimit, device: &DeviceVictims, scene: &Scene) -> Option<Story> {
     let doubts = match limit.held {
         Held::Yes => Vec::new(),
@@ -59,7 +59,7 @@ fn of_limit(limit: OwnLimit, device: &DeviceVictims, scene: &Scene) -> Option<St
         cause: Cause::Held,
         ns: limit.held_ns,
     };
-    // Write-back is no I/O that a program is seen to wait for: then the limit is all that is known.
+    // No program is seen to wait for write-back; then only the limit itself is known.
     let mut all_shares = effect.map(shares).unwrap_or_default();
     all_shares.push(held);
     all_shares.sort_by_key(|share| std::cmp::Reverse(share.ns));

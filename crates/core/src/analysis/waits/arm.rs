@@ -1,42 +1,43 @@
 //! What it costs a program that reads or writes one place after the other when another's I/O comes in between: a disk's arm has to
 //! come back. The time is in the I/O that is served after that, and it is the other program's doing.
 //!
-//! No setting says how long that takes. It is learned: from I/Os that continue the last one of their group, those that were served
-//! directly after it, and those that were not.
+//! This seek time is learned from I/Os that continue the last one of their group: those served directly after it are
+//! compared with those served after another group's I/O.
 
 use super::kept_sample::KeptSample;
 use crate::analysis::math::stats::nearest_rank;
 
-/// Of so many groups it is known where their last I/Os ended.
+/// Number of groups whose last position is remembered, per device.
 const HEADS: usize = 8;
 
-/// With fewer I/Os of either sort nothing is known.
+/// Minimum number of I/Os of either sort; with fewer the seek time is not known.
 const MIN_IOS: usize = 8;
 
-/// Coming back takes time if I/Os that had to took so many times as long as others, in the median.
+/// The device counts as having an arm if the median of I/Os after a seek is at least this many times that of the
+/// others.
 const MIN_FACTOR: f64 = 2.0;
 
-/// No I/O takes more than so many times the usual time to come back.
+/// Maximum seek time charged to one I/O, as a multiple of the usual one.
 const MAX_FACTOR: f64 = 2.0;
 
-/// Where an I/O was served.
+/// The position of an I/O on its device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub group: u32,
-    /// In sectors; `None` where that is not recorded.
+    /// First sector; `None` if it was not recorded.
     pub first: Option<i64>,
     pub sectors: i64,
 }
 
-/// Whether an I/O continues where the last one of its group ended.
+/// Whether an I/O starts where the last one of its group ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Continues {
-    /// It does not, or that is not known.
+    /// It does not, or its position is not known.
     #[default]
     No,
-    /// Directly after that one.
+    /// It does, and was served directly after that one.
     AtOnce,
-    /// After one of this group, which was elsewhere.
+    /// It does, but was served after an I/O of this group at another position.
     After(u32),
 }
 
@@ -47,7 +48,7 @@ struct Head {
     end: i64,
 }
 
-/// How long I/Os took that continue others, by the time between completions.
+/// Service times, between completions in nanoseconds, of I/Os that continue another one.
 #[derive(Debug)]
 struct Continued {
     at_once: KeptSample<f64>,
@@ -64,7 +65,8 @@ impl Continued {
         }
     }
 
-    /// How long coming back takes, up to a sixteenth of the values late; 0 if it takes no time, or too little is known.
+    /// The usual seek time back, in nanoseconds; 0 if there is none or too little is known. Recomputed when a sixteenth
+    /// of the sample is new.
     fn coming_back_ns(&mut self) -> f64 {
         if self.at_once.is_due() || self.after_others.is_due() {
             self.at_once.was_used();
@@ -86,17 +88,17 @@ impl Continued {
     }
 }
 
-/// Where the arm of one device is, if it has one.
+/// The position of the arm of one device, if it has one.
 #[derive(Debug, Default)]
 pub(super) struct Arm {
-    /// The last one served is the last one here.
+    /// In the order in which the groups were served, the latest last.
     heads: Vec<Head>,
-    /// By kind.
+    /// By kind of I/O.
     continued: Vec<Option<Box<Continued>>>,
 }
 
 impl Arm {
-    /// Takes an I/O as it is served.
+    /// Notes that an I/O is served.
     pub fn serve(&mut self, place: Place) -> Continues {
         let Some(first) = place.first else {
             return Continues::No;
@@ -126,7 +128,7 @@ impl Arm {
         }
     }
 
-    /// Takes the credit of an I/O.
+    /// Adds the service time of an I/O to the sample.
     pub fn observe(&mut self, kind: usize, continues: Continues, credit_ns: f64) {
         if continues == Continues::No {
             return;
@@ -141,7 +143,7 @@ impl Arm {
         }
     }
 
-    /// The group after whose I/O one of this kind had to come back, and how long that takes at most.
+    /// The group whose I/O made the arm move away, and the maximum time to come back, in nanoseconds.
     pub fn came_back(&mut self, kind: usize, continues: Continues) -> Option<(u32, i64)> {
         let Continues::After(group) = continues else {
             return None;
@@ -151,7 +153,7 @@ impl Arm {
         (ns > 0).then_some((group, ns))
     }
 
-    /// Visits every number of a group that it keeps.
+    /// Visits every group number stored here, so that groups can be renumbered.
     pub fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
         for head in &mut self.heads {
             visit(&mut head.group);

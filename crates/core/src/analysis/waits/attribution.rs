@@ -10,35 +10,35 @@ use crate::analysis::stream::order::{End, Hold, Span, StartOrder, Sweep};
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, Io, LossReason, Lost, Origin};
 
-/// Losses that are remembered while I/Os that may have waited through them are attributed.
+/// Maximum number of losses that are remembered until the I/Os in flight during them are attributed.
 const MAX_LOSSES: usize = 64;
 
-/// What is made of waits.
+/// A consumer of attributed waits, such as sums by group or by interval.
 pub(super) trait WaitMeasure {
-    /// Takes the groups when one may be new.
+    /// Called when there may be new groups.
     fn know(&mut self, _groups: &Groups) {}
 
-    /// Takes an I/O that completed inside the window, when it comes.
+    /// Called for each I/O that completed inside the window, before its wait is known.
     fn io(&mut self, _pending: &mut Pending, _io: &Io) {}
 
-    /// Takes where the time of an I/O went that completed inside the window.
+    /// Called with the attributed latency of each I/O that completed inside the window.
     fn wait(&mut self, wait: &Wait);
 
-    /// Visits every number of a group that it keeps.
+    /// Visits every group number stored here, so that groups can be renumbered.
     fn each_group(&mut self, _visit: &mut impl FnMut(&mut u32)) {}
 }
 
-/// A stream that never ends forgets groups when it has so many more than were needed last time.
+/// An endless stream drops unused groups when this many were added since the last clean-up.
 const MAX_NEW_GROUPS: usize = 1024;
 
-/// Attributes the time of I/Os to those who caused it. Memory: per device at most 33 groups' work of a minute, 64 KiB for
-/// each, and what `M` keeps.
+/// Attributes the latency of I/Os to the groups that caused it. Memory per device: one minute of work of at most 33
+/// groups, 64 KiB each, and what `M` keeps.
 #[derive(Debug)]
 pub(super) struct Attribution<M> {
     grouping: Grouping,
     order: StartOrder,
     swept: Swept<M>,
-    /// With so many groups those that are no longer needed are forgotten.
+    /// At this number of groups, unused ones are dropped.
     forget_at_groups: usize,
 }
 
@@ -51,7 +51,7 @@ struct Swept<M> {
     sink: Sink<M>,
 }
 
-/// Hands on what completed inside the window, and knows what is missing.
+/// Forwards waits of I/Os that completed inside the window, and remembers losses.
 #[derive(Debug)]
 struct Sink<M> {
     window: Window,
@@ -60,11 +60,11 @@ struct Sink<M> {
     measure: M,
 }
 
-/// What is left at the end.
+/// The result at the end of the stream.
 #[derive(Debug)]
 pub(super) struct Attributed<M> {
     pub groups: Groups,
-    /// By the device's number.
+    /// Devices, indexed by their number.
     pub devices: Vec<DevId>,
     /// The same.
     pub services: Vec<Service>,
@@ -113,7 +113,7 @@ impl<M: WaitMeasure> Swept<M> {
         self.sink.measure.each_group(visit);
     }
 
-    /// Forgets groups that no I/O in flight, no remembered work and no sum belongs to.
+    /// Drops groups that no I/O in flight, no remembered work and no sum refers to.
     fn forget_groups(&mut self) {
         let mut needed = vec![false; self.groups.all.len()];
         self.each_group(&mut |group| needed[*group as usize] = true);
@@ -123,12 +123,12 @@ impl<M: WaitMeasure> Swept<M> {
 }
 
 impl<M: WaitMeasure> Attribution<M> {
-    /// Of the I/Os that complete inside `window`.
+    /// Attributes the I/Os that complete inside `window`.
     pub fn new(window: Window, grouping: Grouping, measure: M) -> Attribution<M> {
         Attribution::with_hold(window, grouping, measure, Hold::RECORDING)
     }
 
-    /// The same; I/Os that take longer than `hold` count as issued when it ends.
+    /// As [`Attribution::new`]. I/Os that take longer than `hold` are treated as issued when it ends.
     pub fn with_hold(window: Window, grouping: Grouping, measure: M, hold: Hold) -> Attribution<M> {
         Attribution {
             grouping,
@@ -154,7 +154,7 @@ impl<M: WaitMeasure> Attribution<M> {
         self.push_counted(io, true);
     }
 
-    /// The same; where `is_counted` is not set, others may wait for it, but what it waits for itself is left out.
+    /// As [`Attribution::push`]. Without `is_counted` others may wait for the I/O, but its own wait is not reported.
     pub fn push_counted(&mut self, io: &Io, is_counted: bool) {
         let swept = &mut self.swept;
         if io.start_ns() >= swept.sink.window.learned_until_ns() {
@@ -184,7 +184,7 @@ impl<M: WaitMeasure> Attribution<M> {
         self.order.push(Span::issued(io, key), swept);
     }
 
-    /// Takes what is missing.
+    /// Notes I/Os that are lost from the recording.
     pub fn lost(&mut self, lost: &Lost) {
         if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
             return;
@@ -196,7 +196,7 @@ impl<M: WaitMeasure> Attribution<M> {
         losses.push(*lost);
     }
 
-    /// Takes the next completed I/Os; none of those after them began before `later_start_ns`.
+    /// Takes the next completed I/Os. I/Os that come later started at or after `later_start_ns`.
     pub fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         for io in ios {
             self.push(io);
@@ -204,13 +204,13 @@ impl<M: WaitMeasure> Attribution<M> {
         self.expect_from(later_start_ns);
     }
 
-    /// Says that no I/O still to come was issued before `later_start_ns`.
+    /// Promises that I/Os that come later were issued at or after `later_start_ns`.
     pub fn expect_from(&mut self, later_start_ns: i64) {
         self.order.expect_from(later_start_ns, &mut self.swept);
     }
 
-    /// Attributes what completed before `to_ns`, all of which has come; what comes later and was issued earlier counts as
-    /// issued then.
+    /// Attributes the I/Os that completed before `to_ns`; all of them must have been pushed. An I/O that comes later
+    /// but was issued earlier is treated as issued at `to_ns`.
     pub fn attribute_until(&mut self, to_ns: i64) {
         self.order.drain_to(to_ns, &mut self.swept);
         self.swept.attribute_until(to_ns);
@@ -227,13 +227,13 @@ impl<M: WaitMeasure> Attribution<M> {
         devs.zip(services).collect()
     }
 
-    /// The groups, and what is made of the waits so far.
+    /// The groups, and the measure of the waits so far.
     pub fn measured(&mut self) -> (&Groups, &mut M) {
         let Swept { groups, sink, .. } = &mut self.swept;
         (groups, &mut sink.measure)
     }
 
-    /// Attributes all that is left.
+    /// Attributes all remaining I/Os.
     pub fn finish(mut self) -> Attributed<M> {
         self.order.finish(&mut self.swept);
         let Swept {

@@ -14,39 +14,38 @@ use crate::analysis::stream::order::Hold;
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, Io, Lost, TimeGrid};
 
-/// While the stream runs, I/Os are held so long to be put into the order of issue; one that takes longer counts as issued
-/// when that ends. Some 150 bytes each: at most 20 MB.
+/// While the stream runs, I/Os are held this long to be sorted by issue time; one that takes longer is treated as
+/// issued when the hold ends. At about 150 bytes each this is at most 20 MB.
 const RUNNING_HOLD: Hold = Hold {
     spans: 1 << 17,
     ns: 1_000_000_000,
 };
 
-/// While the stream runs, waits are attributed so often.
+/// Interval at which waits are attributed while the stream runs.
 const SETTLE_EACH_NS: i64 = 250_000_000;
 
 /// The waits of one device in one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitBin {
-    /// Begin of the interval.
+    /// Start of the interval.
     pub from_ns: i64,
-    /// Which device.
+    /// The device.
     pub dev: DevId,
-    /// How it serves, as far as its waits show it by then.
+    /// The service model that fits the waits so far.
     pub service: Service,
-    /// Whose I/Os completed in it, the most excess first.
+    /// Groups whose I/Os completed in the interval, most excess first.
     pub victims: Vec<Victim>,
 }
 
-/// Accumulates [`WaitBin`]s. Memory: that of the attribution, and the sums of each group in each interval in which it had
-/// I/Os.
+/// Accumulates [`WaitBin`]s. Memory: the attribution, and the sums per group and interval with I/Os.
 #[derive(Debug)]
 pub struct WaitBinsBuilder {
     attribution: Attribution<Bins>,
-    /// Up to here waits were attributed while the stream ran.
+    /// Waits before this time have been attributed.
     settled_ns: i64,
 }
 
-/// Sums by group's number.
+/// Sums by group number.
 type GroupSums = HashMap<u32, Sums>;
 
 /// By interval and group.
@@ -78,13 +77,13 @@ impl WaitMeasure for Bins {
 }
 
 impl Bins {
-    /// Takes the intervals before the one with this number.
+    /// Removes and returns the intervals before the one with this number.
     fn take_before(&mut self, number: i64) -> BTreeMap<i64, GroupSums> {
         let kept = self.sums.split_off(&number);
         std::mem::replace(&mut self.sums, kept)
     }
 
-    /// Intervals as they are shown, by time and then by device.
+    /// Converts sums to intervals, sorted by time, then by device.
     fn shown(
         &self,
         bins: &BTreeMap<i64, GroupSums>,
@@ -121,13 +120,13 @@ impl Bins {
 }
 
 impl WaitBinsBuilder {
-    /// Of the I/Os that complete inside `window`, in intervals of `step_ns` of which one begins at `origin_ns`.
+    /// For the I/Os that complete inside `window`, in intervals of `step_ns` aligned to `origin_ns`.
     pub fn new(window: Window, grouping: Grouping, origin_ns: i64, step_ns: i64) -> Self {
         let hold = Hold::RECORDING;
         WaitBinsBuilder::with_hold(window, grouping, origin_ns, step_ns, hold)
     }
 
-    /// Of all I/Os of a stream that runs, by process. [`WaitBinsBuilder::take_until`] yields intervals when they are over.
+    /// For a live stream of I/Os, by process. [`WaitBinsBuilder::take_until`] returns intervals that have ended.
     pub fn running(step_ns: i64) -> Self {
         let window = Window::new(i64::MIN, i64::MAX);
         WaitBinsBuilder::with_hold(window, Grouping::Process, 0, step_ns, RUNNING_HOLD)
@@ -155,14 +154,14 @@ impl WaitBinsBuilder {
         self.attribution.push(io);
     }
 
-    /// Takes what is missing.
+    /// Notes I/Os that are lost from the recording.
     pub fn lost(&mut self, lost: &Lost) {
         self.attribution.lost(lost);
     }
 
-    /// Takes the intervals that are over, where all has come that completed before `seen_ns`; they are a second late. If a
-    /// device pauses for very long, what it completes together may add to an interval that was taken before: then that comes
-    /// again, with what is new.
+    /// Removes and returns the intervals that have ended, about a second late. All I/Os that completed before `seen_ns`
+    /// must have been pushed. After a very long pause of a device, I/Os may complete that belong to an interval
+    /// returned before; that interval is then returned again with the new I/Os only.
     pub fn take_until(&mut self, seen_ns: i64) -> Vec<WaitBin> {
         let to_ns = seen_ns.saturating_sub(RUNNING_HOLD.ns);
         if to_ns < self.settled_ns.saturating_add(SETTLE_EACH_NS) {
@@ -179,7 +178,7 @@ impl WaitBinsBuilder {
         bins.shown(&over, groups, &served)
     }
 
-    /// The intervals in which I/Os completed and that were not taken yet, by time and then by device.
+    /// The remaining intervals with completed I/Os, sorted by time, then by device.
     pub fn finish(self) -> Vec<WaitBin> {
         let attributed = self.attribution.finish();
         let bins = &attributed.measure;

@@ -2,32 +2,33 @@
 
 use std::collections::BTreeMap;
 
-/// A flush writes out so many bytes in a nanosecond at least (50 MB/s): what takes longer has another cause.
+/// Minimum rate at which a flush writes data out, in bytes per nanosecond (50 MB/s). Time beyond that has another
+/// cause.
 const MIN_BYTES_PER_NS: f64 = 0.05;
 
-/// Groups that are kept apart; writes of further ones are the others'.
+/// Maximum number of groups that are tracked; writes of further groups count for `others`.
 const MAX_GROUPS: usize = 32;
 
-/// Bytes by group.
+/// Bytes by group number.
 type GroupBytes = BTreeMap<u32, i64>;
 
 /// Writes of a device that no flush has written out yet.
 #[derive(Debug)]
 pub(super) struct CachedWrites {
-    /// The group of what has no place of its own.
+    /// The group for writes of groups that are not tracked.
     others: u32,
-    /// Completed since the last flush was issued.
+    /// Writes completed since the last flush was issued.
     since_issue: GroupBytes,
-    /// What the flush in the device writes out.
+    /// Writes that the flush in flight writes out.
     in_flush: GroupBytes,
-    /// What flushes wrote out that completed and are not attributed yet.
+    /// Writes of flushes that completed but are not attributed yet.
     written_out: GroupBytes,
-    /// Of the last flush of each group, the share of its time in which it wrote out the writes of each.
+    /// For the last flush of each group, the share of its time spent on each group's writes.
     shares: BTreeMap<u32, Vec<(u32, f64)>>,
 }
 
 impl CachedWrites {
-    /// `others` is the group of writes for which there is no place of their own.
+    /// `others` is the group that writes of untracked groups count for.
     pub fn new(others: u32) -> CachedWrites {
         CachedWrites {
             others,
@@ -56,14 +57,15 @@ impl CachedWrites {
         move_all(&mut self.in_flush, &mut self.written_out);
     }
 
-    /// How long the next flush can have written out at most.
+    /// Maximum time that the next flush can have spent writing data out, in nanoseconds.
     pub fn writing_out_ns(&self) -> f64 {
         let all: i64 = self.written_out.values().sum();
         all as f64 / MIN_BYTES_PER_NS
     }
 
-    /// What the next flush waited for the writes of each group, of `rest_ns` that nothing else explains. It is of `flush_group`,
-    /// and was in the device for `device_ns`. Of several that complete together the first one wrote out all.
+    /// Divides `rest_ns`, the time of the next flush that nothing else explains, among the groups whose writes it wrote
+    /// out. The flush belongs to `flush_group` and was in the device for `device_ns`. If several flushes complete
+    /// together, the first one wrote out everything.
     pub fn waits(&mut self, rest_ns: i64, flush_group: u32, device_ns: i64) -> Vec<(u32, i64)> {
         let explained_ns = (rest_ns as f64).min(self.writing_out_ns());
         let written_out = std::mem::take(&mut self.written_out);
@@ -85,7 +87,8 @@ impl CachedWrites {
         waits
     }
 
-    /// Takes out of `behind`, which was waited behind flushes, what these wrote out for others, and adds that for them.
+    /// Moves the part of a wait behind flushes that these spent on other groups' writes to those groups. `behind` holds
+    /// the wait in nanoseconds by group.
     pub fn divide(&self, behind: &mut Vec<(u32, i64)>) {
         if self.shares.is_empty() {
             return;
@@ -101,7 +104,7 @@ impl CachedWrites {
         behind.retain(|(_, ns)| *ns > 0);
     }
 
-    /// Visits every number of a group that it keeps.
+    /// Visits every group number stored here, so that groups can be renumbered.
     pub fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
         visit(&mut self.others);
         let kept = [
@@ -129,7 +132,7 @@ fn move_all(from: &mut GroupBytes, to: &mut GroupBytes) {
     }
 }
 
-/// Adds what was waited behind a group.
+/// Adds `ns` to the wait behind a group.
 pub(super) fn add(behind: &mut Vec<(u32, i64)>, group: u32, ns: i64) {
     match behind.iter_mut().find(|(known, _)| *known == group) {
         Some((_, sum)) => *sum += ns,

@@ -8,67 +8,68 @@ use crate::analysis::math::stats::median;
 
 const BIN_NS: i64 = 250_000_000;
 
-/// I/Os that a bin must hold.
+/// Minimum number of I/Os in a bin.
 const MIN_IOS: u32 = 10;
 
-/// This share of a loaded bin's I/Os takes more than twice its undisturbed latency.
+/// In a loaded bin at least this share of the I/Os takes more than twice the undisturbed latency.
 const LOADED_SHARE: f64 = 0.9;
 
-/// And the device is idle for at most this share of it: a device that waits for a program is not asked for more, however even the
-/// pace of the program is.
+/// In a loaded bin the device is idle for at most this share of the time. A device that waits for a program is not
+/// loaded, however steady the program's pace is.
 const MAX_IDLE: f64 = 0.1;
 
-/// Loaded bins from which a rate is known.
+/// Minimum number of loaded bins from which a rate is derived.
 const MIN_BINS: u64 = 12;
 
-/// Four fifths of the bins must be this close to the median.
+/// A rate is flat if `FLAT_SHARE` of the bins differ from the median by at most this fraction.
 const FLAT: f64 = 0.04;
 const FLAT_SHARE: f64 = 0.8;
 
-/// One by one the device would serve them in at most this share of the time; or it once served this much faster.
+/// The device can do more if it would serve the I/Os one by one in at most this share of the time, or if it once served
+/// at least this many times faster.
 const MAX_WORK: f64 = 1.0 / 3.0;
 const MIN_FASTER: f64 = 1.5;
 
-/// A queue that never empties hides what an I/O takes by itself. Then those show it that came after a rest of at least one
-/// interval of the rate: a limit lets them pass at once, a device that is busy with each I/O for so long does not. Such I/Os
-/// may be few, and a cache may have served them: the gaps between completions must be even, too. In the median bin this share
-/// of them is this close to the median gap.
+/// A queue that never empties hides the undisturbed latency. I/Os that come after a rest of at least one interval of
+/// the rate show it: a limit lets them pass at once, a device that needs this long for each I/O does not. Such I/Os may
+/// be few, and a cache may have served them, so the gaps between completions must be even as well: in the median bin,
+/// `EVEN_SHARE` of the gaps differ from the median gap by at most `EVEN`.
 const EVEN_SHARE: f64 = 0.8;
 const EVEN: f64 = 0.2;
 
-/// Gaps that are looked at in one bin.
+/// Maximum number of gaps that are kept per bin.
 const MAX_GAPS: usize = 1024;
 
-/// Or it completes I/Os of the same class that are so many octaves larger or smaller at the same even pace, in so many bins: what
-/// takes as long for 4 KiB as for 64 KiB is no transfer.
+/// Alternatively, the device completes I/Os of one class whose sizes differ by at least this many octaves at the same
+/// even pace, in at least this many bins. If 4 KiB takes as long as 64 KiB, the transfer is not what takes the time.
 const MIN_OCTAVES_APART: usize = 3;
 const MIN_PACED_BINS: u64 = 4;
 
-/// A limiter that lets I/Os through in slices of 100 ms, as Linux' `blk-throttle` does, completes two slices in one bin and three in the
-/// next. Two bins together hold the same; each of them alone is at least so far, in the median, from half of it. Bins that only
-/// scatter would not be flat together.
+/// A limiter that lets I/Os through in slices of 100 ms, as Linux' `blk-throttle` does, completes two slices in one bin
+/// and three in the next. Two bins together then have a constant sum, while a single bin differs from half of it by at
+/// least this fraction (median). Bins that only scatter have no constant sum.
 const MIN_UNEVEN: f64 = 0.1;
 
-/// The longest time from one slice to the next.
+/// Maximum time from one slice to the next.
 const MAX_SLICE_NS: i64 = BIN_NS / 2;
 
-/// Below this size volumes count an I/O as one, whatever it moves.
+/// Cloud volumes count an I/O below this size, in bytes, as one I/O regardless of its size.
 const LARGE_BYTES: f64 = 262_144.0;
 
-/// A rate at which a device is held.
+/// A rate limit that a device was seen to be at.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cap {
-    /// I/Os, if they are what is held.
+    /// Limit in I/Os per second, if I/Os are limited.
     pub ios_per_s: Option<f64>,
-    /// Bytes, if they are.
+    /// Limit in bytes per second, if bytes are limited.
     pub bytes_per_s: Option<f64>,
-    /// The most in a quarter of a second in which it was not held, in the same unit.
+    /// The highest rate in a quarter of a second outside the limited time, in the same unit.
     pub before_per_s: Option<f64>,
-    /// When it was first held.
+    /// Start of the first bin at the limit.
     pub from_ns: i64,
-    /// When it was last.
+    /// End of the last bin at the limit.
     pub to_ns: i64,
-    /// I/Os that completed before it was first held.
+    /// Number of I/Os that completed before the first bin at the limit.
     pub ios_before: u64,
 }
 
@@ -78,13 +79,13 @@ struct CapBin {
     ios: u32,
     bytes: i64,
     delayed_ios: u32,
-    /// Sum of their latencies, and of all.
+    /// Sum of their latencies; `latency_ns` is that of all I/Os.
     delayed_ns: i64,
     latency_ns: i64,
     undisturbed_ns: i64,
     longest_gap_ns: i64,
     is_busy_at_start: bool,
-    /// Without an I/O in the device.
+    /// Time without an I/O in the device.
     idle_ns: i64,
     /// Share of the gaps between completions that are close to their median.
     even_share: f64,
@@ -108,25 +109,26 @@ impl CapBin {
         self.is_busy() && self.ios >= MIN_IOS && delayed >= LOADED_SHARE * f64::from(self.ios)
     }
 
-    /// Whether nearly all latency is that of I/Os that wait for the next slice, while those that a slice lets through pass at once.
+    /// Whether nearly all latency comes from I/Os that wait for the next slice, while I/Os inside a slice complete at
+    /// once.
     fn is_sliced(&self) -> bool {
         let is_waiting = self.delayed_ns as f64 >= LOADED_SHARE * self.latency_ns as f64;
         self.is_busy() && self.ios >= MIN_IOS && is_waiting && self.longest_gap_ns <= MAX_SLICE_NS
     }
 }
 
-/// Bins in which the device was held.
+/// Bins in which the device was at its limit.
 #[derive(Debug, Clone, Copy, Default)]
 struct HeldBins {
     bins: u64,
     from_ns: i64,
     to_ns: i64,
-    /// I/Os that completed before the first.
+    /// Number of I/Os that completed before the first bin.
     ios_before: u64,
 }
 
 impl HeldBins {
-    /// One more, over this time, before which so many I/Os had completed.
+    /// Adds a bin; `ios_before` I/Os had completed before it.
     fn push(&mut self, from_ns: i64, to_ns: i64, ios_before: u64) {
         if self.bins == 0 {
             self.from_ns = from_ns;
@@ -136,7 +138,7 @@ impl HeldBins {
         self.bins += 1;
     }
 
-    /// At this rate, of I/Os or else of bytes.
+    /// The limit with this rate, in I/Os or in bytes per second.
     fn cap(&self, is_ios: bool, per_s: f64, before_per_s: Option<f64>) -> Cap {
         Cap {
             ios_per_s: is_ios.then_some(per_s),
@@ -149,7 +151,7 @@ impl HeldBins {
     }
 }
 
-/// The most that a bin held.
+/// The largest counts of any bin.
 #[derive(Debug, Clone, Copy, Default)]
 struct Most {
     ios: f64,
@@ -163,29 +165,29 @@ struct Paced {
     ios: u64,
 }
 
-/// An I/O that found nothing in the device.
+/// An I/O that was issued to an idle device.
 #[derive(Debug, Clone, Copy)]
 struct Rested {
     kind: u16,
-    /// Since the last completion before it.
+    /// Idle time before it, since the last completion.
     rest_ns: i64,
     latency_ns: i64,
 }
 
-/// Accumulates bins of one device.
+/// Accumulates the bins of one device and looks for a rate limit.
 #[derive(Debug)]
 pub(super) struct CapWatch {
     now: CapBin,
-    /// Of this bin: gaps between completions, and I/Os by kind.
+    /// The current bin: gaps between completions, and I/Os by kind.
     gaps_ns: Vec<f64>,
     kinds: Vec<u32>,
-    /// I/Os of loaded bins by kind.
+    /// I/Os of all loaded bins by kind.
     loaded_kinds: Vec<u64>,
     last_done_ns: Option<i64>,
     rested: KeptSample<Rested>,
     loaded: KeptSample<CapBin>,
     held: HeldBins,
-    /// By the kind that most I/Os of a bin have, the most I/Os and bytes of one that was not loaded.
+    /// The largest counts of a bin that was not loaded, by the most frequent kind of the bin.
     most: Vec<Most>,
     /// By kind.
     paced: Vec<Paced>,
@@ -193,7 +195,7 @@ pub(super) struct CapWatch {
     ios: u64,
 }
 
-/// Pairs of bins that follow each other, of a device that seems to let I/Os through in slices.
+/// Pairs of consecutive bins of a device that seems to let I/Os through in slices of time.
 #[derive(Debug)]
 struct SlicedPairs {
     before: Option<CapBin>,
@@ -210,7 +212,7 @@ impl SlicedPairs {
         }
     }
 
-    /// Takes the next bin, at whose end so many I/Os had completed in all.
+    /// Takes the next bin; `ios` is the total number of I/Os completed by its end.
     fn push(&mut self, bin: &CapBin, ios: u64) {
         if !bin.is_sliced() {
             self.before = None;
@@ -225,7 +227,7 @@ impl SlicedPairs {
         self.kept.push([before, *bin]);
     }
 
-    /// The rate, if pairs are flat, their bins are not, and the device could do more.
+    /// The limit, if the sums of pairs are flat, single bins are not, and the device could do more.
     fn cap(&self) -> Option<Cap> {
         if self.held.bins < MIN_BINS {
             return None;
@@ -246,7 +248,7 @@ impl SlicedPairs {
         Some(self.held.cap(is_ios, per_s, None))
     }
 
-    /// What two bins hold together, if it is always the same and one alone is not half of it.
+    /// The sum of two bins, if it is constant while single bins differ from half of it.
     fn level(&self, of_bin: impl Fn(&CapBin) -> f64, slack: f64) -> Option<f64> {
         let mut sums: Vec<f64> = Vec::new();
         for [first, second] in self.kept.values() {
@@ -361,7 +363,7 @@ impl CapWatch {
         }
     }
 
-    /// Whether I/Os of the class of `main` and of a very different size complete at the same rate.
+    /// Whether I/Os of the same class as `main` but of a very different size complete at the same rate.
     fn holds_other_sizes(&self, main: usize, ios_per_bin: f64) -> bool {
         let class = main - main % SIZES;
         for (kind, paced) in self.paced.iter().enumerate().skip(class).take(SIZES) {
@@ -392,7 +394,7 @@ impl CapWatch {
         let bytes = flat(&of_bytes, 0.0);
         let is_ios = is_number_held(ios, bytes);
         let level = if is_ios { ios? } else { bytes? };
-        // A device that once did more of another kind of I/O need not do as much of this one.
+        // That the device once did more I/O of another kind does not prove that it can do more of this kind.
         let main = main_kind(&self.loaded_kinds)?;
         let most = self.most[main];
         let most = if is_ios { most.ios } else { most.bytes };
@@ -417,8 +419,8 @@ impl CapWatch {
         Some(self.held.cap(is_ios, level * per_s, before_per_s))
     }
 
-    /// Whether I/Os of `main`, the kind that is most of the load, took far less than an interval of the rate if the device had rested for
-    /// one, while the loaded device completes them at even gaps.
+    /// Whether I/Os of kind `main` (the most frequent one) take far less than one interval of the rate after the device
+    /// has rested that long, while the loaded device completes them at even gaps.
     fn passes_at_once(&self, main: usize, ios_per_bin: f64) -> bool {
         let interval_ns = BIN_NS as f64 / ios_per_bin;
         let mut latencies: Vec<f64> = Vec::new();
@@ -438,8 +440,8 @@ impl CapWatch {
     }
 }
 
-/// Whether it is the number of I/Os that is held, of two levels that are flat or not. Where all have one size both are: small ones are
-/// held by their number, large ones by their bytes.
+/// Whether the number of I/Os is limited, not the bytes; `None` is a level that is not flat. With a single I/O size
+/// both are flat; then small I/Os are limited by number and large ones by bytes.
 fn is_number_held(ios: Option<f64>, bytes: Option<f64>) -> bool {
     match (ios, bytes) {
         (Some(ios), Some(bytes)) => bytes / ios < LARGE_BYTES,
@@ -447,13 +449,13 @@ fn is_number_held(ios: Option<f64>, bytes: Option<f64>) -> bool {
     }
 }
 
-/// The kind of which there are most.
+/// The most frequent kind.
 fn main_kind<N: Ord + Copy>(counts: &[N]) -> Option<usize> {
     let (kind, _) = counts.iter().enumerate().max_by_key(|(_, n)| **n)?;
     Some(kind)
 }
 
-/// Share of `gaps` that are close to their median.
+/// Share of `gaps` that are close to the median gap.
 fn even_share(gaps: &mut [f64]) -> f64 {
     let Some(usual) = median(gaps) else {
         return 0.0;
@@ -464,7 +466,7 @@ fn even_share(gaps: &mut [f64]) -> f64 {
     close.count() as f64 / gaps.len() as f64
 }
 
-/// The level around which `values` stay, within [`FLAT`] and `slack`.
+/// The median of `values`, if they stay within [`FLAT`] and `slack` of it.
 fn flat(values: &[f64], slack: f64) -> Option<f64> {
     let level = median(&mut values.to_vec())?;
     let close = values

@@ -1,32 +1,32 @@
 //! What I/Os take that have the device to themselves, learned from those that found it empty.
 //!
-//! What comes beside an I/O may slow it. Of one that was joined it is known only that alone it would have taken longer than until
-//! then. If those were left out, mostly the short ones would remain, so they count as censored: Kaplan and Meier, *Nonparametric
-//! Estimation from Incomplete Observations*, 1958.
+//! A second I/O may slow down the first. For an I/O that was joined by another it is only known that alone it would
+//! have taken longer than the time until then. Dropping these I/Os would bias the sample towards short ones, so they
+//! are treated as censored: Kaplan and Meier, *Nonparametric Estimation from Incomplete Observations*, 1958.
 
 use super::kept_sample::{KeptSample, MEMORY};
 
-/// How long an I/O that found the device empty had it to itself.
+/// How long an I/O issued to an idle device had the device to itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Alone {
-    /// From its issue on.
+    /// Time from its issue.
     pub ns: i64,
-    /// Whether something came beside it before its end.
+    /// Whether another I/O was issued before it completed.
     pub was_joined: bool,
 }
 
-/// What an I/O took that found the device empty.
+/// The latency of an I/O issued to an idle device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FirstIo {
-    /// To its end, whatever came meanwhile.
+    /// Total latency, whether or not another I/O joined it.
     whole: f64,
-    /// Until something came beside it; the same if nothing did.
+    /// Time until another I/O joined it; the total latency if none did.
     alone: f64,
     was_joined: bool,
 }
 
 impl FirstIo {
-    /// It took `whole`, of which `before` lies before its issue.
+    /// `whole` is the total latency, of which `before` passed before the issue.
     pub fn new(whole: f64, before: f64, alone: &Alone) -> FirstIo {
         let until_joined = (before + alone.ns as f64).min(whole);
         FirstIo {
@@ -41,19 +41,19 @@ impl FirstIo {
     }
 }
 
-/// The I/Os of one kind that found the device empty. Under load those that were alone to their end are few, so each sort has a sample
-/// of its own, and each value stands for as many as there were.
+/// Samples of the I/Os of one kind issued to an idle device. Under load few of them stay alone until they complete, so
+/// joined and undisturbed I/Os have separate samples, weighted by how many there were.
 #[derive(Debug)]
 pub(super) struct FirstIos {
     alone: KeptSample<FirstIo>,
     joined: KeptSample<FirstIo>,
-    /// How many there were of late.
+    /// Recent number of each sort.
     n_alone: f64,
     n_joined: f64,
     median: f64,
 }
 
-/// A value of the samples, and for how many it stands.
+/// A value of a sample and its weight.
 #[derive(Debug, Clone, Copy)]
 struct Weighted {
     io: FirstIo,
@@ -79,14 +79,14 @@ impl FirstIos {
             self.n_alone += 1.0;
             self.alone.push(io);
         }
-        // The counts forget as the samples do.
+        // The counts decay as the samples do.
         if self.n_alone + self.n_joined > MEMORY as f64 {
             self.n_alone /= 2.0;
             self.n_joined /= 2.0;
         }
     }
 
-    /// How many are kept that were alone to their end.
+    /// Number of sampled I/Os that stayed alone until they completed.
     pub fn n_alone_kept(&self) -> usize {
         self.alone.values().len()
     }
@@ -95,7 +95,7 @@ impl FirstIos {
         self.alone.is_due() || self.joined.is_due()
     }
 
-    /// The median of what they take alone, up to a sixteenth of the values late; 0 if there are none.
+    /// Median latency when alone; 0 without I/Os. Recomputed when a sixteenth of the sample is new.
     pub fn median(&mut self) -> f64 {
         if self.is_due() {
             self.alone.was_used();
@@ -105,8 +105,8 @@ impl FirstIos {
         self.median
     }
 
-    /// If half of them did not end before the last one was joined, the median is not known: that of what they took, slowed or not,
-    /// bounds it.
+    /// If fewer than half completed alone before the last one was joined, the median when alone is not known; the
+    /// median of the total latencies is then used as an upper bound.
     fn find_median(&self) -> f64 {
         let mut all = Vec::new();
         for (sample, n) in [(&self.alone, self.n_alone), (&self.joined, self.n_joined)] {
@@ -115,7 +115,7 @@ impl FirstIos {
         }
         let n: f64 = all.iter().map(|value| value.n).sum();
         let bound = median_of_whole(&mut all, n);
-        // At one time ends come before what is censored then.
+        // At equal times completions come before censored values.
         all.sort_unstable_by(|a, b| {
             let by_time = a.io.alone.total_cmp(&b.io.alone);
             by_time.then(a.io.was_joined.cmp(&b.io.was_joined))
@@ -125,7 +125,7 @@ impl FirstIos {
         for value in &all {
             if !value.io.was_joined {
                 lasting *= 1.0 - (value.n / at_risk).min(1.0);
-                // Half of an even number, in spite of rounding.
+                // Half of an even number, tolerating rounding errors.
                 if lasting <= 0.5 + 1e-9 {
                     return value.io.alone.min(bound);
                 }
@@ -136,7 +136,7 @@ impl FirstIos {
     }
 }
 
-/// The median of what `all` took to their ends, of which there were `n`; 0 of nothing.
+/// The weighted median of the total latencies in `all`, whose weights add up to `n`; 0 if empty.
 fn median_of_whole(all: &mut [Weighted], n: f64) -> f64 {
     all.sort_unstable_by(|a, b| a.io.whole.total_cmp(&b.io.whole));
     let mut passed = 0.0;

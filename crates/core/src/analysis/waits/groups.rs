@@ -9,26 +9,26 @@ use super::process_names::ProcessNames;
 use crate::analysis::timeline::GroupBy;
 use crate::model::{Class, Comm, Inode, Io, KernelThread, Origin};
 
-/// Groups of one device that are kept apart; I/Os of further ones belong to the others.
+/// Maximum number of groups per device; I/Os of further groups count for `others`.
 const MAX_GROUPS: usize = 4096;
 
-/// Groups by the names of threads that are found at once.
+/// Maximum number of groups that are cached by thread name.
 const MAX_BY_THREAD: usize = 4 * MAX_GROUPS;
 
-/// Processes of one program in one control group that are kept apart. Where there are more they are one group: of a pool
-/// of workers each waits behind all others, and no single one is the cause.
+/// Maximum number of processes of one program and control group that stay separate groups. More are shown as one group:
+/// in a pool of workers each waits behind all others, and no single one is the cause.
 pub(super) const MAX_PROCESSES: usize = 4;
 
 /// Whose I/Os are taken together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
-    /// The program; `None`: all for which there was no group of their own.
+    /// The program; `None` for programs without a group of their own.
     pub program: Option<Program>,
-    /// Their class.
+    /// Class of the I/Os.
     pub class: Class,
-    /// How they came to be; read-ahead counts as a buffered read.
+    /// Origin of the I/Os; read-ahead counts as a buffered read.
     pub origin: Origin,
-    /// Of which file, where I/Os are grouped by files; `None`: of no file, or of one that is not known.
+    /// The file, if I/Os are grouped by file; `None` without a file or if it is not known.
     pub file: Option<Inode>,
 }
 
@@ -45,14 +45,14 @@ pub enum Grouping {
 }
 
 impl Grouping {
-    /// All of them, by name.
+    /// All groupings by name.
     pub const NAMES: [(&'static str, Grouping); 3] = [
         (Grouping::Process.name(), Grouping::Process),
         (Grouping::Cgroup.name(), Grouping::Cgroup),
         (Grouping::File.name(), Grouping::File),
     ];
 
-    /// What it is called.
+    /// Its name in options and queries.
     pub const fn name(self) -> &'static str {
         match self {
             Grouping::Process => "process",
@@ -72,19 +72,20 @@ impl From<Grouping> for GroupBy {
     }
 }
 
-/// A process in its control group. `None` inside: the source could not tell, or (the number) there are several.
+/// A process in its control group. A field is `None` if the source does not know it; `tgid` also if there are several
+/// processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Program {
-    /// Number of the process.
+    /// Process ID.
     pub tgid: Option<i32>,
-    /// Its name.
+    /// Process name.
     pub comm: Option<Comm>,
-    /// Its control group.
+    /// ID of the control group.
     pub cgroup: Option<i64>,
 }
 
 impl Program {
-    /// All programs for which there was no place, as one.
+    /// All programs without a group of their own, as one.
     pub const OTHERS: Program = Program {
         tgid: Some(i32::MIN),
         comm: None,
@@ -93,7 +94,7 @@ impl Program {
 }
 
 impl Program {
-    /// Whose I/O it is. Workers of the kernel (`kworker/u4:1+flush-8:0`) are one program.
+    /// The program that an I/O belongs to. Workers of the kernel (`kworker/u4:1+flush-8:0`) are one program.
     pub fn of(io: &Io) -> Program {
         let program = Program {
             tgid: io.tgid,
@@ -115,17 +116,17 @@ impl Program {
         self
     }
 
-    /// The thread of the kernel that it is.
+    /// The kind of kernel thread, if it is one.
     pub fn kernel_thread(&self) -> Option<KernelThread> {
         self.comm.and_then(|comm| comm.kernel_thread())
     }
 
-    /// What all processes of one program in one control group share.
+    /// The name and control group that all processes of one program share.
     pub fn name(&self) -> (Option<Comm>, Option<i64>) {
         (self.comm, self.cgroup)
     }
 
-    /// Whether the I/O of `one` is this program's, which has no number where it is several processes.
+    /// Whether this program includes the process `one`; a program without a process ID stands for several processes.
     pub fn includes(&self, one: &Program) -> bool {
         match self.tgid {
             Some(_) => self.is_process(one) && self.cgroup == one.cgroup,
@@ -133,18 +134,18 @@ impl Program {
         }
     }
 
-    /// Whether both are one process, whose threads may have names of their own.
+    /// Whether both are the same process, whatever their threads are called.
     pub fn is_process(&self, other: &Program) -> bool {
         self.tgid.is_some() && self.tgid == other.tgid
     }
 
-    /// Leaves the name out, but for those of the kernel's own threads.
+    /// Removes the name, except that of a kernel thread.
     pub fn hide_name(&mut self) {
         self.comm = self.comm.filter(Comm::is_of_kernel);
     }
 }
 
-/// Each I/O looks its group up: the numbers distinguish nearly all, so names are left out.
+/// Every I/O looks up its group. IDs distinguish nearly all groups, so names are not hashed.
 impl Hash for Group {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let program = self.program.unwrap_or_default();
@@ -160,7 +161,7 @@ impl Hash for Group {
 }
 
 impl Group {
-    /// Leaves out names of programs.
+    /// Removes the name of the program, except that of a kernel thread.
     pub fn hide_name(&mut self) {
         if let Some(program) = &mut self.program {
             program.hide_name();
@@ -196,17 +197,17 @@ impl Group {
 /// A device, and a program's name and control group.
 type ProgramOnDevice = (u32, Option<Comm>, Option<i64>);
 
-/// The number of a group, and that of the name under which its process did the I/O.
+/// The number of a group and the number of the thread name that did the I/O.
 #[derive(Debug, Clone, Copy)]
 struct GroupAndName {
     group: u32,
     name: u32,
 }
 
-/// Groups that are found without a hash.
+/// Size of the direct-mapped cache of recent groups.
 const NEAR: usize = 64;
 
-/// A place below [`NEAR`] by what mostly differs between groups.
+/// Index into the cache, below [`NEAR`], from the fields that mostly differ between groups.
 fn near_place((device, group): &(u32, Group)) -> usize {
     let program = group.program.unwrap_or_default();
     let process = u64::from(program.tgid.unwrap_or(0) as u32);
@@ -217,23 +218,23 @@ fn near_place((device, group): &(u32, Group)) -> usize {
     (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - NEAR.ilog2())) as usize
 }
 
-/// Numbers of groups. A group belongs to one device. Threads of a process may have names of their own: their I/Os are of one group, which
-/// keeps the name that came first.
+/// Assigns numbers to groups. A group belongs to one device. I/Os of all threads of a process belong to one group,
+/// which keeps the thread name seen first.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     numbers: HashMap<(u32, Group), u32>,
-    /// The same by the name of the thread.
+    /// Cache of the numbers by thread name.
     by_thread: HashMap<(u32, Group), GroupAndName>,
     pub all: Vec<(u32, Group)>,
     /// Groups of each device.
     counts: Vec<usize>,
-    /// Those asked for last, by [`near_place`].
+    /// Cache of recent look-ups, indexed by [`near_place`].
     near: Vec<Option<((u32, Group), GroupAndName)>>,
     names: ProcessNames,
 }
 
 impl Groups {
-    /// The group of all I/Os of a new `device` that have no group of their own.
+    /// Creates the group for all I/Os of a new `device` that have no group of their own.
     pub fn others(&mut self, device: u32) -> u32 {
         self.counts.resize(device as usize + 1, 0);
         let others = Group {
@@ -281,7 +282,7 @@ impl Groups {
         }
         let group = self.new_group((device, group));
         let found = GroupAndName { group, name };
-        // Names of threads may be many. Those for which there is no place are looked up in two steps.
+        // There may be many thread names. Those that do not fit into the cache are looked up in two steps.
         if self.by_thread.len() < MAX_BY_THREAD {
             self.by_thread.insert(key, found);
         }
@@ -299,7 +300,8 @@ impl Groups {
         number
     }
 
-    /// Keeps the groups that are needed. Yields the new number of each; those that are gone have any.
+    /// Drops the groups that are not needed and returns the new number of each group; the value is arbitrary for
+    /// dropped ones.
     pub fn keep(&mut self, needed: &[bool]) -> Vec<u32> {
         let before = std::mem::take(&mut self.all);
         self.numbers.clear();
@@ -315,7 +317,7 @@ impl Groups {
         numbers
     }
 
-    /// Each group with the name of its process.
+    /// All groups, with the names of their processes.
     pub fn named(&self) -> Vec<Group> {
         let mut all = Vec::with_capacity(self.all.len());
         for (_, group) in &self.all {
@@ -328,13 +330,14 @@ impl Groups {
         all
     }
 
-    /// The program of a group with the name of its process.
+    /// `program` with the name of its process.
     pub fn named_program(&self, program: Program) -> Program {
         self.names.of(program)
     }
 
-    /// Each group as it is shown: where a device has more than [`MAX_PROCESSES`] processes of one program in one control
-    /// group, they lose their numbers and become one. Processes without a name need not be one program, and stay apart.
+    /// All groups as they are shown. If a device has more than [`MAX_PROCESSES`] processes of one program and control
+    /// group, their groups become one without a process ID. Processes without a name may be different programs and stay
+    /// separate.
     pub fn shown(&self) -> Vec<Group> {
         let mut all = self.named();
         let mut processes: BTreeMap<ProgramOnDevice, Vec<Option<i32>>> = BTreeMap::new();

@@ -2,19 +2,19 @@
 
 use crate::analysis::math::stats::Shuffler;
 
-/// Values kept.
+/// Sample size.
 const SAMPLE: usize = 256;
 
-/// After so many values new ones replace old ones at a constant rate: the sample forgets.
+/// After this many values, new ones replace old ones at a constant rate, so the sample follows slow changes.
 pub(super) const MEMORY: u64 = 1 << 16;
 
-/// The sample, and whether what was made of it is still good.
+/// A sample, with a counter that shows when statistics derived from it are out of date.
 #[derive(Debug)]
 pub(super) struct KeptSample<T> {
     values: Vec<T>,
     seen: u64,
     random: Shuffler,
-    /// Values that came since something was made of all of them.
+    /// Values added since statistics were last derived from the sample.
     new: usize,
 }
 
@@ -32,12 +32,12 @@ impl<T> KeptSample<T> {
         &self.values
     }
 
-    /// Whether something is to be made of the values now: a sixteenth of them are new.
+    /// Whether derived statistics should be recomputed because a sixteenth of the values are new.
     pub fn is_due(&self) -> bool {
         self.new > 0 && self.new * 16 >= self.values.len()
     }
 
-    /// Something was made of all of them.
+    /// Marks derived statistics as up to date.
     pub fn was_used(&mut self) {
         self.new = 0;
     }
@@ -49,8 +49,8 @@ impl<T> KeptSample<T> {
             self.new += 1;
             return;
         }
-        // Algorithm R, but with a bound on what was seen: a value that is in the sample leaves it after some MEMORY others.
-        // The remainder by a constant takes no division, and nearly always it is that one.
+        // Algorithm R with a bound on the count, so that a value leaves the sample after about MEMORY others. In the
+        // usual case the remainder is by a constant, which needs no division.
         let random = self.random.bits();
         let place = if self.seen >= MEMORY {
             random % MEMORY

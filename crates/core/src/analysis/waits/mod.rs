@@ -1,12 +1,13 @@
 //! Who made whom wait: each nanosecond of each I/O's latency has exactly one owner.
 //!
-//! The latency of an I/O is what it takes undisturbed, and an excess. The excess is split among the groups of I/Os that
-//! the device worked on meanwhile; what no work explains was spent above the driver (*held*), or is the device's own. A
-//! group is a process, in its control group, with one class and one origin.
+//! The latency of an I/O is its undisturbed latency plus an excess. The excess is split among the groups of I/Os that
+//! the device worked on in the meantime. The part that no work explains was spent above the driver (*held*) or is
+//! attributed to the device. A group is a process, in its control group, with one class and one origin.
 //!
-//! How much a device worked on an I/O is not recorded, it is inferred by two models that are both exact in their pure
-//! case, *in turn* and *side by side* ([`Service`]). Of each device the one is used that leaves less unexplained.
-//! Attribution is a lower bound of the harm: what queues up behind the first victims counts as their own group's.
+//! How long a device worked on each I/O is not recorded. It is inferred by two models, *in turn* and *side by side*
+//! ([`Service`]), each of which is exact for a device that serves that way. For each device the model is used that
+//! leaves less time unexplained. The result is a lower bound of the harm: I/Os that queue behind the first victims
+//! count as waiting for their own group.
 //!
 //! A28 in `docs/analyses.md` has the definition and what its accuracy was measured on.
 
@@ -63,18 +64,18 @@ pub use victims::{Behind, Victim};
 /// The waits of one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceVictims {
-    /// Which.
+    /// The device.
     pub dev: DevId,
-    /// How it serves, as far as its waits show it at the end.
+    /// The service model that fits its waits.
     pub service: Service,
-    /// Whose I/Os waited, the most excess first.
+    /// Groups whose I/Os waited, most excess first.
     pub victims: Vec<Victim>,
-    /// What stories are made of.
+    /// The input for stories.
     pub felt: DeviceFelt,
 }
 
 impl DeviceVictims {
-    /// Leaves out names of programs, as [`Victim::hide_names`] does.
+    /// Removes the names of programs, as [`Victim::hide_names`] does.
     pub fn hide_names(&mut self) {
         for victim in &mut self.victims {
             victim.hide_names();
@@ -93,19 +94,19 @@ impl DeviceVictims {
     }
 }
 
-/// What waiting on one device did to programs, and what the I/O is behind which they waited.
+/// The effects of waiting on one device, and the I/O that caused them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DeviceFelt {
-    /// By program and class, the most excess first.
+    /// Effects by program and class, most excess first.
     pub effects: Vec<Effect>,
-    /// All groups of I/Os; [`effects::Blame::group`] is a place in it.
+    /// All groups of I/Os, indexed by [`effects::Blame::group`].
     pub groups: Vec<Profile>,
-    /// A rate at which the device was held, if it was.
+    /// The rate limit that the device was at, if any.
     pub cap: Option<Cap>,
 }
 
 impl DeviceFelt {
-    /// The groups of a program's I/Os that came to this device through one above.
+    /// The groups of a program's I/Os that reached this device through a device stacked on it.
     pub fn from_above(&self, program: &Program) -> impl Iterator<Item = &Profile> {
         self.groups.iter().filter(|group| {
             let is_its = group.program.is_some_and(|p| program.includes(&p));
@@ -114,18 +115,18 @@ impl DeviceFelt {
     }
 }
 
-/// Accumulates [`DeviceVictims`]. Memory: that of the attribution, and the sums of at most 4096 groups of each device.
+/// Accumulates [`DeviceVictims`]. Memory: the attribution, and the sums of at most 4096 groups per device.
 #[derive(Debug)]
 pub struct WaitsBuilder(Attribution<GroupTotals>);
 
 impl WaitsBuilder {
-    /// Of the I/Os that complete inside `window`, by process.
+    /// For the I/Os that complete inside `window`, grouped by process.
     pub fn new(window: Window) -> WaitsBuilder {
         WaitsBuilder::by(Grouping::Process, window)
     }
 
-    /// Of the I/Os that complete inside `window`. Those that start up to [`Window::LEARN_AFTER_NS`] after it are pushed too,
-    /// from which it learns what I/Os take undisturbed; later ones change nothing.
+    /// For the I/Os that complete inside `window`. I/Os that start up to [`Window::LEARN_AFTER_NS`] after it must be
+    /// pushed as well: undisturbed latencies are learned from them. Later I/Os have no effect.
     pub fn by(grouping: Grouping, window: Window) -> WaitsBuilder {
         WaitsBuilder(Attribution::new(window, grouping, GroupTotals::default()))
     }
@@ -135,7 +136,7 @@ impl WaitsBuilder {
         self.0.push(io);
     }
 
-    /// Takes what is missing.
+    /// Notes I/Os that are lost from the recording.
     pub fn lost(&mut self, lost: &Lost) {
         self.0.lost(lost);
     }
@@ -152,20 +153,20 @@ impl Consumer for WaitsBuilder {
     }
 }
 
-/// [`WaitsBuilder`] of some of the devices. An I/O waits only for others on its own device, so each part may have a thread of its
-/// own.
+/// A [`WaitsBuilder`] for some of the devices. An I/O waits only for others on the same device, so each part can run on
+/// its own thread.
 #[derive(Debug)]
 pub struct WaitsOfSome {
-    /// Each part numbers all devices alike.
+    /// Device numbers, which are the same in every part.
     index: DeviceIndex,
-    /// Which part, and of how many.
+    /// The index of this part and the number of parts.
     part: u32,
     parts: u32,
     waits: WaitsBuilder,
 }
 
 impl WaitsOfSome {
-    /// So many parts together see all devices.
+    /// Creates `parts` builders that together cover all devices.
     pub fn parts(window: Window, parts: u32) -> Vec<WaitsOfSome> {
         let mut all = Vec::new();
         for part in 0..parts {
@@ -179,7 +180,7 @@ impl WaitsOfSome {
         all
     }
 
-    /// Takes what is missing.
+    /// Notes I/Os that are lost from the recording.
     pub fn lost(&mut self, lost: &Lost) {
         self.waits.lost(lost);
     }
@@ -206,13 +207,12 @@ impl Consumer for WaitsOfSome {
     }
 }
 
-/// A part of the analysis that counts waits of some I/Os only.
+/// An analysis that can leave out the waits of some I/Os.
 pub trait CountsWaits: Consumer {
-    /// Takes the next completed I/O; where `is_counted` is not set, others may wait for it, but what it waits for itself is
-    /// left out.
+    /// Takes the next completed I/O. Without `is_counted` others may wait for it, but its own wait is not reported.
     fn push_counted(&mut self, io: &Io, is_counted: bool);
 
-    /// Says that no I/O still to come was issued before `later_start_ns`.
+    /// Promises that I/Os that come later were issued at or after `later_start_ns`.
     fn expect_from(&mut self, later_start_ns: i64);
 }
 
@@ -229,7 +229,7 @@ impl CountsWaits for WaitsBuilder {
 /// The sums of all groups.
 #[derive(Debug, Default)]
 struct GroupTotals {
-    /// By the group's number.
+    /// Indexed by group number.
     groups: Vec<Sums>,
     felt: FeltTotals,
 }
@@ -263,7 +263,7 @@ impl GroupTotals {
         } = attributed;
         let shown = groups.shown();
         let mut felt = measure.felt.finish(&groups);
-        // Groups that are shown as one are added up.
+        // Groups that are shown as one are summed.
         let mut victims: BTreeMap<(u32, Group), Victim> = BTreeMap::new();
         for (number, sums) in measure.groups.into_iter().enumerate() {
             if sums.ios == 0 {

@@ -7,16 +7,18 @@ use foldhash::{HashMap, HashSet};
 use super::Program;
 use crate::model::Comm;
 
-/// Processes whose threads are known to belong together; threads of further ones are programs by their names.
+/// Maximum number of processes whose threads are joined; threads of further processes count as separate programs by
+/// name.
 const MAX_KNOWN_PROCESSES: usize = 1 << 14;
 
-/// Names of one process that are kept apart; further ones count as the last.
+/// Maximum number of thread names per process; further ones count as the last.
 const MAX_NAMES: usize = 64;
 
-/// A thread that does this share of the I/Os gives the process its name: the others may be what the process was before it ran its program.
+/// A thread name with this share of the I/Os becomes the name of the process. The other names may date from before the
+/// process called exec.
 const MAIN_SHARE: f64 = 0.9;
 
-/// What names have in common is a name from so many bytes on.
+/// A common prefix of thread names is used as a name if it has at least this many bytes.
 const MIN_COMMON: usize = 3;
 
 /// A process in its control group.
@@ -30,20 +32,20 @@ struct ThreadName {
     ios: u64,
 }
 
-/// The names of the threads of processes, and how many I/Os were done under each.
+/// The thread names of processes, with the number of I/Os of each.
 #[derive(Debug, Default)]
 pub(super) struct ProcessNames {
     names: Vec<ThreadName>,
-    /// Places in `names` by process, the first one first.
+    /// Indices into `names` by process, in the order in which they were seen.
     processes: HashMap<Process, Vec<u32>>,
 }
 
 impl ProcessNames {
-    /// The number of the name of I/O that is of no process.
+    /// The name number of I/O without a process.
     pub const NONE: u32 = u32::MAX;
 
-    /// Takes the program of an I/O, and gives it the name under which its process was seen first. Yields the number of its own
-    /// name.
+    /// Replaces the thread name of an I/O's program by the name seen first for its process. Returns the number of the
+    /// thread name.
     pub fn know(&mut self, program: &mut Program) -> u32 {
         let Some((process, comm)) = process_of(program) else {
             return ProcessNames::NONE;
@@ -82,7 +84,7 @@ impl ProcessNames {
         }
     }
 
-    /// Forgets all processes but those of `programs`.
+    /// Drops all processes except those of `programs`.
     pub fn keep(&mut self, programs: impl Iterator<Item = Program>) {
         let needed: HashSet<Process> = programs.filter_map(|p| Some(process_of(&p)?.0)).collect();
         self.processes.clear();
@@ -111,7 +113,7 @@ impl ProcessNames {
     }
 }
 
-/// The process of a program that is no thread of the kernel, and its name.
+/// The process and the thread name of a program; `None` for kernel threads.
 fn process_of(program: &Program) -> Option<(Process, Comm)> {
     let tgid = program.tgid.filter(|tgid| *tgid > 0)?;
     let comm = program.comm?;
@@ -119,8 +121,8 @@ fn process_of(program: &Program) -> Option<(Process, Comm)> {
     is_user.then_some(((tgid, program.cgroup), comm))
 }
 
-/// What a process is called whose threads did so many I/Os each: the name of nearly all of them, else what all names begin with, else the
-/// name of most.
+/// The name of a process, from the number of I/Os per thread name: the name with nearly all I/Os, else the common
+/// prefix of all names, else the most frequent name.
 fn name_of_process(mut ios: BTreeMap<Comm, u64>) -> Option<Comm> {
     if ios.keys().all(Comm::is_of_io_uring) {
         return ios
@@ -150,7 +152,7 @@ fn name_of_process(mut ios: BTreeMap<Comm, u64>) -> Option<Comm> {
     Some(Comm::new(common))
 }
 
-/// A name without the number at its end and what stands before that.
+/// A name without a trailing number and the separator before it.
 fn trimmed(name: &[u8]) -> &[u8] {
     let end = name
         .iter()

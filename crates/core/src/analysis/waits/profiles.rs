@@ -4,29 +4,29 @@ use super::stretches::Stretches;
 use super::{Group, Program};
 use crate::model::{Class, Io, Origin};
 
-/// Streams of one group that are followed at once.
+/// Maximum number of sequential streams that are tracked per group.
 const STREAMS: usize = 4;
 
 /// The I/O of one program, class and origin on one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
-    /// Whose; `None`: of all for which there was no group of their own.
+    /// The program; `None` for programs without a group of their own.
     pub program: Option<Program>,
-    /// Their class.
+    /// Class of the I/Os.
     pub class: Class,
-    /// How they came to be.
+    /// Origin of the I/Os.
     pub origin: Origin,
-    /// How many.
+    /// Number of completed I/Os.
     pub ios: u64,
     /// Bytes that they moved.
     pub bytes: u64,
-    /// Those that a program waits for (`REQ_SYNC`).
+    /// I/Os that a program waits for (`REQ_SYNC`).
     pub sync_ios: u64,
-    /// Those that carry a flush, or must themselves reach the medium.
+    /// Forced I/Os: with a flush, or written through to the medium (FUA).
     pub forced_ios: u64,
-    /// Bytes of those that continue another one.
+    /// Bytes of I/Os that continue another one.
     pub sequential_bytes: u64,
-    /// When there were any; amounts are bytes.
+    /// Stretches of time with such I/O; amounts are bytes.
     pub stretches: Stretches,
     ends: [i64; STREAMS],
     next_end: usize,
@@ -81,12 +81,12 @@ impl Profile {
         self.stretches.merge(&other.stretches);
     }
 
-    /// Mean size.
+    /// Mean I/O size in bytes.
     pub fn mean_bytes(&self) -> f64 {
         self.bytes as f64 / self.ios.max(1) as f64
     }
 
-    /// Share of its bytes that continue another I/O.
+    /// Share of the bytes that continue another I/O.
     pub fn sequential_share(&self) -> f64 {
         self.sequential_bytes as f64 / self.bytes.max(1) as f64
     }

@@ -1,36 +1,36 @@
 //! What the kernel reads ahead of a program: it comes late only if the program gets there before it does.
 //!
-//! A player that needs the next part of its file every 60 ms does not notice that one took 30 ms instead of 5. How much time there is
-//! shows in the stream itself: the next part is asked for when the program reaches the one before it. If that one was complete by
-//! then, it could have come later by the time between.
+//! A player that needs the next part of its file every 60 ms does not notice that a read took 30 ms instead of 5. The
+//! stream itself shows how much time there was: the next part is requested when the program reaches the one before it.
+//! If that part was already complete, it could have completed later by the time between its completion and the request.
 
 use std::collections::VecDeque;
 
 use super::arm::Place;
 
-/// Of so many groups of a device the streams are kept.
+/// Maximum number of groups per device whose streams are tracked.
 const STREAMS: usize = 32;
 
-/// So many of the last values of a stream are kept, and with fewer than [`MIN_SPARE`] nothing is known.
+/// Number of recent values kept per stream; with fewer than [`MIN_SPARE`] the spare time is not known.
 const KEPT_SPARE: usize = 16;
 const MIN_SPARE: usize = 3;
 
-/// A program that goes on within this time after an I/O completed may have waited for it.
+/// A program that continues within this time after a completion may have waited for it.
 const WAKES_WITHIN_NS: i64 = 1_000_000;
 
-/// What is read ahead of the programs of one group.
+/// The read-ahead stream of one group.
 #[derive(Debug)]
 struct AheadStream {
     group: u32,
-    /// The sector after the last one asked for.
+    /// The sector after the last requested one.
     end: i64,
     in_flight: u32,
     last_done_ns: i64,
-    /// The largest excess of an I/O since the program was last seen to be behind what was read.
+    /// The largest excess of an I/O since the program was last seen to reach a completed part.
     late_ns: i64,
-    /// By how much parts were early, if they had taken no longer than undisturbed.
+    /// Recent spare times: how early parts would have completed with the undisturbed latency.
     spare_ns: VecDeque<i64>,
-    /// What is usual of these; 0 if they are too few, or too short to matter.
+    /// The usual spare time; 0 if there are too few values or they are too short to matter.
     usual_spare_ns: i64,
 }
 
@@ -47,11 +47,11 @@ impl AheadStream {
         }
     }
 
-    /// The program has reached a part that is complete, and the next one is asked for.
+    /// Called when the next part is requested: the program has reached a completed part.
     fn note_spare(&mut self, start_ns: i64) {
         let early_ns = (start_ns - self.last_done_ns).max(0);
         let has_waited = early_ns < WAKES_WITHIN_NS;
-        // When it would have got there is not known of a part that was late and waited for.
+        // If the program waited for a late part, it is not known when it would have reached it otherwise.
         let is_known = !has_waited || self.late_ns < WAKES_WITHIN_NS;
         if is_known {
             if self.spare_ns.len() == KEPT_SPARE {
@@ -82,13 +82,13 @@ impl AheadStream {
 /// The streams of one device.
 #[derive(Debug, Default)]
 pub(super) struct ReadAhead {
-    /// The one of which an I/O was issued last is the last one here.
+    /// In the order of their latest issue, the newest last.
     streams: Vec<AheadStream>,
 }
 
 impl ReadAhead {
-    /// Takes an I/O that is read ahead as it is issued, and says whether it continues its stream: the first one of a stream is always
-    /// waited for.
+    /// Called when a read-ahead I/O is issued. Returns whether it continues its stream; a program always waits for the
+    /// first I/O of a stream.
     pub fn begin(&mut self, place: Place, start_ns: i64) -> bool {
         let Some(first) = place.first else {
             return false;
@@ -99,7 +99,7 @@ impl ReadAhead {
             None => AheadStream::new(place.group),
         };
         let is_continued = known.is_some() && stream.end == first;
-        // What is asked for while others are in flight is a part of the same.
+        // What is requested while other I/Os are in flight belongs to the same part.
         if is_continued && stream.in_flight == 0 {
             stream.note_spare(start_ns);
         }
@@ -112,7 +112,7 @@ impl ReadAhead {
         is_continued
     }
 
-    /// An I/O of this group that is read ahead completes.
+    /// Called when a read-ahead I/O of this group completes.
     pub fn done(&mut self, group: u32, done_ns: i64) {
         if let Some(stream) = self.of(group) {
             stream.in_flight = stream.in_flight.saturating_sub(1);
@@ -120,7 +120,8 @@ impl ReadAhead {
         }
     }
 
-    /// How late an I/O that continues its stream can be without its program noticing, in nanoseconds. This one was `excess_ns` late.
+    /// How late an I/O that continues its stream can be without delaying its program, in nanoseconds. The current one
+    /// is `excess_ns` late.
     pub fn spare_ns(&mut self, group: u32, excess_ns: i64) -> i64 {
         let Some(stream) = self.of(group) else {
             return 0;
@@ -133,7 +134,7 @@ impl ReadAhead {
         self.streams.iter_mut().rev().find(|s| s.group == group)
     }
 
-    /// Visits every number of a group that it keeps.
+    /// Visits every group number stored here, so that groups can be renumbered.
     pub fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
         for stream in &mut self.streams {
             visit(&mut stream.group);

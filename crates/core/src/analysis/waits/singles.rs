@@ -10,19 +10,19 @@ use crate::model::{Io, Lost, OwnedTime};
 /// Where the time of one I/O went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IoWait {
-    /// Whose each part of its latency is.
+    /// Its latency divided by owner.
     pub time: OwnedTime,
-    /// Behind whom else it waited longest.
+    /// The other group that it waited behind longest.
     pub behind: Option<Group>,
-    /// How long.
+    /// Time that it waited behind that group.
     pub behind_ns: i64,
 }
 
-/// Accumulates [`IoWait`]s. Memory: that of the attribution, and 72 bytes for each I/O inside the window that is wanted.
+/// Accumulates [`IoWait`]s. Memory: the attribution, and 72 bytes per selected I/O inside the window.
 #[derive(Debug)]
 pub struct IoWaitsBuilder<W = fn(&Io) -> bool>(Attribution<Singles<W>>);
 
-/// The number of I/Os that are not wanted.
+/// The number of I/Os that are not selected.
 const NOT_WANTED: u32 = u32::MAX;
 
 /// In the order in which they came.
@@ -71,15 +71,16 @@ impl<W: Fn(&Io) -> bool> WaitMeasure for Singles<W> {
 }
 
 impl IoWaitsBuilder {
-    /// Of the I/Os that complete inside `window`. What came before it is pushed too: from it the builder learns what I/Os
-    /// take undisturbed, and what the device was busy with.
+    /// For the I/Os that complete inside `window`. Earlier I/Os must be pushed as well: they show the undisturbed
+    /// latencies and what the device was working on.
     pub fn new(window: Window) -> IoWaitsBuilder {
         IoWaitsBuilder::of(window, |_| true)
     }
 }
 
 impl<W: Fn(&Io) -> bool> IoWaitsBuilder<W> {
-    /// The same of some I/Os; all are pushed, since others may have waited for them.
+    /// As [`IoWaitsBuilder::new`], for the I/Os that `is_wanted` selects. All I/Os must be pushed, because the selected
+    /// ones may have waited for them.
     pub fn of(window: Window, is_wanted: W) -> IoWaitsBuilder<W> {
         let singles = Singles {
             is_wanted,
@@ -93,12 +94,12 @@ impl<W: Fn(&Io) -> bool> IoWaitsBuilder<W> {
         self.0.push(io);
     }
 
-    /// Takes what is missing.
+    /// Notes I/Os that are lost from the recording.
     pub fn lost(&mut self, lost: &Lost) {
         self.0.lost(lost);
     }
 
-    /// One for each I/O that is wanted and completed inside the window, in the order in which they came.
+    /// One entry per selected I/O that completed inside the window, in the order in which they were pushed.
     pub fn finish(self) -> Vec<IoWait> {
         let attributed = self.0.finish();
         let groups = attributed.groups.named();

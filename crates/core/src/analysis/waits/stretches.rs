@@ -2,37 +2,38 @@
 
 use crate::analysis::math::stats::{Shuffler, median};
 
-/// What is this far apart is not one stretch.
+/// Events at least this far apart belong to separate stretches.
 const GAP_NS: i64 = 100_000_000;
 
-/// Stretches, and times between their starts, that are kept of many.
+/// Sample size for stretches and for the times between their starts.
 const KEPT: usize = 128;
 
-/// The largest stretches that are kept, and those of them that [`Stretches::largest`] yields.
+/// Number of largest stretches that are kept, and how many of them [`Stretches::largest`] returns.
 const KEPT_LARGEST: usize = 32;
 const LARGEST: usize = 8;
 
-/// From so many stretches on a period can be recognised.
+/// Minimum number of stretches for a period.
 pub const MIN_FOR_PERIOD: u64 = 5;
 
-/// This share of the times between starts must be within [`PERIOD_TOLERANCE`] of the period, or of a multiple of it.
+/// For a period, this share of the times between starts must be within [`PERIOD_TOLERANCE`] of the period or of a
+/// multiple of it.
 const PERIOD_SHARE: f64 = 0.8;
 const PERIOD_TOLERANCE: f64 = 0.15;
 
-/// One of them.
+/// A stretch of time with activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stretch {
-    /// First start.
+    /// Start of its first event.
     pub from_ns: i64,
-    /// Last end.
+    /// End of its last event.
     pub to_ns: i64,
-    /// Time lost in it, or bytes moved.
+    /// Nanoseconds lost or bytes moved in it.
     pub amount: i64,
-    /// I/Os in it.
+    /// Number of I/Os in it.
     pub ios: u64,
 }
 
-/// Accumulates stretches. Memory is bounded: of many a random sample is kept, and the largest.
+/// Accumulates stretches. Memory is bounded: a random sample and the largest stretches are kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stretches {
     n: u64,
@@ -60,7 +61,7 @@ impl Default for Stretches {
 }
 
 impl Stretches {
-    /// Takes what went on from `from_ns` to `to_ns`. Ends must not decrease.
+    /// Adds activity from `from_ns` to `to_ns`. Ends must not decrease from call to call.
     pub fn push(&mut self, from_ns: i64, to_ns: i64, amount: i64, ios: u64) {
         if let Some(open) = &mut self.open
             && from_ns <= open.to_ns + GAP_NS
@@ -105,7 +106,8 @@ impl Stretches {
         keep_in_sample(&mut self.steps, self.n, &mut self.random, step_ns);
     }
 
-    /// Adds stretches of another process. As far as all of both are kept, those that meet become one; of more, each counts.
+    /// Adds the stretches of another process. Stretches that meet become one if both sides still have all of theirs;
+    /// otherwise each counts separately.
     pub fn merge(&mut self, other: &Stretches) {
         if other.n == 0 {
             return;
@@ -136,17 +138,17 @@ impl Stretches {
         self.first_ns = self.first_ns.min(other.first_ns);
     }
 
-    /// Whether no stretch was left out of the sample.
+    /// Whether the sample still contains every stretch.
     fn is_whole(&self) -> bool {
         self.all().count() as u64 == self.n
     }
 
-    /// How many.
+    /// Number of stretches.
     pub fn n(&self) -> u64 {
         self.n
     }
 
-    /// The largest ones, in the order of time.
+    /// The largest stretches in order of time.
     pub fn largest(&self) -> Vec<Stretch> {
         let mut all = self.clone();
         all.largest.extend(all.open);
@@ -155,19 +157,19 @@ impl Stretches {
         all.largest
     }
 
-    /// Of those that are kept and meet a time, the largest.
+    /// The largest kept stretch that overlaps `from_ns..to_ns`.
     pub fn at(&self, from_ns: i64, to_ns: i64) -> Option<Stretch> {
         let kept = self.all().chain(&self.largest);
         let met = kept.filter(|s| s.from_ns <= to_ns && from_ns <= s.to_ns);
         met.max_by_key(|s| s.amount).copied()
     }
 
-    /// Begin of the first.
+    /// Start of the first stretch.
     pub fn first_ns(&self) -> Option<i64> {
         (self.n > 0).then_some(self.first_ns)
     }
 
-    /// End of the last.
+    /// End of the last stretch.
     pub fn last_ns(&self) -> Option<i64> {
         let closed = self.sample.iter().chain(&self.largest);
         closed.chain(&self.open).map(|s| s.to_ns).max()
@@ -177,7 +179,7 @@ impl Stretches {
         self.sample.iter().chain(&self.open)
     }
 
-    /// Those that are kept, by time, without small ones between them: half of the median is in each at least.
+    /// The sampled stretches in order of time, without small ones: each has at least half of the median amount.
     fn typical(&self) -> Vec<Stretch> {
         let mut amounts: Vec<f64> = self.all().map(|s| s.amount as f64).collect();
         let least = median(&mut amounts).unwrap_or(0.0) / 2.0;
@@ -187,20 +189,20 @@ impl Stretches {
         typical
     }
 
-    /// How many times something goes on as it usually does; of more than are kept, as many as that share of them.
+    /// Number of stretches of typical size; estimated from the sample if not all stretches are kept.
     pub fn typical_n(&self) -> u64 {
         let share = self.typical().len() as f64 / self.all().count().max(1) as f64;
         (self.n as f64 * share).round() as u64
     }
 
-    /// Median of what is usually in one.
+    /// Median amount of a typical stretch.
     pub fn median_amount(&self) -> Option<f64> {
         let typical = self.typical();
         let mut amounts: Vec<f64> = typical.iter().map(|s| s.amount as f64).collect();
         median(&mut amounts)
     }
 
-    /// Median of how long they usually last.
+    /// Median duration of a typical stretch.
     pub fn median_len_ns(&self) -> Option<f64> {
         let typical = self.typical();
         let mut lengths: Vec<f64> = typical
@@ -210,7 +212,7 @@ impl Stretches {
         median(&mut lengths)
     }
 
-    /// Times between starts; small stretches between others count only where not all are kept.
+    /// Times between starts. Small stretches count only if not all stretches are kept.
     fn steps_ns(&self) -> Vec<f64> {
         if !self.is_whole() {
             return self.steps.iter().map(|s| *s as f64).collect();
@@ -222,7 +224,7 @@ impl Stretches {
             .collect()
     }
 
-    /// The period in nanoseconds, if they come back at one pace; a stretch may be missing now and then.
+    /// The period in nanoseconds, if the stretches are periodic; a few of them may be missing.
     pub fn period_ns(&self) -> Option<f64> {
         if self.typical_n() < MIN_FOR_PERIOD {
             return None;

@@ -10,7 +10,7 @@ use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::GroupKey;
 use crate::model::{Io, Lost, OwnedTime, TimeGrid};
 
-/// The number of I/Os that belong to no subject.
+/// The number of I/Os without a subject.
 const NO_SUBJECT: u32 = u32::MAX;
 
 /// I/O time by interval and subject.
@@ -22,7 +22,7 @@ pub struct SubjectWaits {
 }
 
 impl SubjectWaits {
-    /// Of the I/Os of a subject that completed in the interval that begins at `from_ns`.
+    /// The I/O time by owner of a subject's I/Os that completed in the interval starting at `from_ns`.
     pub fn at(&self, from_ns: i64, subject: GroupKey) -> OwnedTime {
         let Some(number) = self.subjects.get(&subject) else {
             return OwnedTime::default();
@@ -32,8 +32,7 @@ impl SubjectWaits {
     }
 }
 
-/// Accumulates [`SubjectWaits`]. Memory: that of the attribution, and 72 bytes for each subject in each interval in which it
-/// had I/Os.
+/// Accumulates [`SubjectWaits`]. Memory: the attribution, and 72 bytes per subject and interval with I/Os.
 #[derive(Debug)]
 pub struct SubjectWaitsBuilder<S>(Attribution<OfSubjects<S>>);
 
@@ -64,8 +63,8 @@ impl<S: Fn(&Io) -> Option<GroupKey>> WaitMeasure for OfSubjects<S> {
 }
 
 impl<S: Fn(&Io) -> Option<GroupKey>> SubjectWaitsBuilder<S> {
-    /// Of the I/Os that complete inside `window`, in intervals of `step_ns` from its beginning; of what has no subject others
-    /// can wait for, but it is not summed. What came before the window is pushed too, as for
+    /// For the I/Os that complete inside `window`, in intervals of `step_ns` from its start. I/Os without a subject are
+    /// not summed, but others can wait for them. I/Os before the window must be pushed as well, as for
     /// [`IoWaitsBuilder`](super::IoWaitsBuilder).
     pub fn new(window: Window, step_ns: i64, subject_of: S) -> Self {
         let sums = SubjectWaits {
@@ -82,7 +81,7 @@ impl<S: Fn(&Io) -> Option<GroupKey>> SubjectWaitsBuilder<S> {
         self.0.push(io);
     }
 
-    /// Takes what is missing.
+    /// Notes I/Os that are lost from the recording.
     pub fn lost(&mut self, lost: &Lost) {
         self.0.lost(lost);
     }

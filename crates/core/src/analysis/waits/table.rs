@@ -8,14 +8,14 @@ use super::victims::{Behind, Victim};
 use super::{DeviceFelt, DeviceVictims, Service};
 use crate::model::{DevId, TimeOwner, WaitParty, WaitSums, WorstWait, floor_to};
 
-/// Steps of the table in seconds.
+/// Lengths of the table's slots in seconds.
 pub const WAIT_STEPS_S: [i32; 2] = [10, 600];
 
-/// Groups of a device that have rows of their own in a slot, those that lost most; and of each of them those behind which
-/// it waited longest.
+/// Maximum number of groups per device and slot with rows of their own (those that lost most), and of groups that each
+/// of them waited behind.
 const MAX_PARTIES: usize = 20;
 
-/// What makes a row.
+/// The key of a row: device, victim, owner of the time, and culprit.
 type WaitRowKey = (DevId, WaitParty, TimeOwner, Option<WaitParty>);
 
 /// The rows of one slot.
@@ -38,7 +38,7 @@ impl TableSlot {
         }
     }
 
-    /// The rows, those of all but the most important parties together.
+    /// The rows; parties beyond the most important ones are summed.
     fn rows(self) -> Vec<WaitSums> {
         let mut lost_ns: BTreeMap<(DevId, WaitParty), i64> = BTreeMap::new();
         let mut behind_ns: BTreeMap<(DevId, WaitParty), Vec<(i64, WaitParty)>> = BTreeMap::new();
@@ -96,7 +96,7 @@ fn worse(a: Option<WorstWait>, b: Option<WorstWait>) -> Option<WorstWait> {
     a.into_iter().chain(b).max_by_key(WorstWait::excess_ns)
 }
 
-/// Intervals of a device become rows of one slot.
+/// Sums intervals of a device into the rows of one slot.
 pub fn wait_rows(bins: &[WaitBin], step_s: i32, at_ns: i64) -> Vec<WaitSums> {
     let mut slot = TableSlot::default();
     for bin in bins {
@@ -148,7 +148,7 @@ pub fn wait_rows(bins: &[WaitBin], step_s: i32, at_ns: i64) -> Vec<WaitSums> {
     slot.rows()
 }
 
-/// Rows of longer slots, by time.
+/// Sums rows into longer slots, sorted by time.
 pub fn coarser_waits(rows: &[WaitSums], step_s: i32) -> Vec<WaitSums> {
     let step_ns = i64::from(step_s) * 1_000_000_000;
     let mut slots: BTreeMap<i64, TableSlot> = BTreeMap::new();
@@ -163,7 +163,7 @@ pub fn coarser_waits(rows: &[WaitSums], step_s: i32) -> Vec<WaitSums> {
     slots.into_values().flat_map(TableSlot::rows).collect()
 }
 
-/// What rows add up to, over all slots.
+/// Sums rows over all slots into victims by device.
 pub fn victims_of_rows(rows: impl IntoIterator<Item = WaitSums>) -> Vec<DeviceVictims> {
     let mut devices: BTreeMap<DevId, BTreeMap<Group, Victim>> = BTreeMap::new();
     for row in rows {

@@ -10,7 +10,7 @@ use crate::model::{Class, DevId, OwnedTime, TimeOwner};
 pub struct WaitTotals(BTreeMap<DevId, [OwnedTime; Class::ALL.len()]>);
 
 impl WaitTotals {
-    /// Adds an interval of a device.
+    /// Adds one interval of a device.
     pub fn add(&mut self, bin: &WaitBin) {
         let classes = self.0.entry(bin.dev).or_default();
         for victim in &bin.victims {
@@ -18,7 +18,7 @@ impl WaitTotals {
         }
     }
 
-    /// The sum of one cause; 0 of a device without I/Os.
+    /// Total nanoseconds of one cause; 0 for a device without I/Os.
     pub fn ns(&self, dev: DevId, class: Class, cause: TimeOwner) -> i64 {
         let classes = self.0.get(&dev);
         classes.map_or(0, |classes| classes[class as usize].ns(cause))

@@ -7,33 +7,33 @@ use crate::model::{OwnedTime, WorstWait};
 /// Time that I/Os of one group waited behind those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Behind {
-    /// Behind whom.
+    /// The group that they waited behind.
     pub group: Group,
-    /// How long, summed.
+    /// Waiting time, summed over the I/Os.
     pub ns: i64,
-    /// How many I/Os did.
+    /// Number of I/Os that waited.
     pub ios: u64,
 }
 
-/// Where the time of one group's I/Os went. The parts add up to their latencies, exactly.
+/// The I/O time of one group by owner. The parts add up to the latencies exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Victim {
-    /// Whose I/Os.
+    /// The group.
     pub group: Group,
-    /// How many.
+    /// Number of completed I/Os.
     pub ios: u64,
-    /// How many of them took longer than twice their undisturbed latency.
+    /// Number of I/Os that took longer than twice their undisturbed latency.
     pub delayed_ios: u64,
-    /// Whose each part of their latencies is.
+    /// The latencies divided by owner.
     pub time: OwnedTime,
-    /// Behind others, the most time first.
+    /// Waits behind other groups, most time first.
     pub behind: Vec<Behind>,
-    /// The worst of them.
+    /// The worst wait of a single I/O.
     pub worst: WorstWait,
 }
 
 impl Victim {
-    /// Leaves out names of programs: what was taken together by them stays together.
+    /// Removes the names of programs. Groups that were formed by name stay as they are.
     pub fn hide_names(&mut self) {
         self.group.hide_name();
         for behind in &mut self.behind {
@@ -48,7 +48,7 @@ pub(super) struct Sums {
     pub ios: u64,
     delayed_ios: u64,
     time: OwnedTime,
-    /// By the group's number. Few: a linear search is faster than a map.
+    /// By group number. There are few entries, so a linear search is faster than a map.
     behind: Vec<(u32, i64, u64)>,
     worst: WorstWait,
 }
@@ -64,7 +64,7 @@ impl Sums {
         self.worst.keep_worse(&wait.as_worst());
     }
 
-    /// Visits every number of a group that it keeps.
+    /// Visits every group number stored here, so that groups can be renumbered.
     pub fn each_group(&mut self, visit: &mut impl FnMut(&mut u32)) {
         for (group, _, _) in &mut self.behind {
             visit(group);
@@ -83,7 +83,7 @@ impl Sums {
 }
 
 impl Victim {
-    /// The most excess first, and of each those first behind which it waited longest.
+    /// Sorts victims by excess, and the groups that each waited behind by time.
     pub(super) fn ordered(mut victims: Vec<Victim>) -> Vec<Victim> {
         for victim in &mut victims {
             victim
@@ -125,7 +125,7 @@ impl Victim {
         self.worst.keep_worse(&sums.worst);
     }
 
-    /// Names behind whom a part of the others' time was waited.
+    /// Adds time that was waited behind a group.
     pub(super) fn add_behind(&mut self, more: Behind) {
         match self.behind.iter_mut().find(|b| b.group == more.group) {
             Some(behind) => {
