@@ -94,10 +94,15 @@ pub struct ActorTable {
     pub others: OtherActors,
 }
 
+/// Latencies that are counted at once: the buckets of many processes do not fit the cache, those of one do.
+const LATENCIES_AT_ONCE: usize = 64;
+
 /// I/Os of one process, or of several.
 #[derive(Debug, Default)]
 struct Usage {
     latencies: Histogram,
+    /// Of the latest I/Os, which `latencies` does not have yet.
+    latest_ns: Vec<i64>,
     bytes: u64,
     files: TopFiles,
     pids: BTreeSet<i32>,
@@ -105,9 +110,19 @@ struct Usage {
 
 impl Usage {
     fn push(&mut self, io: &Io) {
-        self.latencies.add(io.total_ns());
+        if self.latest_ns.len() == LATENCIES_AT_ONCE {
+            self.count_latest();
+        }
+        self.latest_ns.push(io.total_ns());
         self.bytes += io.bytes.max(0) as u64;
         self.files.push(io);
+    }
+
+    /// Counts the latest latencies. Call it before `latencies` are looked at.
+    fn count_latest(&mut self) {
+        for ns in self.latest_ns.drain(..) {
+            self.latencies.add(ns);
+        }
     }
 
     fn merge(&mut self, other: &Usage) {
@@ -213,6 +228,7 @@ impl Actors {
     /// Makes room: the half of the processes with less I/O time is from now on counted with others of its group, and the
     /// smallest of too many groups with all others.
     fn merge_smaller_half(&mut self) {
+        self.count_latest();
         self.processes
             .sort_by_key(|(key, usage)| (Reverse(usage.io_time_ns()), *key));
         for (key, usage) in self.processes.drain(MAX_PROCESSES / 2..) {
@@ -234,8 +250,15 @@ impl Actors {
         self.groups.extend(groups);
     }
 
+    fn count_latest(&mut self) {
+        for (_, usage) in &mut self.processes {
+            usage.count_latest();
+        }
+    }
+
     /// The table.
     pub fn finish(mut self) -> ActorTable {
+        self.count_latest();
         let mut group_ns: HashMap<ActorGroup, i64> = HashMap::default();
         let of_processes = self.processes.iter().map(|(key, usage)| (key.group, usage));
         let of_groups = self.groups.iter().map(|(group, usage)| (*group, usage));

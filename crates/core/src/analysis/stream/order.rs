@@ -136,8 +136,8 @@ const CHUNK_BITS: u32 = 11;
 /// Sorting moves a span past so many others at most, on average.
 const MOVES_EACH: usize = 16;
 
-/// At least so many spans are held before those leave that are certain.
-const MIN_HELD: usize = 1 << 13;
+/// At least so many spans are held before those leave that are certain: what sweeps remember of each then fits the cache.
+const MIN_HELD: usize = CHUNK;
 
 /// Farther back than so many spans a start is not merged, but put aside.
 const REACH: usize = 1 << 15;
@@ -182,11 +182,12 @@ impl StartOrder {
     }
 
     /// Takes the next completed span; may hand edges that have become certain to `sweep`.
+    #[inline]
     pub fn push(&mut self, mut span: Span, sweep: &mut impl Sweep) {
         if span.start_ns < self.swept_to_ns {
             sweep.late(&span, self.swept_to_ns.min(span.done_ns));
+            span = self.clip(span);
         }
-        self.clip(&mut span);
         if span.start_ns < span.done_ns {
             self.insert_end(End::of(&span));
         }
@@ -195,22 +196,28 @@ impl StartOrder {
             self.merge_chunk();
         }
         if self.held() >= self.next_drain {
-            let middle = self
-                .ends
-                .get(self.ends.len() / 2)
-                .map_or(span.done_ns, |e| e.at_ns);
-            self.drain_to(middle, sweep);
-            self.next_drain = self.hold.spans.max(2 * self.starts.len()).max(2);
+            self.drain_older_half(span.done_ns, sweep);
         }
         if self.hold.ns < i64::MAX {
-            let oldest = self
-                .ends
-                .front()
-                .map_or(span.done_ns, |e| e.at_ns)
-                .max(self.swept_to_ns);
-            if span.done_ns.saturating_sub(oldest) > self.hold.ns.saturating_mul(2) {
-                self.drain_to(span.done_ns - self.hold.ns, sweep);
-            }
+            self.drain_overdue(span.done_ns, sweep);
+        }
+    }
+
+    /// Too many spans are held: hands out the edges of the older half.
+    #[cold]
+    fn drain_older_half(&mut self, now_ns: i64, sweep: &mut impl Sweep) {
+        let middle = self.ends.get(self.ends.len() / 2);
+        let middle_ns = middle.map_or(now_ns, |end| end.at_ns);
+        self.drain_to(middle_ns, sweep);
+        self.next_drain = self.hold.spans.max(2 * self.starts.len()).max(2);
+    }
+
+    /// Hands out what has been held for longer than [`Hold::ns`], once something has been held for twice as long.
+    fn drain_overdue(&mut self, now_ns: i64, sweep: &mut impl Sweep) {
+        let oldest = self.ends.front().map_or(now_ns, |end| end.at_ns);
+        let oldest_ns = oldest.max(self.swept_to_ns);
+        if now_ns.saturating_sub(oldest_ns) > self.hold.ns.saturating_mul(2) {
+            self.drain_to(now_ns - self.hold.ns, sweep);
         }
     }
 
@@ -264,13 +271,16 @@ impl StartOrder {
         self.swept_to_ns
     }
 
-    fn clip(&mut self, span: &mut Span) {
-        if span.start_ns < self.swept_to_ns {
-            self.clipped.ios += 1;
-            let missing = self.swept_to_ns.min(span.done_ns) - span.start_ns;
-            self.clipped.ns = self.clipped.ns.saturating_add(missing.max(0));
-            span.start_ns = self.swept_to_ns;
-            span.done_ns = span.done_ns.max(self.swept_to_ns);
+    /// What of a span lies after the edges that have left; counts what does not.
+    #[cold]
+    fn clip(&mut self, span: Span) -> Span {
+        self.clipped.ios += 1;
+        let missing = self.swept_to_ns.min(span.done_ns) - span.start_ns;
+        self.clipped.ns = self.clipped.ns.saturating_add(missing.max(0));
+        Span {
+            start_ns: self.swept_to_ns,
+            done_ns: span.done_ns.max(self.swept_to_ns),
+            ..span
         }
     }
 
