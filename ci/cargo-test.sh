@@ -2,16 +2,36 @@
 # All Rust tests. An integration test that fails is repeated alone, twice at most: it shares disks, clocks and CPUs with
 # the others and with whatever else the machine does. What passes then is counted as flaky and named (ci/totals.sh).
 # Unit tests are never repeated, nor are more failures than a busy machine explains.
-#   ci/cargo-test.sh [CARGO-TEST-OPTION...]
+#   ci/cargo-test.sh
 set -uo pipefail
 cd "$(dirname "$0")/.."
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+simulations_log=$(mktemp)
+trap 'rm -f "$log" "$simulations_log"' EXIT
 cargo=${CARGO:-cargo}
 export CARGO_TERM_COLOR=never
+run=("$cargo" test --workspace --locked --no-fail-fast)
 
-# Most tests wait for disks and timers, not for a CPU: three at once take less time than two on 2 CPUs.
-ci/logged.sh "$log" "$cargo" test --workspace --locked --no-fail-fast "$@" -- --show-output --test-threads=3 && exit 0
+# Simulations of the core, and examples in the documentation, need no disk and no clock: they take what other tests leave of the CPUs.
+simulations() {
+  chrt --idle 0 "${run[@]}" --test integration -- --show-output
+  local status=$?
+  chrt --idle 0 "${run[@]}" --doc -- --show-output && return $status
+}
+
+# All else. Most of it waits for disks and timers, not for a CPU: three at once take less time than two on 2 CPUs.
+others() {
+  ci/logged.sh "$log" "${run[@]}" --lib --bins --test '[!i]*' --test 'io*' -- --show-output --test-threads=3
+}
+
+simulations >"$simulations_log" 2>&1 &
+simulated=$!
+others
+status=$?
+wait $simulated || status=$?
+cat "$simulations_log"
+[ $status -eq 0 ] && exit 0
+cat "$simulations_log" >>"$log"
 
 # Lines of "TARGET TEST" for integration tests, "unit TEST" for the others.
 failed=$(awk '
