@@ -1001,6 +1001,7 @@ mod tests {
         let mut story = report.stories[0].clone();
         let io = &mut story.culprit_ios[0];
         io.stretches = 489;
+        io.only_stretch = None;
         io.stretch_bytes = 16_384.0;
         io.period_ns = None;
         let large = Stretch {
@@ -1025,6 +1026,23 @@ mod tests {
             let text = story_text::sentences(&named, &Times::utc(&meta)).join(" ");
             assert!(text.starts_with(begin), "{text}");
         }
+    }
+
+    #[test]
+    fn a_sentence_about_one_stretch_has_its_span_and_not_that_of_all_io() {
+        let (report, meta, names) = shop_behind_backup();
+        let mut story = report.stories[0].clone();
+        // A smaller stretch came before it, and another one after it.
+        story.culprit_ios[0].from_ns = 0;
+        story.culprit_ios[0].to_ns = 60_000_000_000;
+        let facts = RecordingFacts::default();
+        let named = NamedStory {
+            story: &story,
+            ..named_stories(&report, &meta, &names, &facts).remove(0)
+        };
+        let text = story_text::sentences(&named, &Times::utc(&meta)).join(" ");
+        let begin = "From 0.101 s to 9.920 s backup (12) writes back 104 MB on sda in 9.82 s";
+        assert!(text.starts_with(begin), "{text}");
     }
 
     #[test]

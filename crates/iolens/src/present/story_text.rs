@@ -390,16 +390,18 @@ fn outstanding(io: &CulpritIo) -> Option<&Stretch> {
     (is_larger && io.period_ns.is_none()).then_some(stretch)
 }
 
+/// The single stretch that a sentence describes; `None` if it gives the medians of several stretches.
+fn single_stretch(io: &CulpritIo) -> Option<&Stretch> {
+    outstanding(io).or(io.only_stretch.as_ref())
+}
+
 /// The time at which a culprit did its I/O: from when to when, at what period, or how many times.
 fn when(io: &CulpritIo, times: &Times) -> String {
-    if let Some(stretch) = outstanding(io) {
+    if let Some(stretch) = single_stretch(io) {
         return format!("From {} ", times.span(stretch.from_ns, stretch.to_ns));
     }
     if let Some(period_ns) = io.period_ns {
         return format!("Every {} ", duration(period_ns));
-    }
-    if io.stretches == 1 {
-        return format!("From {} ", times.span(io.from_ns, io.to_ns));
     }
     format!("{} times ", rounded(io.stretches as f64))
 }
@@ -410,7 +412,7 @@ fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) ->
     let mut bytes = io.stretch_bytes;
     let mut length_ns = io.stretch_ns;
     let mut per_s = io.ios as f64 / ((io.to_ns - io.from_ns).max(1) as f64 / 1e9);
-    if let Some(stretch) = outstanding(io) {
+    if let Some(stretch) = single_stretch(io) {
         bytes = stretch.amount as f64;
         length_ns = (stretch.to_ns - stretch.from_ns) as f64;
         per_s = stretch.ios as f64 / (length_ns / 1e9).max(1e-9);

@@ -434,6 +434,27 @@ fn a_single_scan_is_one_stretch_with_its_mechanism_and_harm() {
 }
 
 #[test]
+fn one_burst_has_its_own_span_although_a_smaller_one_follows() {
+    let shop = requests(3, "shop", Op::READ, 50.0, MS);
+    let large = bursts(20, 25_000 * MS, 20 * MS);
+    let mut small = large[..5].to_vec();
+    for job in &mut small {
+        job.at_ns += 4000 * MS;
+    }
+    let found = serve(&Device::fifo(1), &[shop, large, small]);
+    let of_shop = found.iter().find(|story| name(&story.victim) == "shop");
+    let story = of_shop.expect("a story");
+    assert_eq!(culprits(story), ["backup"]);
+    let io = &story.culprit_ios[0];
+    assert_eq!((io.ios, io.stretches), (25, 1));
+    assert!(io.to_ns > 29_000 * MS, "the smaller one, too: {io:?}");
+    let only = io.only_stretch.expect("one stretch of typical size");
+    assert_eq!((only.ios, only.amount), (20, 20 << 20));
+    assert_eq!(only.from_ns, 25_000 * MS);
+    assert!(only.to_ns < 26_000 * MS, "{only:?}");
+}
+
+#[test]
 fn bursts_that_come_back_have_a_period() {
     let shop = requests(3, "shop", Op::READ, 100.0, MS);
     let found = serve(&Device::fifo(1), &[shop, bursts(20, 2500 * MS, 5 * MS)]);
