@@ -21,7 +21,7 @@ use super::findings::words::{plural, role_of};
 use super::layout::{Layout, Role, count_of, duration, size};
 use super::record_text::shell_word;
 use super::report_json::RecordingFacts;
-use super::stories::{self, NamedStory};
+use super::stories::{self, CulpritFiles, NamedStory};
 use super::times::Times;
 
 /// Maximum number of stories on one screen.
@@ -418,10 +418,7 @@ fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) ->
         per_s = stretch.ios as f64 / (length_ns / 1e9).max(1e-9);
     }
     let amount = size(bytes);
-    let file = match named.files.first() {
-        Some(file) => format!(" of {}", short_path(file)),
-        None => String::new(),
-    };
+    let files = of_files(&named.files, single_stretch(io));
     let device = &named.device;
     match kind {
         StoryKind::Discard => format!("{verb} {amount} on {device} in {}", duration(length_ns)),
@@ -434,10 +431,30 @@ fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) ->
         _ => {
             let rate = size(bytes / (length_ns / 1e9).max(1e-9));
             format!(
-                "{verb} {amount}{file} on {device} in {} ({rate}/s or more)",
+                "{verb} {amount}{files} on {device} in {} ({rate}/s or more)",
                 duration(length_ns)
             )
         }
+    }
+}
+
+/// The files whose bytes a sentence gives: ` of A`, ` of A and B`, ` of A and 2 more files`, or ` of A and others` if the files that are
+/// known have less than nine tenths of the bytes; empty if none is known. `stretch` is the single stretch that the sentence describes.
+fn of_files(files: &CulpritFiles, stretch: Option<&Stretch>) -> String {
+    if let Some(file) = stretch.and_then(|stretch| files.of_stretch(stretch)) {
+        return format!(" of {}", short_path(&file.name));
+    }
+    let [first, others @ ..] = &files.used[..] else {
+        return String::new();
+    };
+    let first = short_path(&first.name);
+    if !files.are_nearly_all() {
+        return format!(" of {first} and others");
+    }
+    match others {
+        [] => format!(" of {first}"),
+        [second] => format!(" of {first} and {}", short_path(&second.name)),
+        _ => format!(" of {first} and {} more files", others.len()),
     }
 }
 
