@@ -7,6 +7,7 @@ use iolens_core::analysis::stories::{
     self, Advice, AlsoHurt, Cause, CulpritIo, Doubt, NotProven, Story, StoryKind,
 };
 use iolens_core::analysis::waits::Program;
+use iolens_core::analysis::waits::stretches::Stretch;
 use iolens_core::model::{Class, Comm, DevId, Inode, Names, RecordingMeta, Settings};
 use serde::Serialize;
 
@@ -320,8 +321,55 @@ pub struct StoryNews {
     pub advice: Vec<String>,
 }
 
-/// Maximum number of a culprit's files that are named.
+/// Maximum number of a culprit's files that the document names.
 const MAX_FILES: usize = 3;
+
+/// Two amounts are the same if the smaller one is at least this share of the larger one.
+const SAME_AMOUNT: f64 = 0.9;
+
+/// A file of a culprit.
+#[derive(Debug)]
+pub(super) struct CulpritFile {
+    pub name: String,
+    pub bytes: u64,
+}
+
+/// The files that a culprit used.
+#[derive(Debug, Default)]
+pub(super) struct CulpritFiles {
+    /// Those with at least a tenth of the culprit's bytes, most I/O time first.
+    pub used: Vec<CulpritFile>,
+    /// All bytes of the culprit, including those of other files and of no known file.
+    bytes: u64,
+}
+
+impl CulpritFiles {
+    /// The names that the document has.
+    fn names(&self) -> Vec<String> {
+        let named = self.used.iter().take(MAX_FILES);
+        named.map(|file| file.name.clone()).collect()
+    }
+
+    /// Whether the files in `used` together have nine tenths of the culprit's bytes.
+    pub fn are_nearly_all(&self) -> bool {
+        let of_used: u64 = self.used.iter().map(|file| file.bytes).sum();
+        10 * of_used >= 9 * self.bytes
+    }
+
+    /// The only file with as many bytes as a stretch moved, which is then most likely the file of that stretch.
+    pub fn of_stretch(&self, stretch: &Stretch) -> Option<&CulpritFile> {
+        let mut alike = self
+            .used
+            .iter()
+            .filter(|file| is_same_amount(file.bytes as f64, stretch.amount as f64));
+        let file = alike.next()?;
+        alike.next().is_none().then_some(file)
+    }
+}
+
+fn is_same_amount(one: f64, other: f64) -> bool {
+    one.min(other) >= SAME_AMOUNT * one.max(other)
+}
 
 /// A story with the names and settings that its sentences need.
 pub(super) struct NamedStory<'a> {
@@ -330,7 +378,7 @@ pub(super) struct NamedStory<'a> {
     pub settings: Option<&'a Settings>,
     pub device: String,
     /// Files of the first culprit.
-    pub files: Vec<String>,
+    pub files: CulpritFiles,
     /// The loop device backed by the first file, if a kernel thread does its I/O.
     pub loop_device: Option<String>,
     pub id: String,
@@ -351,13 +399,14 @@ pub(super) fn named_stories<'a>(
         }
         let files = match (story.culprits.first(), story.culprit_ios.first()) {
             (Some(program), Some(io)) => files_of(report, meta, names, story.dev, program, io),
-            _ => Vec::new(),
+            _ => CulpritFiles::default(),
         };
+        let first_file = files.used.first();
         all.push(NamedStory {
             story,
             settings: meta.settings.as_ref(),
             device: device_name(meta, story.dev),
-            loop_device: files.first().and_then(|file| loop_over(file, meta)),
+            loop_device: first_file.and_then(|file| loop_over(&file.name, meta)),
             files,
             id,
         });
@@ -403,7 +452,7 @@ fn files_of(
     dev: DevId,
     program: &Program,
     io: &CulpritIo,
-) -> Vec<String> {
+) -> CulpritFiles {
     let mut bytes = 0;
     let mut used: Vec<(Inode, u64)> = Vec::new();
     // Kernel workers have several rows.
@@ -429,8 +478,17 @@ fn files_of(
     }
     // A file with less than a tenth of the bytes is not the subject of the story.
     used.retain(|(_, of_file)| 10 * of_file >= bytes);
-    let names_of_used = used.iter().map(|(file, _)| file_name(file, meta, names));
-    names_of_used.take(MAX_FILES).collect()
+    let mut files = CulpritFiles {
+        used: Vec::new(),
+        bytes,
+    };
+    for (file, of_file) in used {
+        files.used.push(CulpritFile {
+            name: file_name(&file, meta, names),
+            bytes: of_file,
+        });
+    }
+    files
 }
 
 /// A story in words, for a screen.
@@ -459,7 +517,7 @@ pub fn lines(
             story,
             settings: meta.settings.as_ref(),
             device: device_name(meta, story.dev),
-            files: Vec::new(),
+            files: CulpritFiles::default(),
             loop_device: None,
             id: id_of(story, meta, names),
         };
@@ -544,7 +602,7 @@ fn entry(named: NamedStory, names: &Names, times: &Times) -> StoryEntry {
     let mut culprits = Vec::new();
     for (i, (program, io)) in story.culprits.iter().zip(&story.culprit_ios).enumerate() {
         let files = if i == 0 {
-            named.files.clone()
+            named.files.names()
         } else {
             Vec::new()
         };
@@ -835,7 +893,6 @@ mod tests {
     use super::*;
     use iolens_core::analysis::findings::Finding;
     use iolens_core::analysis::findings::evidence::{Evidence, IoErrorEvidence};
-    use iolens_core::analysis::waits::stretches::Stretch;
     use iolens_core::analysis::{ReportBuilder, Window};
     use iolens_core::model::{
         CgroupSample, Comm, Device, Io, LossReason, Lost, MountSettings, Op, Origin, Source,
@@ -944,6 +1001,64 @@ mod tests {
         assert!(nameless.contains(who), "{nameless}");
     }
 
+    /// The first sentence about 99 writes of 1 MiB, the nth of them to the file `file_of(n)`; `stretch_mib` is what the sentence
+    /// says that they moved.
+    fn sentence_about_files(file_of: impl Fn(i64) -> i64, stretch_mib: i64) -> String {
+        let fs_dev = DevId::new(8, 0).0;
+        let (report, meta, mut names) = shop_behind(|write| Io {
+            comm: Some(Comm::new(b"backup")),
+            tgid: Some(12),
+            origin: Origin::Writeback,
+            ino: Some(file_of(write.done_ns / 100_000_000)),
+            fs_dev: Some(fs_dev),
+            ..write
+        });
+        for ino in 1..=10 {
+            let inode = Inode {
+                ino,
+                generation: None,
+                fs_dev,
+            };
+            names.files.insert(inode, format!("/srv/file{ino}"));
+        }
+        let mut story = report.stories[0].clone();
+        let stretch = story.culprit_ios[0].only_stretch.as_mut();
+        stretch.expect("one stretch").amount = stretch_mib << 20;
+        let facts = RecordingFacts::default();
+        let named = NamedStory {
+            story: &story,
+            ..named_stories(&report, &meta, &names, &facts).remove(0)
+        };
+        story_text::sentences(&named, &Times::utc(&meta)).remove(0)
+    }
+
+    /// Every `nth` write goes to file 2, all others to file 1.
+    fn with_every(nth: i64, stretch_mib: i64) -> String {
+        sentence_about_files(|n| if n % nth == 0 { 2 } else { 1 }, stretch_mib)
+    }
+
+    /// The writes go to `files` files in turn.
+    fn in_turn(files: i64, stretch_mib: i64) -> String {
+        sentence_about_files(|n| n % files + 1, stretch_mib)
+    }
+
+    #[test]
+    fn bytes_of_several_files_are_not_said_to_be_of_one() {
+        let cases = [
+            (with_every(20, 99), " 104 MB of file1 on sda "),
+            (with_every(4, 99), " 104 MB of file1 and file2 on sda "),
+            // Only one file has as many bytes as the stretch moved, or two have.
+            (with_every(4, 75), " 78.6 MB of file1 on sda "),
+            (in_turn(2, 50), " 52.4 MB of file2 and file1 on sda "),
+            (in_turn(3, 99), " 104 MB of file1 and 2 more files on sda "),
+            // A row of the table of processes has three files.
+            (in_turn(10, 99), " 104 MB of file2 and others on sda "),
+        ];
+        for (text, expected) in cases {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+    }
+
     #[test]
     fn what_the_cause_cost_other_ios_of_the_victim_is_a_sentence_of_its_story() {
         let (mut report, meta, names) = shop_behind_backup();
@@ -1001,6 +1116,7 @@ mod tests {
         let mut story = report.stories[0].clone();
         let io = &mut story.culprit_ios[0];
         io.stretches = 489;
+        io.only_stretch = None;
         io.stretch_bytes = 16_384.0;
         io.period_ns = None;
         let large = Stretch {
@@ -1025,6 +1141,23 @@ mod tests {
             let text = story_text::sentences(&named, &Times::utc(&meta)).join(" ");
             assert!(text.starts_with(begin), "{text}");
         }
+    }
+
+    #[test]
+    fn a_sentence_about_one_stretch_has_its_span_and_not_that_of_all_io() {
+        let (report, meta, names) = shop_behind_backup();
+        let mut story = report.stories[0].clone();
+        // A smaller stretch came before it, and another one after it.
+        story.culprit_ios[0].from_ns = 0;
+        story.culprit_ios[0].to_ns = 60_000_000_000;
+        let facts = RecordingFacts::default();
+        let named = NamedStory {
+            story: &story,
+            ..named_stories(&report, &meta, &names, &facts).remove(0)
+        };
+        let text = story_text::sentences(&named, &Times::utc(&meta)).join(" ");
+        let begin = "From 0.101 s to 9.920 s backup (12) writes back 104 MB on sda in 9.82 s";
+        assert!(text.starts_with(begin), "{text}");
     }
 
     #[test]

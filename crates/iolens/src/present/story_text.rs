@@ -21,7 +21,7 @@ use super::findings::words::{plural, role_of};
 use super::layout::{Layout, Role, count_of, duration, size};
 use super::record_text::shell_word;
 use super::report_json::RecordingFacts;
-use super::stories::{self, NamedStory};
+use super::stories::{self, CulpritFiles, NamedStory};
 use super::times::Times;
 
 /// Maximum number of stories on one screen.
@@ -390,16 +390,18 @@ fn outstanding(io: &CulpritIo) -> Option<&Stretch> {
     (is_larger && io.period_ns.is_none()).then_some(stretch)
 }
 
+/// The single stretch that a sentence describes; `None` if it gives the medians of several stretches.
+fn single_stretch(io: &CulpritIo) -> Option<&Stretch> {
+    outstanding(io).or(io.only_stretch.as_ref())
+}
+
 /// The time at which a culprit did its I/O: from when to when, at what period, or how many times.
 fn when(io: &CulpritIo, times: &Times) -> String {
-    if let Some(stretch) = outstanding(io) {
+    if let Some(stretch) = single_stretch(io) {
         return format!("From {} ", times.span(stretch.from_ns, stretch.to_ns));
     }
     if let Some(period_ns) = io.period_ns {
         return format!("Every {} ", duration(period_ns));
-    }
-    if io.stretches == 1 {
-        return format!("From {} ", times.span(io.from_ns, io.to_ns));
     }
     format!("{} times ", rounded(io.stretches as f64))
 }
@@ -410,16 +412,13 @@ fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) ->
     let mut bytes = io.stretch_bytes;
     let mut length_ns = io.stretch_ns;
     let mut per_s = io.ios as f64 / ((io.to_ns - io.from_ns).max(1) as f64 / 1e9);
-    if let Some(stretch) = outstanding(io) {
+    if let Some(stretch) = single_stretch(io) {
         bytes = stretch.amount as f64;
         length_ns = (stretch.to_ns - stretch.from_ns) as f64;
         per_s = stretch.ios as f64 / (length_ns / 1e9).max(1e-9);
     }
     let amount = size(bytes);
-    let file = match named.files.first() {
-        Some(file) => format!(" of {}", short_path(file)),
-        None => String::new(),
-    };
+    let files = of_files(&named.files, single_stretch(io));
     let device = &named.device;
     match kind {
         StoryKind::Discard => format!("{verb} {amount} on {device} in {}", duration(length_ns)),
@@ -432,10 +431,30 @@ fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) ->
         _ => {
             let rate = size(bytes / (length_ns / 1e9).max(1e-9));
             format!(
-                "{verb} {amount}{file} on {device} in {} ({rate}/s or more)",
+                "{verb} {amount}{files} on {device} in {} ({rate}/s or more)",
                 duration(length_ns)
             )
         }
+    }
+}
+
+/// The files whose bytes a sentence gives: ` of A`, ` of A and B`, ` of A and 2 more files`, or ` of A and others` if the files that are
+/// known have less than nine tenths of the bytes; empty if none is known. `stretch` is the single stretch that the sentence describes.
+fn of_files(files: &CulpritFiles, stretch: Option<&Stretch>) -> String {
+    if let Some(file) = stretch.and_then(|stretch| files.of_stretch(stretch)) {
+        return format!(" of {}", short_path(&file.name));
+    }
+    let [first, others @ ..] = &files.used[..] else {
+        return String::new();
+    };
+    let first = short_path(&first.name);
+    if !files.are_nearly_all() {
+        return format!(" of {first} and others");
+    }
+    match others {
+        [] => format!(" of {first}"),
+        [second] => format!(" of {first} and {}", short_path(&second.name)),
+        _ => format!(" of {first} and {} more files", others.len()),
     }
 }
 

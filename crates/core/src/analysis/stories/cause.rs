@@ -110,6 +110,16 @@ impl Explained<'_> {
         self.pairs.iter().map(|pair| pair.by_clock_ns).sum()
     }
 
+    /// The stretches of time in which I/Os waited for any of the culprits. An I/O that waited for two culprits counts twice
+    /// in `ios`, as it does in `delayed_ios`.
+    fn stretches(&self) -> Stretches {
+        let mut all = Stretches::default();
+        for pair in &self.pairs {
+            all.merge(&pair.stretches);
+        }
+        all
+    }
+
     /// `ns` of the lost time is explained by the device itself.
     fn of_device(kind: StoryKind, ns: i64, sums: &EffectSums) -> Self {
         Explained {
@@ -323,11 +333,15 @@ impl<'a> Place<'a> {
 
     /// An explanation by the culprits of `pairs`, with the mechanism of `first`, one of them.
     fn explained_by<'e>(&self, first: &Pair, pairs: Vec<&'e Pair>) -> Explained<'e> {
+        let mut worst = first.worst;
+        for pair in &pairs {
+            worst.keep_worse(&pair.worst);
+        }
         Explained {
             kind: mechanism::of_pair(first, self.felt),
             ns: pairs.iter().map(|p| p.ns).sum(),
             delayed_ios: pairs.iter().map(|p| p.delayed_ios).sum(),
-            worst: first.worst,
+            worst,
             pairs,
         }
     }
@@ -513,10 +527,7 @@ impl<'a> Place<'a> {
         }
         let by_clock_ns = first.map(|_| explained.by_clock_ns());
         let share_by_clock = effect.sums.share_by_clock();
-        let episodes = match first {
-            Some(pair) => episodes(&pair.stretches, effect),
-            None => episodes(&Stretches::default(), effect),
-        };
+        let stretches = explained.stretches();
         Story {
             kind: explained.kind,
             dev: self.dev,
@@ -538,8 +549,8 @@ impl<'a> Place<'a> {
                 p99_without_ns: without,
             },
             also: Vec::new(),
-            episodes,
-            doubts: self.doubts(effect, explained),
+            episodes: episodes(&stretches, effect),
+            doubts: self.doubts(effect, explained, stretches.n()),
             in_flight: in_flight(effect),
             cap: self
                 .felt
@@ -551,9 +562,9 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn doubts(&self, effect: &Effect, explained: &Explained) -> Vec<Doubt> {
+    /// Why a story of so many episodes is only probable.
+    fn doubts(&self, effect: &Effect, explained: &Explained, times: u64) -> Vec<Doubt> {
         let mut doubts = Vec::new();
-        let times = explained.pairs.first().map_or(0, |p| p.stretches.n());
         if explained.delayed_ios < MIN_IOS_WITHOUT_DOUBT && times < MIN_TIMES_WITHOUT_DOUBT {
             doubts.push(Doubt::FewIos);
         }

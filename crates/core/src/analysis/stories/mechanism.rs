@@ -122,6 +122,7 @@ pub(super) fn culprit_io(pair: &Pair, felt: &DeviceFelt) -> Option<CulpritIo> {
         stretches: stretches.typical_n(),
         stretch_bytes: stretches.median_amount()?,
         stretch_ns: stretches.median_len_ns()?,
+        only_stretch: stretches.only_typical(),
         from_ns: stretches.first_ns()?,
         to_ns: stretches.last_ns()?,
         period_ns: stretches.period_ns(),

@@ -157,9 +157,11 @@ pub struct CulpritIo {
     pub stretch_bytes: f64,
     /// Median duration of a stretch.
     pub stretch_ns: f64,
-    /// Start of the first stretch.
+    /// The stretch that `stretches` counts, if it counts one.
+    pub only_stretch: Option<Stretch>,
+    /// Start of the first stretch of any size.
     pub from_ns: i64,
-    /// End of the last stretch.
+    /// End of the last stretch of any size.
     pub to_ns: i64,
     /// Time between starts of stretches, if there are at least five and they are periodic.
     pub period_ns: Option<f64>,

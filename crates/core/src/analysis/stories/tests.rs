@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::analysis::report::ReportBuilder;
 use crate::analysis::waits::WaitsBuilder;
+use crate::analysis::waits::stretches::Stretches;
 use crate::analysis::waits::tests::simulator::{
     Device, Job, MS, Order, SECONDS, bursts, dev, requests,
 };
@@ -48,6 +49,10 @@ fn stories_in(ios: &[Io], seconds: i64) -> Vec<Story> {
 
 /// The same where devices above others were recorded too.
 fn stories_below(layers: &BTreeSet<DevId>, ios: &[Io], seconds: i64) -> Vec<Story> {
+    stories_of_waits(layers, &waits_of(ios), seconds)
+}
+
+fn stories_of_waits(layers: &BTreeSet<DevId>, waits: &[DeviceVictims], seconds: i64) -> Vec<Story> {
     let scene = Scene {
         window: Window::new(0, seconds * 1000 * MS),
         details: &[],
@@ -55,7 +60,7 @@ fn stories_below(layers: &BTreeSet<DevId>, ios: &[Io], seconds: i64) -> Vec<Stor
         host: &HostPressure::default(),
         has_losses: false,
     };
-    stories(&waits_of(ios), &scene, GroupLimits::default())
+    stories(waits, &scene, GroupLimits::default())
 }
 
 fn serve(device: &Device, parts: &[Vec<Job>]) -> Vec<Story> {
@@ -431,6 +436,27 @@ fn a_single_scan_is_one_stretch_with_its_mechanism_and_harm() {
     assert!(io.sequential_share > 0.9, "{io:?}");
     assert!(story.episodes.from_ns >= 20_000 * MS, "{story:#?}");
     assert!(story.episodes.to_ns <= 34_000 * MS, "{story:#?}");
+}
+
+#[test]
+fn one_burst_has_its_own_span_although_a_smaller_one_follows() {
+    let shop = requests(3, "shop", Op::READ, 50.0, MS);
+    let large = bursts(20, 25_000 * MS, 20 * MS);
+    let mut small = large[..5].to_vec();
+    for job in &mut small {
+        job.at_ns += 4000 * MS;
+    }
+    let found = serve(&Device::fifo(1), &[shop, large, small]);
+    let of_shop = found.iter().find(|story| name(&story.victim) == "shop");
+    let story = of_shop.expect("a story");
+    assert_eq!(culprits(story), ["backup"]);
+    let io = &story.culprit_ios[0];
+    assert_eq!((io.ios, io.stretches), (25, 1));
+    assert!(io.to_ns > 29_000 * MS, "the smaller one, too: {io:?}");
+    let only = io.only_stretch.expect("one stretch of typical size");
+    assert_eq!((only.ios, only.amount), (20, 20 << 20));
+    assert_eq!(only.from_ns, 25_000 * MS);
+    assert!(only.to_ns < 26_000 * MS, "{only:?}");
 }
 
 #[test]
@@ -1042,8 +1068,8 @@ fn who_waits_for_many_at_once_lost_no_more_than_the_clock_says() {
     assert!(copy.ns > shop.ns && copy.lost_ns < shop.lost_ns);
 }
 
-#[test]
-fn two_programs_that_cost_nearly_the_same_are_both_named() {
+/// Reads of "shop" beside those of "scan" and "copy", which cost it nearly the same.
+fn reads_beside_two_scans() -> Vec<Io> {
     let shop = requests(3, "shop", Op::READ, 60.0, MS);
     let scans = scan(20, 33, 0.4, 5 * MS);
     let mut copies = scans.clone();
@@ -1051,7 +1077,12 @@ fn two_programs_that_cost_nearly_the_same_are_both_named() {
         job.at_ns += 6 * MS;
         job.who = "copy";
     }
-    let found = serve(&Device::fifo(1), &[shop, scans, copies]);
+    Device::fifo(1).serve([shop, scans, copies].concat())
+}
+
+#[test]
+fn two_programs_that_cost_nearly_the_same_are_both_named() {
+    let found = stories_of(&reads_beside_two_scans());
     let mut named = culprits(&found[0]);
     named.sort();
     assert_eq!(name(&found[0].victim), "shop");
@@ -1059,6 +1090,55 @@ fn two_programs_that_cost_nearly_the_same_are_both_named() {
     // One of them explains half of it by itself, if what queued up is left out.
     let most_ns = found[0].shares[0].ns;
     assert!(found[0].harm.ns > most_ns, "{found:#?}");
+}
+
+/// Stretches from and to so many milliseconds, of one I/O each that lost a millisecond.
+fn stretches_at(spans_ms: &[(i64, i64)]) -> Stretches {
+    let mut stretches = Stretches::default();
+    for (from_ms, to_ms) in spans_ms {
+        stretches.push(from_ms * MS, to_ms * MS, MS, 1);
+    }
+    stretches
+}
+
+#[test]
+fn the_worst_wait_and_the_episodes_of_a_story_are_those_of_both_culprits() {
+    let mut waits = waits_of(&reads_beside_two_scans());
+    let mut effects = waits[0].felt.effects.iter_mut();
+    let shop = effects.find(|e| name(&e.victim) == "shop");
+    let shop = shop.expect("an effect");
+    let [first, second, ..] = &mut shop.pairs[..] else {
+        panic!("two culprits");
+    };
+    let worst = WorstWait {
+        done_ns: 50_000 * MS,
+        latency_ns: 90 * MS,
+        undisturbed_ns: MS,
+    };
+    first.worst = WorstWait {
+        done_ns: 30_000 * MS,
+        latency_ns: 20 * MS,
+        undisturbed_ns: MS,
+    };
+    first.stretches = stretches_at(&[(20_000, 20_100), (30_000, 30_100)]);
+    second.worst = worst;
+    second.stretches = stretches_at(&[(20_050, 20_200), (50_000, 50_100)]);
+    let found = stories_of_waits(&BTreeSet::new(), &waits, SECONDS);
+    let story = &found[0];
+    assert_eq!(name(&story.victim), "shop");
+    assert_eq!(story.culprits.len(), 2);
+    assert_eq!(story.harm.worst, worst);
+    let episodes = &story.episodes;
+    assert_eq!(episodes.times, 3);
+    assert_eq!(episodes.from_ns, 20_000 * MS);
+    assert_eq!(episodes.to_ns, 50_100 * MS);
+    let both = Stretch {
+        from_ns: 20_000 * MS,
+        to_ns: 20_200 * MS,
+        amount: 2 * MS,
+        ios: 2,
+    };
+    assert_eq!(episodes.worst[0], both);
 }
 
 #[test]

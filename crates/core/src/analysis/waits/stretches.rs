@@ -195,6 +195,14 @@ impl Stretches {
         (self.n as f64 * share).round() as u64
     }
 
+    /// The stretch of typical size, if it is the only one.
+    pub fn only_typical(&self) -> Option<Stretch> {
+        match self.typical()[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
     /// Median amount of a typical stretch.
     pub fn median_amount(&self) -> Option<f64> {
         let typical = self.typical();
@@ -313,6 +321,26 @@ mod tests {
         assert_eq!(stretches.median_amount(), Some(134e6));
         assert_eq!(stretches.median_len_ns(), Some(60e6));
         assert_eq!(stretches.period_ns(), Some(2.4e9));
+    }
+
+    #[test]
+    fn one_stretch_of_typical_size_keeps_its_own_span_beside_a_smaller_one() {
+        let mut stretches = Stretches::default();
+        stretches.push(0, 382 * MS, 734_000_000, 700);
+        let large = Stretch {
+            from_ns: 0,
+            to_ns: 382 * MS,
+            amount: 734_000_000,
+            ios: 700,
+        };
+        assert_eq!(stretches.only_typical(), Some(large));
+        stretches.push(4300 * MS, 4411 * MS, 157_000_000, 150);
+        assert_eq!(stretches.typical_n(), 1);
+        assert_eq!(stretches.only_typical(), Some(large));
+        assert_eq!(stretches.last_ns(), Some(4411 * MS));
+        stretches.push(9000 * MS, 9400 * MS, 700_000_000, 700);
+        assert_eq!(stretches.typical_n(), 2);
+        assert_eq!(stretches.only_typical(), None);
     }
 
     #[test]
