@@ -468,7 +468,7 @@ fn waits_table(waits: &[WaitChange], layout: Layout) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    layout.table(&columns.map(str::to_owned), &rows, |i| i < 4) + "\n"
+    layout.table(&columns.map(str::to_owned), &rows, 4, |i| i < 4) + "\n"
 }
 
 fn program_name(program: Option<Comm>) -> String {
@@ -521,7 +521,7 @@ fn measures_table(devices: &[DeviceChanges], layout: Layout) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    layout.table(&columns.map(str::to_owned), &rows, |i| i < 2) + "\n"
+    layout.table(&columns.map(str::to_owned), &rows, 2, |i| i < 2) + "\n"
 }
 
 fn title(measure: Measure) -> &'static str {

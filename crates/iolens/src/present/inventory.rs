@@ -361,7 +361,7 @@ fn tables(info: &RecordingInfo, layout: Layout) -> String {
             size(table.bytes as f64),
         ]);
     }
-    layout.table(&heading, &rows, |i| i == 0)
+    layout.table(&heading, &rows, 1, |i| i == 0)
 }
 
 fn devices(devices: &[Device], layout: Layout) -> String {
@@ -380,7 +380,7 @@ fn devices(devices: &[Device], layout: Layout) -> String {
             escape::terminal(model).into_owned(),
         ]);
     }
-    layout.table(&heading, &rows, |i| i == 0 || i == 3)
+    layout.table(&heading, &rows, 1, |i| i == 0 || i == 3)
 }
 
 /// All of them, a line each.
@@ -424,7 +424,7 @@ pub fn list(infos: &[RecordingInfo], zone: &TimeZone, layout: Layout) -> String 
             state(info).to_owned(),
         ]);
     }
-    layout.table(&heading, &rows, |i| matches!(i, 0 | 1 | 2 | 7))
+    layout.table(&heading, &rows, 1, |i| matches!(i, 0 | 1 | 2 | 7))
 }
 
 fn state(info: &RecordingInfo) -> &'static str {

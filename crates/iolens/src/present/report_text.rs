@@ -325,7 +325,7 @@ fn devices(
             rows.extend(device_rows(d, report, meta));
         }
     }
-    out.push_str(&layout.table(&COLUMNS.map(str::to_owned), &rows, |i| i == 0));
+    out.push_str(&layout.table(&COLUMNS.map(str::to_owned), &rows, 1, |i| i == 0));
     if rows.is_empty() {
         out.push_str("  no I/O\n");
     }
