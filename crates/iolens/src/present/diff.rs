@@ -381,18 +381,7 @@ fn what_changed(compared: &Compared<'_>, layout: Layout) -> String {
         }
     }
     for (device, change) in changes(compared) {
-        let _ = writeln!(
-            out,
-            "  {} of {} of {}: {} to {}, {} (95 % interval {} to {})",
-            title(change.measure),
-            plural(change.class).to_lowercase(),
-            terminal(&device.device),
-            value(change.measure, change.before),
-            value(change.measure, change.after),
-            percent(change.percent),
-            percent(change.percent_low),
-            percent(change.percent_high)
-        );
+        let _ = writeln!(out, "  {}", change_line(&device.device, change));
     }
     if out.lines().count() == 1 {
         let _ = writeln!(
@@ -402,6 +391,30 @@ fn what_changed(compared: &Compared<'_>, layout: Layout) -> String {
     }
     out.push('\n');
     out
+}
+
+/// One change in words.
+fn change_line(device: &str, change: &Change) -> String {
+    let how_sure = match interval(change) {
+        Some(known) => format!("95 % interval {known}"),
+        None => "interval not known".to_owned(),
+    };
+    format!(
+        "{} of {} of {}: {} to {}, {} ({how_sure})",
+        title(change.measure),
+        plural(change.class).to_lowercase(),
+        terminal(device),
+        value(change.measure, change.before),
+        value(change.measure, change.after),
+        percent(change.percent),
+    )
+}
+
+/// The 95 % interval of a change, unless one of its ends is not known.
+fn interval(change: &Change) -> Option<String> {
+    let low = percent(Some(change.percent_low?));
+    let high = percent(Some(change.percent_high?));
+    Some(format!("{low} to {high}"))
 }
 
 /// Stories that are not the same, each in a paragraph.
@@ -500,21 +513,13 @@ fn measures_table(devices: &[DeviceChanges], layout: Layout) -> String {
             if is_empty || is_of_flushes {
                 continue;
             }
-            let interval = match (change.percent_low, change.percent_high) {
-                (Some(_), Some(_)) => format!(
-                    "{} to {}",
-                    percent(change.percent_low),
-                    percent(change.percent_high)
-                ),
-                _ => "-".to_owned(),
-            };
             rows.push(vec![
                 format!("{} {}", change.class.name(), title(change.measure)),
                 terminal(&device.device).into_owned(),
                 value(change.measure, change.before),
                 value(change.measure, change.after),
                 percent(change.percent),
-                interval,
+                interval(change).unwrap_or_else(|| "-".to_owned()),
             ]);
         }
     }
@@ -569,6 +574,44 @@ mod tests {
         for (before, after, expected) in cases {
             assert_eq!(StoryState::of(before, after), expected);
         }
+    }
+
+    fn rate_of_writes() -> Change {
+        Change {
+            class: Class::Write,
+            measure: Measure::IosPerS,
+            before: Some(0.2),
+            after: Some(70.5),
+            ios_before: 2,
+            ios_after: 705,
+            percent: Some(35133.0),
+            percent_low: None,
+            percent_high: None,
+            p_value: Some(0.001),
+            changed: true,
+        }
+    }
+
+    #[test]
+    fn an_interval_that_is_not_known_has_no_ends() {
+        let unknown = rate_of_writes();
+        assert_eq!(
+            change_line("loop0", &unknown),
+            "rate of writes of loop0: 0.2/s to 70.5/s, +35133 % (interval not known)"
+        );
+        let half = Change {
+            percent_low: Some(900.0),
+            ..unknown.clone()
+        };
+        assert_eq!(interval(&half), None);
+        let known = Change {
+            percent_high: Some(99000.4),
+            ..half
+        };
+        assert_eq!(
+            change_line("loop0", &known),
+            "rate of writes of loop0: 0.2/s to 70.5/s, +35133 % (95 % interval +900 % to +99000 %)"
+        );
     }
 
     #[test]
