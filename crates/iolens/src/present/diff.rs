@@ -21,6 +21,9 @@ use crate::engine::diff::{
     ComparedStretch, Condition, ConditionResult, DeviceChanges, WaitCause, WaitChange,
 };
 
+/// Columns of `Before` and `After` with the blanks behind them.
+const LABEL: usize = 8;
+
 /// Waits that the text shows.
 const MAX_WAITS: usize = 8;
 
@@ -329,18 +332,18 @@ pub fn render_text(compared: &Compared<'_>, layout: Layout) -> String {
     let [times_before, times_after] = &compared.times;
     for (label, stretch, times) in [
         ("Before", compared.before, times_before),
-        ("After ", compared.after, times_after),
+        ("After", compared.after, times_after),
     ] {
         let path = stretch.part.recording.path().display().to_string();
         let range = &stretch.part.range;
-        let _ = writeln!(
-            out,
-            "{label}  {}, {} to {}, {}",
+        let head = format!(
+            "{}, {} to {}, {}",
             terminal(&path),
             times.full(range.start),
             times.full(range.end),
             count_of(stretch.ios(), "I/O")
         );
+        out.push_str(&layout.fact(label, &head, LABEL));
     }
     out.push('\n');
     out.push_str(&what_changed(compared, layout));
@@ -348,7 +351,7 @@ pub fn render_text(compared: &Compared<'_>, layout: Layout) -> String {
     out.push_str(&waits_table(compared.waits, layout));
     out.push_str(&measures_table(compared.devices, layout));
     for (condition, verdict) in compared.verdicts {
-        out.push_str(&condition_line(condition, verdict));
+        out.push_str(&layout.sentences(&condition_line(condition, verdict)));
     }
     out
 }
@@ -381,7 +384,8 @@ fn what_changed(compared: &Compared<'_>, layout: Layout) -> String {
         }
     }
     for (device, change) in changes(compared) {
-        let _ = writeln!(out, "  {}", change_line(&device.device, change));
+        let line = format!("  {}", change_line(&device.device, change));
+        out.push_str(&layout.sentences(&line));
     }
     if out.lines().count() == 1 {
         let _ = writeln!(
@@ -601,7 +605,7 @@ mod tests {
         );
         let half = Change {
             percent_low: Some(900.0),
-            ..unknown.clone()
+            ..unknown
         };
         assert_eq!(interval(&half), None);
         let known = Change {

@@ -45,11 +45,32 @@ impl Layout {
         self.width.min(MAX_PROSE)
     }
 
-    /// `text` as sentences of which each line begins with `indent` blanks.
+    /// `text` as sentences of which each line begins with `indent` blanks. Words longer than the terminal, such as paths,
+    /// are cut as in tables.
     pub fn paragraph(&self, text: &str, indent: usize) -> String {
+        let mut out = String::new();
+        let room = self.width.saturating_sub(indent).max(1);
+        for line in wrapped(text, self.prose().saturating_sub(indent).max(1)) {
+            let _ = writeln!(out, "{:indent$}{}", "", cut(&line, room));
+        }
+        out
+    }
+
+    /// As [`Layout::paragraph`], but words stay whole, so that a command can be copied.
+    pub fn paragraph_of_commands(&self, text: &str, indent: usize) -> String {
         let mut out = String::new();
         for line in wrapped(text, self.prose().saturating_sub(indent).max(1)) {
             let _ = writeln!(out, "{:indent$}{line}", "");
+        }
+        out
+    }
+
+    /// `text` beside its `label`, which has `indent` columns; lines are broken at the width of the terminal only.
+    pub fn fact(&self, label: &str, text: &str, indent: usize) -> String {
+        let mut out = String::new();
+        for line in wrapped(text, self.width.saturating_sub(indent).max(1)) {
+            let label = if out.is_empty() { label } else { "" };
+            let _ = writeln!(out, "{label:<indent$}{line}");
         }
         out
     }
@@ -462,6 +483,40 @@ mod tests {
         assert!(
             NARROW.sentences(path).contains(path),
             "a name is never broken"
+        );
+    }
+
+    #[test]
+    fn a_paragraph_cuts_words_longer_than_the_terminal_and_commands_stay_whole() {
+        let path = "/a/path/that/is/longer/than/any/line/of/the/terminal";
+        let text = format!("written by dd, {path}. It is slow.");
+        assert_eq!(
+            NARROW.paragraph(&text, 4),
+            "    written by dd,\n    /a/path/tha…ny/line/of/the/terminal.\n    It is slow.\n"
+        );
+        assert!(Layout::PLAIN.paragraph(&text, 4).contains(path));
+        assert!(NARROW.paragraph_of_commands(&text, 4).contains(path));
+        let long = "x".repeat(150);
+        assert_eq!(Layout::PLAIN.paragraph(&long, 2), format!("  {long}\n"));
+    }
+
+    #[test]
+    fn a_fact_continues_beside_its_label() {
+        assert_eq!(
+            NARROW.fact(
+                "  time",
+                "2026-11-18 11:06:40.000 UTC to 11:07:45.500, finished",
+                12
+            ),
+            "  time      2026-11-18 11:06:40.000 UTC\n            to 11:07:45.500, finished\n"
+        );
+        let long = "a word ".repeat(30);
+        assert_eq!(
+            Layout::PLAIN
+                .fact("  limit", long.trim_end(), 12)
+                .lines()
+                .count(),
+            1
         );
     }
 
