@@ -16,8 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from conftest import DISK, DM, FIXTURES, START_NS, random_ios, write_recording
-from lakes import HOSTS, bucket_of, class_of, make_ended, make_root, write_table
+from conftest import DISK, DM, FIXTURES, RANDOM_META, START_NS, random_ios, write_recording
+from lakes import HOSTS, bucket_of, class_of, make_ended, make_root, rollup_rows, write_table
 
 import iolens
 from iolens import capacity
@@ -129,6 +129,21 @@ def test_hours_answer_as_minutes_do(tmp_path: Path) -> None:
                 file.write_bytes(b"no Parquet")
     for a, b in zip(answers(tmp_path / "hours"), by_minutes, strict=True):
         assert a.equals(b)
+
+
+def test_the_hour_of_a_short_recording_does_not_reach_beyond_the_newest(tmp_path: Path) -> None:
+    minute_ns = 60 * 10**9
+    for number in range(3):
+        start_ns = START_NS + 2 * number * minute_ns
+        ios = random_ios(60 + number, 100)
+        assert ios[-1]["done_ns"] < minute_ns
+        path = tmp_path / f"host=d/start_ns={start_ns}"
+        write_recording(path, ios, {**RANDOM_META, "host": "d", "start_unix_ns": start_ns})
+        for step_s in (1, 60, 3600):
+            write_table(path, "rollup", rollup_rows(ios, step_s), f"{step_s}s-000001.parquet")
+    [row] = iolens.lake(tmp_path).hosts().to_pylist()
+    assert row["recordings"] == 3
+    assert (row["first_unix_ns"], row["last_unix_ns"]) == (START_NS, START_NS + 5 * minute_ns)
 
 
 def test_a_truncated_file_is_left_out_with_a_warning(tmp_path: Path) -> None:

@@ -208,10 +208,26 @@ def test_both_steps_have_the_same_sums() -> None:
     assert ns[0][0] == ns[1][0] == recording.ios.aggregate("sum(device_ns + coalesce(queue_ns, 0))").fetchall()[0][0]
 
 
-def test_a_recording_without_waits_has_none(made: Any) -> None:
+def test_a_recording_without_waits_says_so(made: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    recording = iolens.open(made(1))
     with pytest.raises(iolens.IolensError, match="choose one of process, cgroup, pod"):
-        iolens.open(made(1)).who_waited("file")
-    assert iolens.open(made(1)).who_waited().fetchall() == []
+        recording.who_waited("file")
+    why = "this recording has no table waits, which `iolens serve` writes; `iolens report` computes them"
+    windows: tuple[dict[str, Any], ...] = ({}, {"start": 0.1, "stop": 0.2})
+    for window in windows:
+        with pytest.raises(iolens.IolensError, match=why):
+            recording.who_waited(**window)
+    assert recording.waits.fetchall() == []
+    assert main(["waits", str(made(1))]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert why in said.err
+
+
+def test_a_table_of_waits_may_have_no_rows(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / "r", [], {**RANDOM_META, "end_ns": 10 * S})
+    write_table(path, "waits", [], "600s-000001.parquet")
+    assert iolens.open(path).who_waited().fetchall() == []
 
 
 def behind(at_ns: int, victim: dict[str, Any], culprit: dict[str, Any], ns: int, ios: int = 1) -> dict[str, Any]:

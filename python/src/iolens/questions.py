@@ -10,12 +10,14 @@ DAY_NS = 86_400 * 10**9
 # An I/O through dm, md or a loop device is counted on the disk below as well; sums over devices take disks only.
 DISKS = "coalesce(kind, 'unknown') <> 'bio' and coalesce(device, '') not like 'loop%'"
 
-# Sums are made before devices get their names: there are far fewer of them than rows.
+# Sums are made before devices get their names: there are far fewer of them than rows. A host's newest recording is read by
+# minutes, and its last one is the host's end. An hour of an older recording counts as its beginning: the recording may have
+# ended within it.
 HOSTS = f"""
 with sums as (
     select host, start_ns, dev, min(at_ns) as first_ns,
-           max(at_ns + step_s * cast(1000000000 as bigint)) as last_ns, sum(ios) as ios, sum(bytes) as bytes,
-           sum(lost_ios) as lost_ios
+           max(at_ns + case when step_s <= 60 then step_s else 0 end * cast(1000000000 as bigint)) as last_ns,
+           sum(ios) as ios, sum(bytes) as bytes, sum(lost_ios) as lost_ios
     from raw_rollup_long where class = 'all' group by host, start_ns, dev)
 select s.host, count(distinct s.start_ns) as recordings, min(s.start_ns + first_ns) as first_unix_ns,
        max(s.start_ns + last_ns) as last_unix_ns, count(distinct coalesce(stable_id, device)) as disks,

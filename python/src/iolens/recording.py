@@ -263,10 +263,15 @@ class Recording:
         """Whose I/O time went where, and behind whom, summed from the table `waits`; those that lost most first.
 
         `by` is `process`, `cgroup` or `pod`. Over its causes the rows of a victim add up to its I/O time. Of a window the slots
-        that meet it count whole: those of ten seconds, or of ten minutes if it is longer than an hour.
+        that meet it count whole: those of ten seconds, or of ten minutes if it is longer than an hour. Only `iolens serve`
+        writes that table.
         """
         if by not in waits.GROUPS:
             raise IolensError(f"by={by!r}: choose one of {', '.join(waits.GROUPS)}")
+        if not self._has_waits():
+            raise IolensError(
+                f"{self.path}: this recording has no table waits, which `iolens serve` writes; `iolens report` computes them"
+            )
         window = (0, self.end_ns) if start is None and stop is None else self.window_ns(start, stop)
         relation, step_ns = self._wait_slots(window[1] - window[0])
         # Rows that come late, and those of slots that were open when the recording began, are of the whole of it.
@@ -416,6 +421,10 @@ class Recording:
                    case when reason = 'retention' or ios is null then 'infinity'::double else greatest(ios, 0) end as ios
             from lost left join device_names n using (dev)
             where reason <> 'censored' and reason not in {_OF_REQUESTS} and ({lost_where})""")
+
+    def _has_waits(self) -> bool:
+        """Whether the recorder wrote the table `waits`; damaged files and the write-ahead log count."""
+        return any(self.path.glob("waits/*.parquet")) or any(self.path.glob("wal/waits-*.wal"))
 
     def _wait_slots(self, length_ns: int) -> tuple[str, int]:
         """The relation of waits that answers about so much time, and its step: as the program chooses it."""

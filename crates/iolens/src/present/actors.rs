@@ -165,6 +165,8 @@ const COLUMNS: [&str; 10] = [
     "p99 us",
     "file with most",
 ];
+/// Columns that a table that continues below repeats: process, control group, device.
+const KEYS: usize = 3;
 /// Columns that are left out on a narrow terminal, the first one first: size, p50, class, file.
 const DROPPABLE: [usize; 4] = [5, 7, 3, 9];
 /// Control groups are cut to this width, on terminals of less than 100 columns to the narrow one.
@@ -208,7 +210,13 @@ pub(super) fn table(
         }
     }
     // These columns hold words; all others hold numbers.
-    let mut out = layout.table_that_fits(&titles, &cells, |i| matches!(i, 0..=3 | 9), &DROPPABLE);
+    let mut out = layout.table_that_fits(
+        &titles,
+        &cells,
+        KEYS,
+        |i| matches!(i, 0..=3 | 9),
+        &DROPPABLE,
+    );
     let left_out = rows.len() - cells.len();
     if left_out > 0 {
         let more = count_of(left_out as u64, "more row");

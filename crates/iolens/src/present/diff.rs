@@ -21,6 +21,9 @@ use crate::engine::diff::{
     ComparedStretch, Condition, ConditionResult, DeviceChanges, WaitCause, WaitChange,
 };
 
+/// Columns of `Before` and `After` with the blanks behind them.
+const LABEL: usize = 8;
+
 /// Waits that the text shows.
 const MAX_WAITS: usize = 8;
 
@@ -329,18 +332,18 @@ pub fn render_text(compared: &Compared<'_>, layout: Layout) -> String {
     let [times_before, times_after] = &compared.times;
     for (label, stretch, times) in [
         ("Before", compared.before, times_before),
-        ("After ", compared.after, times_after),
+        ("After", compared.after, times_after),
     ] {
         let path = stretch.part.recording.path().display().to_string();
         let range = &stretch.part.range;
-        let _ = writeln!(
-            out,
-            "{label}  {}, {} to {}, {}",
+        let head = format!(
+            "{}, {} to {}, {}",
             terminal(&path),
             times.full(range.start),
             times.full(range.end),
             count_of(stretch.ios(), "I/O")
         );
+        out.push_str(&layout.fact(label, &head, LABEL));
     }
     out.push('\n');
     out.push_str(&what_changed(compared, layout));
@@ -348,7 +351,7 @@ pub fn render_text(compared: &Compared<'_>, layout: Layout) -> String {
     out.push_str(&waits_table(compared.waits, layout));
     out.push_str(&measures_table(compared.devices, layout));
     for (condition, verdict) in compared.verdicts {
-        out.push_str(&condition_line(condition, verdict));
+        out.push_str(&layout.sentences(&condition_line(condition, verdict)));
     }
     out
 }
@@ -381,18 +384,8 @@ fn what_changed(compared: &Compared<'_>, layout: Layout) -> String {
         }
     }
     for (device, change) in changes(compared) {
-        let _ = writeln!(
-            out,
-            "  {} of {} of {}: {} to {}, {} (95 % interval {} to {})",
-            title(change.measure),
-            plural(change.class).to_lowercase(),
-            terminal(&device.device),
-            value(change.measure, change.before),
-            value(change.measure, change.after),
-            percent(change.percent),
-            percent(change.percent_low),
-            percent(change.percent_high)
-        );
+        let line = format!("  {}", change_line(&device.device, change));
+        out.push_str(&layout.sentences(&line));
     }
     if out.lines().count() == 1 {
         let _ = writeln!(
@@ -402,6 +395,30 @@ fn what_changed(compared: &Compared<'_>, layout: Layout) -> String {
     }
     out.push('\n');
     out
+}
+
+/// One change in words.
+fn change_line(device: &str, change: &Change) -> String {
+    let how_sure = match interval(change) {
+        Some(known) => format!("95 % interval {known}"),
+        None => "interval not known".to_owned(),
+    };
+    format!(
+        "{} of {} of {}: {} to {}, {} ({how_sure})",
+        title(change.measure),
+        plural(change.class).to_lowercase(),
+        terminal(device),
+        value(change.measure, change.before),
+        value(change.measure, change.after),
+        percent(change.percent),
+    )
+}
+
+/// The 95 % interval of a change, unless one of its ends is not known.
+fn interval(change: &Change) -> Option<String> {
+    let low = percent(Some(change.percent_low?));
+    let high = percent(Some(change.percent_high?));
+    Some(format!("{low} to {high}"))
 }
 
 /// Stories that are not the same, each in a paragraph.
@@ -468,7 +485,7 @@ fn waits_table(waits: &[WaitChange], layout: Layout) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    layout.table(&columns.map(str::to_owned), &rows, |i| i < 4) + "\n"
+    layout.table(&columns.map(str::to_owned), &rows, 4, |i| i < 4) + "\n"
 }
 
 fn program_name(program: Option<Comm>) -> String {
@@ -500,28 +517,20 @@ fn measures_table(devices: &[DeviceChanges], layout: Layout) -> String {
             if is_empty || is_of_flushes {
                 continue;
             }
-            let interval = match (change.percent_low, change.percent_high) {
-                (Some(_), Some(_)) => format!(
-                    "{} to {}",
-                    percent(change.percent_low),
-                    percent(change.percent_high)
-                ),
-                _ => "-".to_owned(),
-            };
             rows.push(vec![
                 format!("{} {}", change.class.name(), title(change.measure)),
                 terminal(&device.device).into_owned(),
                 value(change.measure, change.before),
                 value(change.measure, change.after),
                 percent(change.percent),
-                interval,
+                interval(change).unwrap_or_else(|| "-".to_owned()),
             ]);
         }
     }
     if rows.is_empty() {
         return String::new();
     }
-    layout.table(&columns.map(str::to_owned), &rows, |i| i < 2) + "\n"
+    layout.table(&columns.map(str::to_owned), &rows, 2, |i| i < 2) + "\n"
 }
 
 fn title(measure: Measure) -> &'static str {
@@ -569,6 +578,44 @@ mod tests {
         for (before, after, expected) in cases {
             assert_eq!(StoryState::of(before, after), expected);
         }
+    }
+
+    fn rate_of_writes() -> Change {
+        Change {
+            class: Class::Write,
+            measure: Measure::IosPerS,
+            before: Some(0.2),
+            after: Some(70.5),
+            ios_before: 2,
+            ios_after: 705,
+            percent: Some(35133.0),
+            percent_low: None,
+            percent_high: None,
+            p_value: Some(0.001),
+            changed: true,
+        }
+    }
+
+    #[test]
+    fn an_interval_that_is_not_known_has_no_ends() {
+        let unknown = rate_of_writes();
+        assert_eq!(
+            change_line("loop0", &unknown),
+            "rate of writes of loop0: 0.2/s to 70.5/s, +35133 % (interval not known)"
+        );
+        let half = Change {
+            percent_low: Some(900.0),
+            ..unknown
+        };
+        assert_eq!(interval(&half), None);
+        let known = Change {
+            percent_high: Some(99000.4),
+            ..half
+        };
+        assert_eq!(
+            change_line("loop0", &known),
+            "rate of writes of loop0: 0.2/s to 70.5/s, +35133 % (95 % interval +900 % to +99000 %)"
+        );
     }
 
     #[test]

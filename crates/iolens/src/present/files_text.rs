@@ -50,7 +50,7 @@ pub fn render(
     out
 }
 
-/// A table under its title; the first columns hold words.
+/// A table under its title; the first `words` columns hold words and identify a row.
 fn table<const N: usize>(
     out: &mut String,
     title: &str,
@@ -60,7 +60,7 @@ fn table<const N: usize>(
     layout: Layout,
 ) {
     let _ = writeln!(out, "\n{}", layout.paint(Role::Heading, title));
-    out.push_str(&layout.table(&columns.map(str::to_owned), rows, |i| i < words));
+    out.push_str(&layout.table(&columns.map(str::to_owned), rows, words, |i| i < words));
 }
 
 fn title_of(by: By) -> &'static str {
@@ -202,7 +202,7 @@ fn class(out: &mut String, c: &ClassReport, layout: Layout) {
         "\n{}",
         layout.paint(Role::Heading, &format!("Requests \"{}\"", c.class))
     );
-    out.push_str(&layout.table(&columns, &rows, |i| i == 0));
+    out.push_str(&layout.table(&columns, &rows, 1, |i| i == 0));
     out.push_str(&layout.sentences(&conclusions(c)));
 }
 

@@ -253,18 +253,20 @@ pub fn text(info: &RecordingInfo, times: &Times, layout: Layout) -> String {
             times.instant(info.end_ns),
             seconds(info.end_ns)
         ),
+        layout,
     );
-    fact(&mut out, "host", &host_of(meta));
-    fact(&mut out, "source", &source_of(meta));
-    fact(&mut out, "I/Os", &ios_of(info));
+    fact(&mut out, "host", &host_of(meta), layout);
+    fact(&mut out, "source", &source_of(meta), layout);
+    fact(&mut out, "I/Os", &ios_of(info), layout);
     for (reason, sum) in &info.losses {
-        fact(&mut out, "missing", &missing(*reason, sum, times));
+        fact(&mut out, "missing", &missing(*reason, sum, times), layout);
     }
     let files = count_of(info.table_files(), "file");
     fact(
         &mut out,
         "size",
         &format!("{} in {files}", size(info.disk_bytes as f64)),
+        layout,
     );
     // The rest has a line only where the recording knows of it.
     if let Some(percent) = cpu_percent(meta, info.unrecorded_ns) {
@@ -275,16 +277,17 @@ pub fn text(info: &RecordingInfo, times: &Times, layout: Layout) -> String {
             &mut out,
             "recorder",
             &format!("{percent:.2} % of one CPU{memory}"),
+            layout,
         );
     }
     if !meta.options.is_empty() {
-        fact(&mut out, "options", &meta.options.join(" "));
+        fact(&mut out, "options", &meta.options.join(" "), layout);
     }
     for limit in &meta.limits {
-        fact(&mut out, "limit", limit);
+        fact(&mut out, "limit", limit, layout);
     }
     for damage in &info.damage {
-        fact(&mut out, "damage", damage);
+        fact(&mut out, "damage", damage, layout);
     }
     out.push_str(&tables(info, layout));
     out.push_str(&devices(&meta.devices, layout));
@@ -292,8 +295,9 @@ pub fn text(info: &RecordingInfo, times: &Times, layout: Layout) -> String {
 }
 
 /// A line: what it is about, and what is known of it.
-fn fact(out: &mut String, label: &str, text: &str) {
-    let _ = writeln!(out, "  {label:<LABEL$}{}", escape::terminal(text));
+fn fact(out: &mut String, label: &str, text: &str, layout: Layout) {
+    let label = format!("  {label}");
+    out.push_str(&layout.fact(&label, &escape::terminal(text), 2 + LABEL));
 }
 
 fn host_of(meta: &RecordingMeta) -> String {
@@ -361,7 +365,7 @@ fn tables(info: &RecordingInfo, layout: Layout) -> String {
             size(table.bytes as f64),
         ]);
     }
-    layout.table(&heading, &rows, |i| i == 0)
+    layout.table(&heading, &rows, 1, |i| i == 0)
 }
 
 fn devices(devices: &[Device], layout: Layout) -> String {
@@ -380,7 +384,7 @@ fn devices(devices: &[Device], layout: Layout) -> String {
             escape::terminal(model).into_owned(),
         ]);
     }
-    layout.table(&heading, &rows, |i| i == 0 || i == 3)
+    layout.table(&heading, &rows, 1, |i| i == 0 || i == 3)
 }
 
 /// All of them, a line each.
@@ -424,7 +428,7 @@ pub fn list(infos: &[RecordingInfo], zone: &TimeZone, layout: Layout) -> String 
             state(info).to_owned(),
         ]);
     }
-    layout.table(&heading, &rows, |i| matches!(i, 0 | 1 | 2 | 7))
+    layout.table(&heading, &rows, 1, |i| matches!(i, 0 | 1 | 2 | 7))
 }
 
 fn state(info: &RecordingInfo) -> &'static str {
@@ -496,6 +500,20 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line:?} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn facts_fit_the_terminal() {
+        let mut info = info();
+        info.meta.limits = vec!["a limit of the kernel in words ".repeat(4)];
+        let layout = Layout {
+            width: 60,
+            colour: false,
+        };
+        let text = text(&info, &Times::utc(&info.meta), layout);
+        assert!(text.lines().all(|l| l.chars().count() <= 60), "{text}");
+        let time = "  time      2026-11-18 11:06:40.000 UTC to 11:07:45.500\n            (65.500 s), finished\n";
+        assert!(text.contains(time), "{text}");
     }
 
     #[test]

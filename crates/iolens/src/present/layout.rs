@@ -6,8 +6,10 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Where prose ends if the terminal is wider, or where there is none: longer lines are hard to read.
 const MAX_PROSE: usize = 112;
-/// A table's first column, which every block repeats, is cut to a third of the width but not below this.
+/// Words in tables that are too wide are cut to a third of the width but not below this.
 const MIN_LABEL: usize = 16;
+/// Where the key columns of a table leave no room for another one, words are cut further, but not below this.
+const MIN_KEY: usize = 6;
 /// Columns between two cells.
 const GAP: usize = 2;
 
@@ -43,11 +45,32 @@ impl Layout {
         self.width.min(MAX_PROSE)
     }
 
-    /// `text` as sentences of which each line begins with `indent` blanks.
+    /// `text` as sentences of which each line begins with `indent` blanks. Words longer than the terminal, such as paths,
+    /// are cut as in tables.
     pub fn paragraph(&self, text: &str, indent: usize) -> String {
+        let mut out = String::new();
+        let room = self.width.saturating_sub(indent).max(1);
+        for line in wrapped(text, self.prose().saturating_sub(indent).max(1)) {
+            let _ = writeln!(out, "{:indent$}{}", "", cut(&line, room));
+        }
+        out
+    }
+
+    /// As [`Layout::paragraph`], but words stay whole, so that a command can be copied.
+    pub fn paragraph_of_commands(&self, text: &str, indent: usize) -> String {
         let mut out = String::new();
         for line in wrapped(text, self.prose().saturating_sub(indent).max(1)) {
             let _ = writeln!(out, "{:indent$}{line}", "");
+        }
+        out
+    }
+
+    /// `text` beside its `label`, which has `indent` columns; lines are broken at the width of the terminal only.
+    pub fn fact(&self, label: &str, text: &str, indent: usize) -> String {
+        let mut out = String::new();
+        for line in wrapped(text, self.width.saturating_sub(indent).max(1)) {
+            let label = if out.is_empty() { label } else { "" };
+            let _ = writeln!(out, "{label:<indent$}{line}");
         }
         out
     }
@@ -94,15 +117,46 @@ impl Layout {
     }
 
     /// A table of cells that are escaped already: each column as wide as its widest cell. Where the terminal is too
-    /// narrow, the columns stand in blocks one under the other, each with the first column.
+    /// narrow, the columns stand in blocks one under the other, each with the first `keys` columns, which identify a row.
     ///
     /// `left(i)` says which columns hold words. A row of one cell is a heading across all columns.
     pub fn table(
         &self,
         columns: &[String],
         rows: &[Vec<String>],
+        keys: usize,
         left: impl Fn(usize) -> bool,
     ) -> String {
+        let widths = self.widths(columns, rows, &left);
+        // A block takes as many columns as fit beside the keys, and at least one, so that each pass comes further.
+        let keys = keys.min(columns.len());
+        let mut out = String::new();
+        let mut next = keys;
+        while next < columns.len() || out.is_empty() {
+            let from = next;
+            let least = columns.len().min(from + 1);
+            let mut block = widths.clone();
+            shorten(&mut block, (0..keys).chain(from..least), self.width, &left);
+            let mut used = line_width(&block[..keys]);
+            while next < columns.len() && (next == from || used + GAP + block[next] <= self.width) {
+                used += GAP + block[next];
+                next += 1;
+            }
+            let shown: Vec<usize> = (0..keys).chain(from..next).collect();
+            for row in std::iter::once(columns).chain(rows.iter().map(Vec::as_slice)) {
+                out.push_str(&self.table_row(row, &shown, &block, &left));
+            }
+        }
+        out
+    }
+
+    /// The widths of columns: each as wide as its widest cell, words cut if the terminal is too narrow for all of them.
+    fn widths(
+        &self,
+        columns: &[String],
+        rows: &[Vec<String>],
+        left: &impl Fn(usize) -> bool,
+    ) -> Vec<usize> {
         let mut widths: Vec<usize> = columns.iter().map(|title| visible(title)).collect();
         for row in rows {
             // A heading across all columns widens none of them.
@@ -113,8 +167,7 @@ impl Layout {
             }
         }
         // Words can be cut where there is no room for them, numbers cannot.
-        let total: usize = widths.iter().map(|width| width + GAP).sum();
-        if total > self.width {
+        if line_width(&widths) > self.width {
             let most = (self.width / 3).max(MIN_LABEL);
             for (i, width) in widths.iter_mut().enumerate() {
                 if left(i) {
@@ -122,53 +175,50 @@ impl Layout {
                 }
             }
         }
-        // A block takes as many columns as fit beside the first one, and at least one, so that each pass comes further.
-        let mut out = String::new();
-        let mut next = 1;
-        while next < columns.len() || out.is_empty() {
-            let mut used = GAP + widths.first().copied().unwrap_or(0);
-            let from = next;
-            while next < columns.len() && (next == from || used + GAP + widths[next] <= self.width)
-            {
-                used += GAP + widths[next];
-                next += 1;
-            }
-            let shown: Vec<usize> = std::iter::once(0).chain(from..next).collect();
-            for row in std::iter::once(columns).chain(rows.iter().map(Vec::as_slice)) {
-                out.push_str(&self.table_row(row, &shown, &widths, &left));
-            }
-        }
-        out
+        widths
     }
 
     /// Whether a table of all `columns` is no wider than the terminal.
     pub fn fits(&self, columns: &[String], rows: &[Vec<String>]) -> bool {
-        let total: usize = (0..columns.len())
-            .map(|i| column_width(i, columns, rows))
-            .sum();
-        total <= self.width
+        let all: Vec<usize> = (0..columns.len()).collect();
+        self.has_room_for(&all, columns, rows)
     }
 
     /// The table, in which columns are left out where the terminal is too narrow, those of `droppable` in its order, until
-    /// the others fit.
+    /// the others fit. If they never fit, the table continues below, and there it needs all of its `keys`.
     pub fn table_that_fits(
         &self,
         columns: &[String],
         rows: &[Vec<String>],
+        keys: usize,
         left: impl Fn(usize) -> bool,
         droppable: &[usize],
     ) -> String {
         let mut kept: Vec<usize> = (0..columns.len()).collect();
         for column in droppable {
-            let total: usize = kept.iter().map(|i| column_width(*i, columns, rows)).sum();
-            if total <= self.width {
+            if self.has_room_for(&kept, columns, rows) {
                 break;
             }
             kept.retain(|i| i != column);
         }
-        let kept_columns = cells_of(columns, &kept);
-        let kept_rows: Vec<Vec<String>> = rows.iter().map(|row| cells_of(row, &kept)).collect();
-        self.table(&kept_columns, &kept_rows, |i| left(kept[i]))
+        let mut kept_columns = cells_of(columns, &kept);
+        let mut kept_rows: Vec<Vec<String>> = rows.iter().map(|row| cells_of(row, &kept)).collect();
+        let widths = self.widths(&kept_columns, &kept_rows, &|i| left(kept[i]));
+        if line_width(&widths) > self.width {
+            kept = (0..columns.len())
+                .filter(|i| *i < keys || !droppable.contains(i))
+                .collect();
+            kept_columns = cells_of(columns, &kept);
+            kept_rows = rows.iter().map(|row| cells_of(row, &kept)).collect();
+        }
+        let kept_keys = kept.iter().filter(|i| **i < keys).count();
+        self.table(&kept_columns, &kept_rows, kept_keys, |i| left(kept[i]))
+    }
+
+    /// Whether these columns of a table are together no wider than the terminal.
+    fn has_room_for(&self, kept: &[usize], columns: &[String], rows: &[Vec<String>]) -> bool {
+        let widths = kept.iter().map(|i| column_width(*i, columns, rows));
+        widths.sum::<usize>() <= self.width
     }
 
     fn table_row(
@@ -200,6 +250,35 @@ impl Layout {
         }
         line.truncate(line.trim_end().len());
         line + "\n"
+    }
+}
+
+/// Columns of the terminal that a row of a table takes.
+fn line_width(widths: &[usize]) -> usize {
+    widths.iter().map(|width| width + GAP).sum()
+}
+
+/// Cuts those of these columns that hold words, the widest first, until together they fit into `room`.
+fn shorten(
+    widths: &mut [usize],
+    columns: impl Iterator<Item = usize>,
+    room: usize,
+    left: &impl Fn(usize) -> bool,
+) {
+    let columns: Vec<usize> = columns.collect();
+    let mut used: usize = columns.iter().map(|i| widths[*i] + GAP).sum();
+    while used > room {
+        let mut widest: Option<usize> = None;
+        for i in &columns {
+            let is_wider = widest.is_none_or(|known| widths[*i] > widths[known]);
+            if is_wider && left(*i) && widths[*i] > MIN_KEY {
+                widest = Some(*i);
+            }
+        }
+        // Numbers and short words stay whole, even if the line is then too long.
+        let Some(widest) = widest else { return };
+        widths[widest] -= 1;
+        used -= 1;
     }
 }
 
@@ -408,20 +487,54 @@ mod tests {
     }
 
     #[test]
+    fn a_paragraph_cuts_words_longer_than_the_terminal_and_commands_stay_whole() {
+        let path = "/a/path/that/is/longer/than/any/line/of/the/terminal";
+        let text = format!("written by dd, {path}. It is slow.");
+        assert_eq!(
+            NARROW.paragraph(&text, 4),
+            "    written by dd,\n    /a/path/tha…ny/line/of/the/terminal.\n    It is slow.\n"
+        );
+        assert!(Layout::PLAIN.paragraph(&text, 4).contains(path));
+        assert!(NARROW.paragraph_of_commands(&text, 4).contains(path));
+        let long = "x".repeat(150);
+        assert_eq!(Layout::PLAIN.paragraph(&long, 2), format!("  {long}\n"));
+    }
+
+    #[test]
+    fn a_fact_continues_beside_its_label() {
+        assert_eq!(
+            NARROW.fact(
+                "  time",
+                "2026-11-18 11:06:40.000 UTC to 11:07:45.500, finished",
+                12
+            ),
+            "  time      2026-11-18 11:06:40.000 UTC\n            to 11:07:45.500, finished\n"
+        );
+        let long = "a word ".repeat(30);
+        assert_eq!(
+            Layout::PLAIN
+                .fact("  limit", long.trim_end(), 12)
+                .lines()
+                .count(),
+            1
+        );
+    }
+
+    #[test]
     fn a_table_that_is_too_wide_continues_below_with_its_first_column() {
         let columns = words(&["device", "reads per second", "writes per second", "busy"]);
         let rows = [
             words(&["sda", "1", "22", "3.0"]),
             words(&["a-name-that-is-rather-long", "1000", "2", "100.0"]),
         ];
-        let text = NARROW.table(&columns, &rows, |i| i == 0);
+        let text = NARROW.table(&columns, &rows, 1, |i| i == 0);
         assert!(text.lines().all(|l| l.chars().count() <= 40), "{text}");
         assert_eq!(text.matches("device").count(), 3, "{text}");
         assert!(
             text.contains("a-nam…ather-long") && text.contains("1000") && text.contains("100.0"),
             "{text}"
         );
-        let wide = Layout::PLAIN.table(&columns, &rows, |i| i == 0);
+        let wide = Layout::PLAIN.table(&columns, &rows, 1, |i| i == 0);
         assert_eq!(wide.lines().count(), 3, "{wide}");
         assert!(
             wide.contains(
@@ -429,6 +542,54 @@ mod tests {
             ),
             "{wide}"
         );
+    }
+
+    #[test]
+    fn each_block_of_a_table_repeats_all_its_keys() {
+        let columns = words(&["Measure", "device", "before", "after", "95 % interval"]);
+        let rows = [
+            words(&[
+                "read rate",
+                "sda",
+                "0.2/s",
+                "70.5/s",
+                "+16587 % to +51634 %",
+            ]),
+            words(&["read rate", "sdb", "10.0/s", "9.0/s", "-20 % to -10 %"]),
+        ];
+        let text = NARROW.table(&columns, &rows, 2, |i| i < 2);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "  Measure    device  before   after",
+                "  read rate  sda      0.2/s  70.5/s",
+                "  read rate  sdb     10.0/s   9.0/s",
+                "  Measure   device         95 % interval",
+                "  re… rate  sda     +16587 % to +51634 %",
+                "  re… rate  sdb           -20 % to -10 %",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_table_that_continues_keeps_the_keys_that_it_may_drop() {
+        let columns = words(&["Who", "class", "microseconds", "held", "milliseconds"]);
+        let rows = [
+            words(&["shop", "read", "1", "2", "3"]),
+            words(&["shop", "write", "4", "5", "6"]),
+        ];
+        let fitting = NARROW.table_that_fits(&columns, &rows, 2, |i| i < 2, &[3, 1]);
+        assert!(!fitting.contains("held") && !fitting.contains("write"));
+        assert_eq!(fitting.lines().count(), 3, "{fitting}");
+        let narrower = Layout {
+            width: 32,
+            colour: false,
+        };
+        let text = narrower.table_that_fits(&columns, &rows, 2, |i| i < 2, &[3, 1]);
+        assert_eq!(text.lines().count(), 6, "{text}");
+        assert_eq!(text.matches("  shop  write  ").count(), 2, "{text}");
+        assert!(!text.contains("held"), "{text}");
     }
 
     #[test]

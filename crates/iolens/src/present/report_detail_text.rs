@@ -168,7 +168,7 @@ pub fn slots(out: &mut String, s: &SlotSummary, times: &Times, layout: Layout) {
             rows.push(group(if name == "all" { &when } else { "" }, name, g));
         }
     }
-    out.push_str(&layout.table(&columns, &rows, |i| i < 2));
+    out.push_str(&layout.table(&columns, &rows, 2, |i| i < 2));
     if s.all.len() > MAX_GROUPS {
         let _ = writeln!(
             out,

@@ -147,7 +147,7 @@ fn devices(
         return "  no I/O\n\n".to_owned();
     }
     let titles = COLUMNS.map(str::to_owned);
-    let mut out = layout.table_that_fits(&titles, &rows, |i| i < 2, &DROPPABLE);
+    let mut out = layout.table_that_fits(&titles, &rows, 2, |i| i < 2, &DROPPABLE);
     let left_out = devices.len() - shown;
     if left_out > 0 {
         let more = count_of(left_out as u64, "more device");

@@ -51,7 +51,7 @@ pub fn render(
     out.push_str(&heading(layout, "Who waited for whom"));
     let waited = who_waited(report, meta, facts, layout);
     if story_text::lacks_ios(report, meta, facts) {
-        let _ = writeln!(out, "  {}", story_text::NO_IOS);
+        out.push_str(&layout.sentences(&format!("  {}\n", story_text::NO_IOS)));
     } else if waited.is_empty() {
         out.push_str("  no process lost a twentieth of its I/O time\n");
     } else {
@@ -273,6 +273,7 @@ pub(super) fn finding(
     times: &Times,
     layout: Layout,
 ) {
+    // The severity and the blanks around it.
     const INDENT: usize = 12;
     let device = finding_place(f, meta).unwrap_or_else(|| "all devices".to_owned());
     let role = if f.severity == Severity::Warning {
@@ -281,13 +282,14 @@ pub(super) fn finding(
         Role::Info
     };
     let severity = layout.paint(role, &format!("{:<8}", f.severity.name()));
-    let _ = writeln!(
-        out,
-        "  {severity}  {}, {}, {}",
+    let head = format!(
+        "{}, {}, {}",
         f.kind().name(),
         terminal(&device),
         times.span(f.from_ns, f.to_ns)
     );
+    let head = layout.paragraph(&head, INDENT);
+    let _ = write!(out, "  {severity}  {}", head.trim_start());
     let summary = words::summary(f, times);
     out.push_str(&layout.paragraph(&terminal(&summary), INDENT));
 }
@@ -325,7 +327,7 @@ fn devices(
             rows.extend(device_rows(d, report, meta));
         }
     }
-    out.push_str(&layout.table(&COLUMNS.map(str::to_owned), &rows, |i| i == 0));
+    out.push_str(&layout.table(&COLUMNS.map(str::to_owned), &rows, 1, |i| i == 0));
     if rows.is_empty() {
         out.push_str("  no I/O\n");
     }
@@ -641,6 +643,22 @@ mod tests {
         );
         insta::assert_snapshot!(text);
         assert!(!text.contains('\x1b'));
+    }
+
+    #[test]
+    fn findings_fit_a_terminal_of_fifty_columns() {
+        let (report, meta, _) = sample();
+        let layout = Layout {
+            width: 50,
+            colour: false,
+        };
+        let mut text = String::new();
+        for f in &report.findings {
+            finding(&mut text, f, &meta, &Times::utc(&meta), layout);
+        }
+        assert!(text.lines().all(|l| l.chars().count() <= 50), "{text}");
+        let head = "  critical  io-error, 259:3, 22:13:29.500 to\n            22:13:29.500\n";
+        assert!(text.contains(head), "{text}");
     }
 
     #[test]

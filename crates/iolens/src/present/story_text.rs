@@ -110,7 +110,8 @@ pub(super) fn section(
         // Then the text must not claim that no program lost much time.
         out.push_str(&layout.sentences(&format!("  {}\n", terminal(&not_proven.summary))));
     } else if named.is_empty() {
-        let _ = writeln!(out, "  {}", why_no_story(report, meta, facts));
+        let why = format!("  {}\n", why_no_story(report, meta, facts));
+        out.push_str(&layout.sentences(&why));
     }
     // `--full` prints no more stories than this text may hold; the JSON document has all.
     let seen_in = if named.len() <= MAX_STORIES {
@@ -181,7 +182,7 @@ fn paragraph(named: &NamedStory, times: &Times, layout: Layout) -> String {
     let mut out = layout.paragraph(&terminal(&what), INDENT);
     if !named.story.advice.is_empty() {
         let advice = format!("Try: {}", tries(named));
-        out.push_str(&layout.paragraph(&terminal(&advice), INDENT));
+        out.push_str(&layout.paragraph_of_commands(&terminal(&advice), INDENT));
     }
     out
 }

@@ -344,6 +344,8 @@ const COLUMNS: [&str; 9] = [
     "device's",
     "behind",
 ];
+/// Columns that identify a row: who waited, device, class.
+const KEYS: usize = 3;
 /// Columns that are left out on a narrow terminal, the first one first: held, own, the device's, class.
 const DROPPABLE: [usize; 4] = [6, 5, 7, 2];
 
@@ -479,7 +481,8 @@ pub(super) fn table(
     }
     let titles = COLUMNS.map(str::to_owned);
     // These columns hold words; all others hold seconds.
-    let mut out = layout.table_that_fits(&titles, &rows, |i| matches!(i, 0..=2 | 8), &DROPPABLE);
+    let mut out =
+        layout.table_that_fits(&titles, &rows, KEYS, |i| matches!(i, 0..=2 | 8), &DROPPABLE);
     if left_out > 0 {
         let more = count_of(left_out, "more row");
         out.push_str(&format!("  and {more} that lost less\n"));

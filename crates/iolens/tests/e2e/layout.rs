@@ -47,6 +47,20 @@ fn no_line_is_wider_than_the_terminal_and_no_word_is_broken() {
 }
 
 #[test]
+fn info_fits_a_terminal_of_sixty_columns() {
+    let out = iolens(&["info"])
+        .arg(recording())
+        .env("COLUMNS", "60")
+        .output()
+        .expect("runs");
+    let text = String::from_utf8_lossy(&out.stdout);
+    // The first line is the path, which stays whole.
+    let facts: Vec<&str> = text.lines().skip(1).collect();
+    assert!(!facts.is_empty(), "{text}");
+    assert!(facts.iter().all(|l| l.chars().count() <= 60), "{text}");
+}
+
+#[test]
 fn colours_are_for_terminals_only() {
     let out = iolens(&["report"])
         .arg(recording())

@@ -94,7 +94,7 @@ pub fn text(d: &Document, layout: Layout) -> String {
             }
             let columns = escaped(&t.columns);
             let rows: Vec<Vec<String>> = t.rows.iter().map(|row| escaped(row)).collect();
-            out.push_str(&layout.table(&columns, &rows, |i| holds_words(t, i)));
+            out.push_str(&layout.table(&columns, &rows, 1, |i| holds_words(t, i)));
         }
     }
     out
