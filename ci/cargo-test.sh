@@ -2,7 +2,7 @@
 # All Rust tests. An integration test that fails is repeated alone, twice at most: it shares disks, clocks and CPUs with
 # the others and with whatever else the machine does. What passes then is counted as flaky and named (ci/totals.sh).
 # Unit tests are never repeated, nor are more failures than a busy machine explains.
-#   ci/cargo-test.sh
+#   ci/cargo-test.sh [--no-run]      with --no-run they are built only
 set -uo pipefail
 cd "$(dirname "$0")/.."
 log=$(mktemp)
@@ -11,6 +11,14 @@ trap 'rm -f "$log" "$simulations_log"' EXIT
 cargo=${CARGO:-cargo}
 export CARGO_TERM_COLOR=never
 run=("$cargo" test --workspace --locked --no-fail-fast)
+
+# Of the examples only the one that the page's tests run; clippy checks all of them.
+build() {
+  "$cargo" test --workspace --locked --no-run --lib --bins --tests &&
+    "$cargo" build --workspace --locked --example html_report
+}
+build || exit
+[ "${1:-}" = --no-run ] && exit
 
 # Simulations of the core, and examples in the documentation, need no disk and no clock: they take what other tests leave of the CPUs.
 simulations() {
