@@ -1,9 +1,9 @@
 //! Throughput and submissions per device and direction in cells of 1 ms, and the process that moved most bytes (input
 //! of A13).
 //!
-//! Bytes are spread over issue to completion (`spread.rs`); I/Os and their processes count at submission. Only cells in
-//! which something changed are kept. When they become too many, all cells grow tenfold: an hour or two stay at 1 ms,
-//! days become 10 ms, months 100 ms, and memory stays bounded.
+//! Bytes are spread over issue to completion (`spread.rs`); I/Os and their processes count at submission. Only cells
+//! in which something changed are kept. When there are too many, all cells become ten times as wide: an hour or two
+//! stay at 1 ms, days become 10 ms, months 100 ms. So memory stays bounded.
 //!
 //! `stream/kept_slots.rs` is not used here: it stores each slot with its number, which makes 40 bytes per cell instead
 //! of 32, and there may be two million cells.
@@ -23,7 +23,7 @@ use crate::model::{Class, Comm, DevId, Inode, Io, Origin};
 /// Reads and writes, the classes that cells keep apart (`Class as usize`).
 pub const CLASSES: [Class; 2] = [Class::Read, Class::Write];
 
-/// Of [`CLASSES`] the other one.
+/// The other one of [`CLASSES`].
 pub(in crate::analysis) fn other(class: Class) -> Class {
     if class == Class::Read {
         Class::Write
@@ -32,7 +32,7 @@ pub(in crate::analysis) fn other(class: Class) -> Class {
     }
 }
 
-/// The actor behind an I/O, as far as its source could tell.
+/// The process and file behind an I/O, as far as its source knows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IoActor {
     /// Process.
@@ -61,14 +61,14 @@ impl IoActor {
         self.file = self.file.filter(|f| Some(*f) == file);
     }
 
-    /// Whether anything is known of it: a process, a file, or that it is unknown whose writes these are.
+    /// Whether a process or a file is known, or at least that this is write-back or I/O for a device stacked on this one.
     pub(in crate::analysis) fn is_known(&self) -> bool {
         let is_behind = matches!(self.origin, Origin::Writeback | Origin::Above);
         self.comm.is_some() || self.tgid.is_some() || self.file.is_some() || is_behind
     }
 }
 
-/// The hash of what is mixed already.
+/// Hasher for keys that are mixed already.
 #[derive(Debug, Default)]
 struct Mixed(u64);
 
@@ -88,7 +88,7 @@ impl Hasher for Mixed {
     }
 }
 
-/// Stands for an actor: inodes differ for each file, names and numbers seldom clash in 64 mixed bits.
+/// A 64-bit hash that stands for an actor. Collisions are so unlikely that they are not checked for.
 #[inline]
 fn mixed_bits(actor: &IoActor) -> u64 {
     let comm = actor.comm.map_or(0, Comm::to_bits);
@@ -118,7 +118,7 @@ fn mixed_bits(actor: &IoActor) -> u64 {
 struct ActorNumbers {
     known: Vec<IoActor>,
     numbers: HashMap<u64, u16, BuildHasherDefault<Mixed>>,
-    /// Those met last, in places that their mixed bits give.
+    /// Cache of recently used actors, indexed by bits of their hash.
     near: [Option<(u64, u16)>; 1 << ActorNumbers::NEAR_BITS],
 }
 
@@ -129,7 +129,7 @@ impl ActorNumbers {
     fn number(&mut self, io: &Io) -> u16 {
         let actor = IoActor::of(io);
         let bits = mixed_bits(&actor);
-        // The last multiplication mixes its highest bits best; they are the lowest 29 now.
+        // The last multiplication mixes the highest bits best; the rotation has made them the lowest 29.
         let place = (bits >> (29 - Self::NEAR_BITS)) as usize % self.near.len();
         match self.near[place] {
             Some((known, n)) if known == bits => n,
@@ -141,7 +141,7 @@ impl ActorNumbers {
         }
     }
 
-    /// Out of line, so that an actor met just before costs little more than its bits.
+    /// Out of line, so that a hit in the cache costs little more than the hash.
     #[inline(never)]
     fn look_up(&mut self, actor: IoActor, bits: u64) -> u16 {
         let room = self.known.len() < Self::MAX_ACTORS;
@@ -172,12 +172,12 @@ struct Cell {
     /// The actor with most bytes by majority vote (Boyer and Moore), and its lead in sectors.
     lead: u32,
     actor: u16,
-    /// The highest throughput that is certain of a window that ends in it.
+    /// The highest lower bound of the throughput of a window that ends in this cell.
     peak: PeakRate,
 }
 
 impl Cell {
-    /// The slot of `per_slot` cells that it lies in, where the first `skipped` cells belong to none.
+    /// Index of the slot of `per_slot` cells that contains this cell. The first `skipped` cells belong to no slot.
     fn place(&self, skipped: i64, per_slot: i64) -> usize {
         ((i64::from(self.slot) - skipped) / per_slot) as usize
     }
@@ -201,8 +201,8 @@ impl Cell {
     }
 }
 
-/// A throughput in two bytes, so that a cell stays at 32: the logarithm of bytes per second, 1024 steps to an octave, rounded
-/// down.
+/// A throughput in two bytes, which keeps a cell at 32 bytes: the base-2 logarithm of bytes per second in steps of
+/// 1/1024, rounded down.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct PeakRate(u16);
 
@@ -229,7 +229,7 @@ struct CellStream {
     least: Option<Box<LeastRate>>,
 }
 
-/// The owner of cells: a device, or all devices of a link, by its index in [`Cells::with_links`].
+/// Whose cells: those of a device, or of all devices of a link, by its index in [`Cells::with_links`].
 #[derive(Debug, Clone, Copy)]
 pub(in crate::analysis) enum CellsOf {
     Device(DevId),
@@ -249,9 +249,9 @@ pub struct Cells {
     cell_ns: i64,
     most: usize,
     index: DeviceIndex,
-    /// Of each device reads and writes.
+    /// Reads and writes of each device.
     devices: Vec<[CellStream; 2]>,
-    /// Cells of devices that share a link, together.
+    /// Members of each link, and the cells of all of them together.
     links: Vec<(Vec<DevId>, [CellStream; 2])>,
     total: usize,
     actors: ActorNumbers,
@@ -264,7 +264,7 @@ impl Cells {
     /// The finest cell: 1 ms.
     pub const FINEST_NS: i64 = 1_000_000;
 
-    /// Coarser they never get, which some ten thousand days or devices would take.
+    /// Widest cell: 1000 s. Wider ones would be needed only for some ten thousand days or devices.
     const COARSEST_NS: i64 = 1_000_000_000_000;
 
     /// Cells for I/Os that complete inside `window`.
@@ -335,7 +335,7 @@ impl Cells {
         self.stream(of.into(), class).map_or(0, |s| s.bytes)
     }
 
-    /// Which cell holds `at_ns`.
+    /// The number of the cell that contains `at_ns`.
     fn number(&self, at_ns: i64) -> i64 {
         self.grid().number(at_ns)
     }
@@ -356,7 +356,7 @@ impl Cells {
         self.index.devices()
     }
 
-    /// Discards and flushes have none.
+    /// The reads or writes of a device or link. Discards and flushes have no cells.
     fn stream(&self, of: CellsOf, class: Class) -> Option<&CellStream> {
         let streams = match of {
             CellsOf::Device(dev) => &self.devices[self.index.get(dev)?],
@@ -369,7 +369,7 @@ impl Cells {
         self.stream(of, class).map_or(&[], |s| &s.cells)
     }
 
-    /// Slots of at least `dt_ns` (a multiple of the cell) over `window`.
+    /// Throughput over `window` in slots of `dt_ns` (a multiple of the cell width), or of one cell if that is wider.
     pub(in crate::analysis) fn series(
         &self,
         of: impl Into<CellsOf>,
@@ -383,7 +383,7 @@ impl Cells {
         let slots = (window.len_ns() as u64).div_ceil(dt_ns as u64) as usize;
         let skipped = (window.from_ns - self.window.from_ns).max(0) / self.cell_ns;
         let cells = self.cells(of, class);
-        // What the last completions reached is not in the cells yet.
+        // The peak of the last completions is not in the cells yet.
         let pending = self
             .stream(of, class)
             .and_then(|s| s.least.as_deref()?.pending())
@@ -405,7 +405,7 @@ impl Cells {
             let mut ios = 0;
             let mut peak = 0.0f64;
             for cell in own {
-                // What begins in the cell goes on to the slot's end.
+                // Throughput that begins in the cell continues to the slot's end.
                 let mut edge = cell.edge;
                 let within = (i64::from(cell.slot) - skipped) % per_slot;
                 edge.extend((per_slot - 1 - within) * self.cell_ns);
@@ -425,7 +425,7 @@ impl Cells {
         Series::new(window.from_ns, dt_ns, slots, filled.into_iter())
     }
 
-    /// The process of this number, by the name that it was first met with.
+    /// The process `tgid`, with the first name seen for it.
     pub fn process(&self, tgid: i32) -> IoActor {
         let named = self
             .actors
@@ -472,14 +472,14 @@ impl Cells {
     }
 }
 
-/// Where cells begin and how wide they are.
+/// Start and width of cells.
 #[derive(Debug, Clone, Copy)]
 struct CellGrid {
     window: Window,
     cell_ns: i64,
 }
 
-/// Fills the slots `places`, in which nothing begins or ends, with what is in flight.
+/// Fills the slots `places`, in which no I/O begins or ends, with the current throughput.
 fn fill(level: &mut FlowLevel, places: Range<usize>, dt_ns: i64, filled: &mut Vec<Slot>) {
     if level.is_idle() {
         return;
@@ -499,7 +499,7 @@ impl CellGrid {
         self.window.from_ns + (number + 1) * self.cell_ns
     }
 
-    /// Cells that begin here or later have no number in 32 bits.
+    /// Cells that start here or later have numbers beyond 32 bits.
     fn to_ns(self) -> i64 {
         let len_ns = self.cell_ns.saturating_mul(i64::from(u32::MAX));
         self.window.from_ns.saturating_add(len_ns)
@@ -507,7 +507,7 @@ impl CellGrid {
 }
 
 impl CellStream {
-    /// Takes the next completed I/O; how many cells are new.
+    /// Adds the next completed I/O; returns the number of new cells.
     fn push(&mut self, grid: CellGrid, io: &Io, actor: u16) -> usize {
         let before = self.cells.len();
         let bytes = io.bytes.max(0) as u64;
@@ -538,7 +538,7 @@ impl CellStream {
         self.cells.len() - before
     }
 
-    /// Where cell `number` is, which is seldom far from the last one; a new one if there was none.
+    /// Index of cell `number`, which is usually close to the last one. A missing cell is inserted.
     fn place(&mut self, number: i64) -> usize {
         let slot = number as u32;
         let cells = &self.cells;
@@ -566,7 +566,7 @@ impl CellStream {
         self.cells.insert(place, new);
     }
 
-    /// Joins ten cells of `finer_ns` to one.
+    /// Joins ten cells of `finer_ns` into one.
     fn grow(&mut self, finer_ns: i64) {
         let mut joined: Vec<Cell> = Vec::new();
         for cell in &self.cells {
@@ -578,7 +578,7 @@ impl CellStream {
                     ..Cell::default()
                 });
             }
-            // What begins in it goes on to the new cell's end.
+            // Throughput that begins in it continues to the new cell's end.
             let mut cell = *cell;
             cell.edge.extend((9 - place) * finer_ns);
             if let Some(last) = joined.last_mut() {

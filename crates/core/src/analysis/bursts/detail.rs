@@ -1,5 +1,5 @@
-//! Details of each burst (A13): what 1 s, 15 s and 60 s samples show of it, the number in flight, the latency of the
-//! other direction.
+//! Details of each burst (A13): what samples of 1 s, 15 s and 60 s show of it, the number in flight, and the latency
+//! of the other class.
 
 use serde::Serialize;
 
@@ -15,13 +15,13 @@ use crate::analysis::device::context::{BURST_SLOT_NS, DeviceContext};
 use crate::analysis::stream::requests::{Request, Requests};
 use crate::model::{Class, SECOND_NS};
 
-/// Bursts that are kept of one stream; the largest.
+/// Maximum number of bursts kept of one stream; the largest are kept.
 pub const MAX_BURSTS: usize = 1000;
 
-/// Bursts closer than this are one.
+/// Bursts separated by less than this are joined.
 const GAP_NS: i64 = 100_000_000;
 
-/// One-second samples must hide at least this much; a burst of a second at three times the background is 1.5.
+/// Minimum ratio of a burst's peak to its one-second samples. A burst of one second at three times the background has 1.5.
 const MIN_HIDDEN: f64 = 1.2;
 
 /// A burst, with the views of coarser samples.
@@ -29,26 +29,26 @@ const MIN_HIDDEN: f64 = 1.2;
 pub struct BurstDetail {
     /// The burst.
     pub burst: Burst,
-    /// Through one-second samples.
+    /// As seen by samples of 1 s.
     pub second: SampledView,
-    /// Through samples of 15 s; `None` in a recording that is shorter, and for bursts that are not among the largest.
+    /// As seen by samples of 15 s; `None` in a shorter recording, and for bursts that are not among the largest.
     pub quarter_minute: Option<SampledView>,
-    /// Through samples of a minute.
+    /// As seen by samples of 60 s; `None` as above.
     pub minute: Option<SampledView>,
-    /// Result of a cloud volume's micro-bursting formula for the minute of its peak: bytes per second with any I/O. An
-    /// estimate printed for comparison.
+    /// Result of a cloud volume's micro-bursting formula for the minute of its peak: bytes per second of time with
+    /// I/O. An estimate, given for comparison.
     pub active_second_bytes_per_s: Option<f64>,
-    /// Mean number in flight, all classes, in the busiest window of 100 ms or more that it touches.
+    /// Mean number in flight (all classes) in the busiest window of at least 100 ms that overlaps it.
     pub in_flight: Option<f64>,
-    /// Longest latency, in microseconds, of the other class's requests that met it.
+    /// Longest latency, in microseconds, of requests of the other class that overlap it.
     pub other_max_us: Option<f64>,
-    /// How many of those there were (of a large recording: of a sample, scaled).
+    /// Number of these requests; scaled up if only a sample of them was kept.
     pub other_n: Option<u64>,
-    /// The background that it exceeds.
+    /// How far it exceeds the background.
     pub significance: Significance,
-    /// I/Os are missing from it: its numbers are lower bounds.
+    /// I/Os were lost during it, so its numbers are lower bounds.
     pub lossy: bool,
-    /// The actor with most bytes. Untrusted text inside.
+    /// The actor with most bytes. Contains untrusted text.
     #[serde(skip)]
     pub cause: Option<IoActor>,
 }
@@ -60,7 +60,7 @@ pub(in crate::analysis) struct Found {
     pub bursts: Vec<BurstDetail>,
 }
 
-/// The bursts of a stream: against the user's limit if there is one, else those that its submissions showed (`scanned`).
+/// The bursts of a stream: relative to the user's limit if there is one, otherwise those found in its submissions (`scanned`).
 pub(in crate::analysis) fn find_bursts(
     around: &DeviceContext,
     series: &Series,
@@ -83,14 +83,14 @@ pub(in crate::analysis) fn find_bursts(
         );
         return Found { limit, bursts };
     }
-    // From the last to the first: what a burst leads to ends where the next one begins.
+    // From last to first: the throughput caused by a burst is counted until the next burst begins.
     let bins = (around.window.len_ns() / BIN_NS).max(1) as u64;
     let mut next_ns = i64::MAX;
     let mut bursts: Vec<BurstDetail> = Vec::new();
     for s in scanned.into_iter().rev() {
         let burst = served(series, &judged, &s, next_ns);
         next_ns = s.from_ns;
-        // In wide slots a short burst's peak cannot be seen: what was asked for can.
+        // Slots wider than a burst do not show its peak. Its rate of submission is used instead, if that is higher.
         let asked_ns = (s.to_ns - s.from_ns).max(1);
         let asked = s.bytes as f64 * 1e9 / asked_ns as f64;
         let peak = if series.dt_ns <= BURST_SLOT_NS.max(asked_ns) {
@@ -123,11 +123,11 @@ fn main_actor(around: &DeviceContext, class: Class, from_ns: i64, to_ns: i64) ->
         .main_actor(around.dev, class, &[(from_ns, to_ns)])
 }
 
-/// A burst of submissions with the throughput that it led to, before the next one's.
+/// A burst of submissions, with the throughput that it caused before `next_ns`, the start of the next burst.
 fn served(series: &Series, limit: &Limit, s: &Scanned, next_ns: i64) -> Burst {
     let last = series.slots().saturating_sub(1);
     let first = slot_at(series, s.from_ns).min(last);
-    // The device may take as long again, and a tenth of a second more.
+    // The device may need as long again to serve it, and at least 100 ms more.
     let until_ns = (s.to_ns + (s.to_ns - s.from_ns).max(GAP_NS)).min(next_ns);
     let end = slot_at(series, until_ns - 1).clamp(first, last) + 1;
     Burst {
@@ -144,13 +144,13 @@ fn served(series: &Series, limit: &Limit, s: &Scanned, next_ns: i64) -> Burst {
     }
 }
 
-/// The slot in which `ns` lies.
+/// The slot that contains `ns`.
 fn slot_at(series: &Series, ns: i64) -> usize {
     ((ns - series.from_ns).max(0) / series.dt_ns) as usize
 }
 
-/// Bursts of a series of slots: against a limit that is known, else by its own background. `lossy` and `cause` say of an
-/// interval whether I/Os are missing and who moved most.
+/// Bursts of `series`, relative to a known limit or else to its own background. For an interval, `lossy` returns
+/// whether I/Os were lost, and `cause` the actor with most bytes.
 pub(in crate::analysis) fn bursts_of(
     series: &Series,
     limit: &Limit,
@@ -205,7 +205,7 @@ pub(in crate::analysis) fn bursts_of(
         let is_lossy = lossy(burst.from_ns, burst.to_ns);
         let main_actor = cause(burst.from_ns, burst.to_ns);
         let burst = detail(burst, second, significance, is_lossy, main_actor);
-        // What a stream does by itself counts only if coarser samples do not show it.
+        // Bursts relative to the stream's own background count only if coarser samples hide them.
         if limit.source != LimitSource::Learned || is_hidden(&burst) {
             details.push(burst);
         }
@@ -213,24 +213,24 @@ pub(in crate::analysis) fn bursts_of(
     details
 }
 
-/// One-second samples show less of it than it is.
+/// Whether one-second samples show clearly less than its peak.
 fn is_hidden(b: &BurstDetail) -> bool {
     b.second.hidden_factor >= MIN_HIDDEN
 }
 
-/// The background that it exceeds.
+/// How far a burst exceeds the background.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Significance {
     /// The measure that exceeds the background.
     pub measure: Measure,
-    /// The background's rate: of bytes or of I/Os a second.
+    /// Rate of the background, in bytes or I/Os per second.
     pub baseline_per_s: f64,
-    /// How many bursts like it the background would show in the whole recording.
+    /// Expected number of such bursts in the whole recording if there were only the background.
     pub by_chance: f64,
 }
 
 impl Significance {
-    /// From an excess in bins of some width, of which the recording has so many.
+    /// From an excess, the width of its bins in nanoseconds, and the number of such bins in the recording.
     fn of((excess, bin_ns, bins): (Excess, i64, u64)) -> Significance {
         Significance {
             measure: excess.measure,
@@ -301,13 +301,13 @@ impl<'a> Surroundings<'a> {
         b.other_n = Some(n * self.others.one_in());
     }
 
-    /// The view of `burst` through samples of `period_ns`; `None` if the series is shorter than one of them.
+    /// `burst` as seen by samples of `period_ns`; `None` if the series is shorter than one of them.
     fn view(&self, burst: &Burst, period_ns: i64) -> Option<SampledView> {
         let len_ns = self.series.slots() as i64 * self.series.dt_ns;
         (len_ns >= period_ns).then(|| sampled_view(self.series, burst, period_ns))
     }
 
-    /// Of the aligned minute of its peak, or of as much of it as was recorded.
+    /// The rate in the aligned minute of its peak, or in the recorded part of that minute.
     fn active_second_rate(&self, burst: &Burst) -> f64 {
         let dt = self.series.dt_ns;
         let slots = self.series.slots();
@@ -340,7 +340,7 @@ impl<'a> Surroundings<'a> {
         touched.map(|p| p.in_flight).max_by(f64::total_cmp)
     }
 
-    /// Longest latency of the other class's requests whose `[start, done)` meets the burst, and their number.
+    /// Longest latency of requests of the other class whose `[start, done)` overlaps the burst, and their number.
     fn other(&self, burst: &Burst) -> (Option<i64>, u64) {
         let requests = self.others.kept();
         let first = requests.partition_point(|r| r.done_ns <= burst.from_ns);
@@ -353,7 +353,7 @@ impl<'a> Surroundings<'a> {
     }
 }
 
-/// The largest of `bursts`, in the order of time, with their surroundings.
+/// The largest of `bursts` in order of time, with their surroundings.
 pub(in crate::analysis) fn largest(
     bursts: Vec<BurstDetail>,
     around: &Surroundings,

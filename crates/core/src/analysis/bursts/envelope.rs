@@ -17,23 +17,23 @@ pub fn token_bucket_depth(bytes: &[u64], dt_s: f64, rate: f64) -> f64 {
     worst
 }
 
-/// How unevenly a stream of I/Os comes at one resolution.
+/// How unevenly a stream's I/Os arrive at one resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Unevenness {
     /// Resolution in nanoseconds.
     pub dt_ns: i64,
-    /// Slots: n of everything here.
+    /// Number of slots: n of everything here.
     pub slots: u64,
     /// Index of dispersion of counts, `Var N / E N`: 1 for a Poisson stream.
     pub idc: f64,
-    /// Largest over mean count.
+    /// Largest count divided by the mean count.
     pub peak_to_mean: f64,
-    /// Percent of slots with any.
+    /// Percent of slots with any I/O.
     pub duty_percent: f64,
 }
 
-/// The micro-bursting formula of a large cloud's volume metrics: `bytes` per active second in a period of `period_s`
-/// with `idle_s` idle seconds, in whole seconds.
+/// The micro-bursting formula of a large cloud's volume metrics: `bytes` divided by the active seconds in a period,
+/// `period_s - idle_s` rounded up.
 pub fn active_second_rate(bytes: f64, period_s: f64, idle_s: f64) -> f64 {
     bytes / (period_s - idle_s).ceil().max(1.0)
 }
@@ -55,7 +55,7 @@ pub fn most_bytes(series: &Series, slots: usize) -> u64 {
     most
 }
 
-/// [`Unevenness`] of the I/Os in slots `times` as wide as those of `series`; `None` without two slots or any I/O.
+/// [`Unevenness`] of the I/Os in slots `times` as wide as those of `series`; `None` with fewer than two slots or without I/O.
 pub fn unevenness_of(series: &Series, times: usize) -> Option<Unevenness> {
     let times = times.max(1);
     let all = series.slots().div_ceil(times);

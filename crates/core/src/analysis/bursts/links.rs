@@ -14,7 +14,7 @@ use crate::model::{Class, DevId};
 /// Devices whose data go through one link.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Link {
-    /// Its members. Layers above others among them would count twice.
+    /// Its members. A device stacked on another member would count twice.
     pub devices: Vec<DevId>,
     /// Its bandwidth in each direction.
     pub limit: Limit,
@@ -23,15 +23,15 @@ pub struct Link {
 /// Reads or writes of all devices behind a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkStream {
-    /// Which.
+    /// Reads or writes.
     pub class: Class,
     /// Bytes that they moved.
     pub bytes: u64,
-    /// Slots in which bursts were looked for.
+    /// Width of the slots in which bursts were searched, in nanoseconds.
     pub slot_ns: i64,
-    /// The bursts, in order of time: the largest.
+    /// The largest bursts, in order of time.
     pub bursts: Vec<BurstDetail>,
-    /// How many there were.
+    /// Number of bursts found.
     pub bursts_found: usize,
 }
 
@@ -44,8 +44,7 @@ pub struct LinkDetail {
     pub streams: [LinkStream; 2],
 }
 
-/// Looks for bursts of what `link`'s devices moved together, in slots of `slot_ns`; `number` is its place among the links of
-/// `cells`.
+/// Finds bursts in the sum of what `link`'s devices moved, in slots of `slot_ns`. `number` is the link's index in `cells`.
 pub(in crate::analysis) fn detail(
     number: usize,
     link: &Link,
@@ -57,7 +56,7 @@ pub(in crate::analysis) fn detail(
     let of = CellsOf::Link(number);
     let streams = CLASSES.map(|class| {
         let series = cells.series(of, class, slot_ns, window);
-        // I/Os that are missing on one device are missing from the sum of all.
+        // I/Os lost on one device are missing from the sum of all.
         let bursts = bursts_of(
             &series,
             &link.limit,

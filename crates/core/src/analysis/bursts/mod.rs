@@ -23,12 +23,12 @@ pub struct Limit {
     pub source: LimitSource,
 }
 
-/// Where a limit comes from, the most trustworthy first.
+/// Source of a limit, most trustworthy first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitSource {
-    /// The user said so.
+    /// Given by the user.
     User,
     /// Width and speed of the link.
     Link,
@@ -36,7 +36,7 @@ pub enum LimitSource {
     Learned,
 }
 
-/// The highest rate that the recording itself shows; `None` without I/O.
+/// The highest throughput that the recording itself proves; `None` without I/O.
 pub fn learned_limit(series: &Series) -> Option<Limit> {
     let highest = series.highest(0, series.slots())?.peak_bytes_per_s;
     (highest > 0.0).then_some(Limit {
@@ -45,21 +45,20 @@ pub fn learned_limit(series: &Series) -> Option<Limit> {
     })
 }
 
-/// When a burst begins, ends, and has its core.
+/// Thresholds for the start, end and core of a burst.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BurstRule {
-    /// A burst reaches this share of the limit.
+    /// A burst must reach this share of the limit.
     pub on: f64,
     /// Share of the limit below which a burst ends.
     pub off: f64,
-    /// Number of slots below that share that end a burst.
+    /// Number of consecutive slots below `off` that end a burst.
     pub gap_slots: usize,
-    /// Its core are the slots with at least this share of its own peak.
+    /// The core of a burst consists of the slots with at least this share of its own peak.
     pub core: f64,
 }
 
 impl Default for BurstRule {
-    /// Half of the limit, a tenth, one slot, half of the peak.
     fn default() -> BurstRule {
         BurstRule {
             on: 0.5,
@@ -85,34 +84,34 @@ pub struct Burst {
     pub bytes: u64,
     /// I/Os completed in it.
     pub ios: u64,
-    /// Slots of at least half of its peak, added up, in nanoseconds.
+    /// Total length of the slots with at least half of its peak, in nanoseconds.
     pub core_ns: i64,
-    /// Bytes in them.
+    /// Bytes in those slots.
     pub core_bytes: u64,
-    /// Beginning of its highest slot.
+    /// Start of its highest slot.
     pub peak_at_ns: i64,
-    /// The least that its highest throughput was: bytes of I/Os that lie wholly inside a window, over the window.
+    /// Lower bound of its highest throughput: bytes of I/Os that lie entirely inside a window, divided by its length.
     pub peak_bytes_per_s: f64,
-    /// Highest rate of I/Os of a slot.
+    /// Highest rate of I/Os in a slot.
     pub peak_iops: f64,
-    /// That peak in percent of the limit.
+    /// `peak_bytes_per_s` in percent of the limit.
     pub percent_of_limit: f64,
-    /// That peak reaches 95 % of the limit.
+    /// Whether the peak reaches 95 % of the limit.
     pub exceeds_limit: bool,
     /// Mean request size.
     pub mean_bytes: f64,
     /// Depth of the token bucket that would absorb it at its own mean rate over one second.
     pub bucket_bytes: f64,
-    /// It touches the edge of the recording: it may have been longer.
+    /// It touches the edge of the recording, so it may have been longer.
     pub censored: bool,
 }
 
-/// Finds bursts of `series` relative to `limit`: maximal stretches of slots at or above `off` (joined over gaps shorter
-/// than `gap_slots`) that somewhere reach `on`.
+/// Finds bursts of `series` relative to `limit`: maximal runs of slots at or above `off`, joined over gaps shorter
+/// than `gap_slots`, whose peak reaches `on`.
 pub fn find(series: &Series, limit: &Limit, rule: &BurstRule) -> Vec<Burst> {
     let off = rule.off * limit.bytes_per_s;
     let on = rule.on * limit.bytes_per_s;
-    // First slot and end of each stretch; a gap that is too short is part of it.
+    // First slot and end of each run. A gap that is too short to end a burst is part of its run.
     let mut stretches: Vec<(usize, usize)> = Vec::new();
     for slot in series.filled() {
         if slot.bytes == 0 || series.rate(slot.bytes) < off {
@@ -177,24 +176,24 @@ pub(in crate::analysis) fn describe(
     }
 }
 
-/// The view of a burst through samples of `period_ns`: the highest rate of any aligned period that overlaps it, over
-/// 100 phases of the sampler (as many as slots allow), in bytes per second.
+/// A burst as seen by samples of `period_ns`: the highest rate of any aligned period that overlaps it, in bytes per
+/// second. It depends on the phase of the sampler, of which 100 are tried (fewer if a period has fewer slots).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SampledView {
     /// The sampler's period.
     pub period_ns: i64,
-    /// With the luckiest phase for hiding.
+    /// Lowest over the phases.
     pub min_bytes_per_s: f64,
-    /// With the usual phase.
+    /// Median over the phases.
     pub median_bytes_per_s: f64,
-    /// With the luckiest phase for seeing.
+    /// Highest over the phases.
     pub max_bytes_per_s: f64,
-    /// Peak over the usual view: how much is hidden.
+    /// Peak of the burst divided by the median: how much the samples hide.
     pub hidden_factor: f64,
 }
 
 impl SampledView {
-    /// Of the slots `first..end` of `dt_ns`, of which `sum` says how many bytes a range holds; without the hidden factor.
+    /// For the slots `first..end` of width `dt_ns`. `sum` returns the bytes in a range of slots. The hidden factor is left NaN.
     pub(in crate::analysis) fn of(
         (first, end): (i64, i64),
         period_ns: i64,
@@ -203,7 +202,7 @@ impl SampledView {
     ) -> SampledView {
         let k = (period_ns / dt_ns).max(1);
         let phases = k.min(100);
-        // The highest sample that overlaps the slots, for each phase that the clock of the samples may have.
+        // The highest sample that overlaps the slots, for each phase of the sampler.
         let mut views = Vec::new();
         for p in 0..phases {
             let phase = p * k / phases;
@@ -225,7 +224,7 @@ impl SampledView {
         }
     }
 
-    /// This view with the hidden factor of a peak.
+    /// This view with the hidden factor relative to a peak.
     pub(in crate::analysis) fn hiding(self, peak_bytes_per_s: f64) -> SampledView {
         let usual = self.median_bytes_per_s;
         SampledView {
@@ -239,7 +238,7 @@ impl SampledView {
     }
 }
 
-/// The view of `burst` through samples of `period_ns`.
+/// `burst` as seen by samples of `period_ns`.
 pub fn sampled_view(series: &Series, burst: &Burst, period_ns: i64) -> SampledView {
     let slots = series.slots() as i64;
     let range = (burst.first as i64, burst.end as i64);

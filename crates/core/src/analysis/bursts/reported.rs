@@ -8,10 +8,10 @@ use crate::analysis::findings::evidence::{Cause, Evidence, MicroburstEvidence};
 use crate::analysis::findings::{Finding, Severity};
 use crate::model::{Class, DevId, PathOf};
 
-/// Microbursts of one stream that get a finding of their own.
+/// Maximum number of microbursts of one stream that get a finding of their own.
 pub const MAX_REPORTED_BURSTS: usize = 3;
 
-/// Longer ones one-second samples do show, or they are no bursts but the load itself.
+/// Maximum length of a microburst. Longer ones show in one-second samples, or are the load itself.
 const MAX_NS: i64 = 1_500_000_000;
 
 /// The reported bursts of one stream of one device.
@@ -54,8 +54,8 @@ pub(in crate::analysis) fn conclude_link(detail: &LinkDetail, path_of: PathOf) -
     findings
 }
 
-/// The findings of a table of averages: bursts that one-second samples hide. `slowest` is the highest mean latency, in
-/// microseconds, that the other class had in a row that meets an interval.
+/// The findings of a table of averages: bursts that one-second samples hide. `slowest` returns the highest mean
+/// latency, in microseconds, of the other class's rows that overlap an interval.
 pub(in crate::analysis) fn conclude_table(
     dev: DevId,
     class: Class,
@@ -78,7 +78,7 @@ pub(in crate::analysis) fn conclude_table(
     findings
 }
 
-/// Whose bursts are reported.
+/// The stream whose bursts are reported.
 struct Bursting {
     dev: Option<DevId>,
     class: Class,

@@ -19,7 +19,7 @@ pub(in crate::analysis) struct BurstBin {
     pub bytes: u64,
 }
 
-/// What a burst has too many of.
+/// The quantity of which a burst has more than the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -38,57 +38,58 @@ pub(in crate::analysis) struct Excess {
     pub measure: Measure,
     /// The background's rate of the measure, per bin.
     pub baseline: f64,
-    /// How many such stretches the background shows in one bin's time.
+    /// Expected number of such stretches per bin if there were only the background.
     pub per_bin: f64,
 }
 
 impl Excess {
-    /// How many the background would show in `bins`.
+    /// Expected number in `bins` bins if there were only the background.
     pub fn by_chance(&self, bins: u64) -> f64 {
         self.per_bin * bins as f64
     }
 
-    /// So few that it is none of them.
+    /// Whether that number is so small that chance does not explain it.
     pub fn is_rare(&self, bins: u64) -> bool {
         self.by_chance(bins) <= MAX_BY_CHANCE
     }
 }
 
-/// An excursion must exceed the background this many times: between the background and three times of it.
+/// An excursion must exceed the background by this factor. It lies between one and three times the background.
 const EXCESS: f64 = 1.8;
 
-/// Stretches closer than this are one.
+/// Stretches closer than this are joined.
 const GAP_NS: i64 = 100_000_000;
 
-/// Longer stretches are load; one-second samples show them.
+/// Longer stretches are load, which one-second samples show.
 const MAX_NS: i64 = 1_500_000_000;
 
-/// Fewer I/Os or bytes than these are no burst.
+/// Minimum number of I/Os, or of bytes, in a burst.
 const MIN_IOS: f64 = 32.0;
 const MIN_BYTES: f64 = 1_048_576.0;
 
-/// Expected by chance in the whole recording, on all of its devices.
+/// Maximum number of such bursts expected by chance in the whole recording, over all of its devices.
 const MAX_BY_CHANCE: f64 = 0.002;
 
-/// More bursts in a segment than these are the stream's own texture.
+/// A segment with more bursts than this has none: they are the normal pattern of the stream.
 const MAX_IN_SEGMENT: usize = 32;
 
-/// A stream that comes so far from its background's rate to a burst's more often than that is of the same texture, whether or
-/// not its other stretches last long enough to be bursts. Seen in windows that hold so much at the burst's rate, in which the
-/// background's own noise hardly ever comes as far beside a burst of twice its rate (3.3 standard deviations).
+/// If a stream comes this far from its background's rate towards the rate of a burst in more than `MAX_IN_SEGMENT` stretches,
+/// that burst is part of its normal pattern, whether or not the other stretches last long enough to be bursts. This is tested
+/// in windows that hold `ALIKE_WINDOW` at the burst's rate. Beside a burst of twice the background's rate, the background's own
+/// noise hardly ever comes that far in such a window (3.3 standard deviations).
 const ALIKE: f64 = 0.4;
 const ALIKE_WINDOW: f64 = 96.0;
 
-/// Stretches of one length overlap and their edges are chosen: so many independent ones per length.
+/// Number of independent stretches per length: stretches of one length overlap, and their edges are chosen.
 const CHOICES: f64 = 10.0;
 
-/// The share of time that bursts leave alone.
+/// The share of time that bursts leave unchanged.
 const CALM: f64 = 0.8;
 
 /// Longest scale at which the background is measured.
 const SCALE_NS: i64 = 1_024_000_000;
 
-/// Counts and sums of request sizes, four to an octave.
+/// Request sizes: counts and sums in buckets, four per octave.
 #[derive(Debug, Clone, Default)]
 pub(in crate::analysis) struct Sizes {
     buckets: Vec<(f64, f64)>,
@@ -125,7 +126,7 @@ impl Sizes {
         sizes
     }
 
-    /// Shares and sizes for a measure, sizes in units of the typical one (in which a byte drawn at random lies), and that.
+    /// The distribution of request sizes for a measure, in units of the typical size: the mean size weighted by bytes.
     fn law(&self, measure: Measure) -> Option<Law> {
         if measure == Measure::Ios {
             return Some(Law {
@@ -152,7 +153,7 @@ impl Sizes {
     }
 }
 
-/// Request sizes: (share, size in units), and their mean in units.
+/// Request sizes as (share, size in units), their mean in units, and the unit.
 #[derive(Debug, Clone)]
 struct Law {
     unit: f64,
@@ -161,13 +162,13 @@ struct Law {
 }
 
 impl Law {
-    /// Chance that a compound Poisson sum with mean `mu` reaches `x` (both in units): saddle point.
+    /// Probability that a compound Poisson sum with mean `mu` reaches `x` (both in units), by saddle-point approximation.
     fn tail(&self, x: f64, mu: f64) -> f64 {
         if x <= mu || mu <= 0.0 {
             return if x <= mu { 1.0 } else { 0.0 };
         }
         let arrivals = mu / self.mean;
-        // The saddle point is where the tilted sum has the mean `x`; it lies between these.
+        // The saddle point is where the tilted sum has mean `x`: bracket it, then bisect.
         let mut low = 0.0;
         let mut high = 1.0;
         while self.cumulants(arrivals, high)[1] < x && high < 64.0 {
@@ -188,7 +189,7 @@ impl Law {
             * (1.0 / (high * (std::f64::consts::TAU * variance).sqrt())).min(1.0)
     }
 
-    /// The cumulant function at `theta` of the sum of so many `arrivals`, and its first two derivatives.
+    /// Cumulant generating function at `theta` of the sum of `arrivals` requests, and its first two derivatives.
     fn cumulants(&self, arrivals: f64, theta: f64) -> [f64; 3] {
         let mut k = [-1.0, 0.0, 0.0];
         for (share, size) in &self.sizes {
@@ -200,14 +201,14 @@ impl Law {
         k.map(|v| v * arrivals)
     }
 
-    /// Chance of reaching `x` if the rate varies log-normally around `mu` with this variance of its logarithm.
+    /// Probability of reaching `x` if the rate varies log-normally around `mu`; `variance` is that of the rate's logarithm.
     fn varying_tail(&self, x: f64, mu: f64, variance: f64) -> f64 {
         if variance <= 1e-6 {
             return self.tail(x, mu);
         }
         const STEP: f64 = 0.25;
         let sigma = variance.sqrt();
-        // The integral over the normal deviation `z` of the logarithm; far below the mean nothing reaches `x`.
+        // Integrate over the normal deviation `z` of the logarithm. Rates far below the mean do not reach `x`.
         let mut chance = 0.0;
         for i in -8..=40 {
             let z = f64::from(i) * STEP;
@@ -225,13 +226,13 @@ struct Background {
     rate: f64,
     /// The rate plus the noise of the windows that it is estimated from; bursts are compared with it.
     upper_rate: f64,
-    /// Variance of the rate's logarithm at lengths of 1, 2, 4, ... bins.
+    /// Variance of the rate's logarithm in windows of 1, 2, 4, ... bins.
     variance: Vec<f64>,
 }
 
 impl Background {
-    /// Of bins in `from..to`; `values` are (bin, units). Measured at lengths up to an eighth of a second, of which bursts leave
-    /// most alone; at longer ones only if counts are too small.
+    /// The background of the bins `from..to`; `values` are (bin, units). It is measured in windows of up to an eighth
+    /// of a second, most of which have no burst. Longer windows are used only if counts are too small.
     fn of(values: &[(u64, f64)], (from, to): (u64, u64), scales: u32) -> Background {
         let len = (to - from).max(1);
         let mut rates: Vec<(f64, f64)> = Vec::new();
@@ -243,7 +244,7 @@ impl Background {
             }
             let mut sums = sums(values, from, k, windows as u64);
             let [low, middle, high] = [0.25, 0.6, CALM].map(|q| quantile(&mut sums, windows, q));
-            // High enough a count that its own noise adds little.
+            // Only counts so high that their own noise adds little.
             if high >= 40.0 {
                 let bins = (1u64 << k) as f64;
                 rates.push((without_noise(high) / bins, high / bins));
@@ -262,7 +263,7 @@ impl Background {
         let mut variance = vec![0.0; scales as usize + 1];
         if let [(first, v), rest @ ..] = &measured[..] {
             let next = rest.first().map_or(*v, |m| m.1);
-            // Below the measured lengths the rate varies more, as it did from one length to the next.
+            // Below the measured lengths the variance is assumed to keep growing as between the two shortest measured ones.
             let growth = if next > 0.01 {
                 (v / next).clamp(1.0, 2.0)
             } else {
@@ -289,7 +290,7 @@ impl Background {
         self.upper_rate = self.upper_rate.max(upper_rate);
     }
 
-    /// At least the rate and the variance of `ios`, the background of I/Os whose mean size is `mean` units.
+    /// Raises rate and variance to at least those of `ios`, the background of I/Os whose mean size is `mean` units.
     fn raise_to(&mut self, ios: &Background, mean: f64) {
         self.raise((ios.rate * mean, ios.upper_rate * mean));
         for (own, known) in self.variance.iter_mut().zip(&ios.variance) {
@@ -298,14 +299,14 @@ impl Background {
     }
 }
 
-/// The mean of counts whose variance is their mean and whose quantile [`CALM`] is `high`.
+/// The mean of a count whose variance equals its mean and whose quantile [`CALM`] is `high`.
 fn without_noise(high: f64) -> f64 {
-    // The normal distribution's.
+    // That quantile of the standard normal distribution.
     const DEVIATIONS: f64 = 0.8416;
     ((high + DEVIATIONS * DEVIATIONS / 4.0).sqrt() - DEVIATIONS / 2.0).powi(2)
 }
 
-/// Sums over windows of `2^k` bins that hold anything.
+/// Sums over windows of `2^k` bins; empty windows are left out.
 fn sums(values: &[(u64, f64)], from: u64, k: u32, windows: u64) -> Vec<f64> {
     let mut sums: Vec<f64> = Vec::new();
     let mut last = u64::MAX;
@@ -326,7 +327,7 @@ fn sums(values: &[(u64, f64)], from: u64, k: u32, windows: u64) -> Vec<f64> {
     sums
 }
 
-/// Nearest rank among `n` values of which those not in `values` are 0.
+/// Nearest-rank quantile of `n` values. Those not in `values` are 0.
 fn quantile(values: &mut [f64], n: usize, q: f64) -> f64 {
     let rank = rank(q, n as u64) as usize;
     match rank.checked_sub(n - values.len().min(n) + 1) {
@@ -335,7 +336,7 @@ fn quantile(values: &mut [f64], n: usize, q: f64) -> f64 {
     }
 }
 
-/// The bins `range` as a burst against the recording's mean rate; `None` if that would show the like.
+/// The bins `range` as a burst relative to the recording's mean rate; `None` if that rate explains it.
 pub(in crate::analysis) fn excess(
     bins: &[BurstBin],
     range: (u64, u64),
@@ -374,7 +375,7 @@ struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// Stretches whose running excess stays positive, up to its highest point: the first and last of `values` in each.
+    /// Stretches whose running excess stays positive, up to its maximum, as the indices of the first and last value of each.
     fn excursions(&self) -> Vec<(usize, usize)> {
         let values = self.values;
         let cost = EXCESS * self.background.rate;
@@ -405,7 +406,7 @@ impl Stream<'_> {
         found
     }
 
-    /// The excursion as a burst, if the background would hardly show it.
+    /// The excursion as a burst; `None` if the background explains it.
     fn judge(&self, first: usize, last: usize) -> Option<Excess> {
         let values = self.values;
         let law = self.law;
@@ -424,7 +425,7 @@ impl Stream<'_> {
         let mu = self.background.upper_rate * length;
         let chances = CHOICES / length;
         let most = MAX_BY_CHANCE / (self.range.1 - self.range.0) as f64;
-        // The plain stream is the likelier one to refuse it, and quick.
+        // The test with a constant rate is quick, so it comes first.
         if law.tail(x, mu) * chances > most {
             return None;
         }
@@ -442,7 +443,7 @@ impl Stream<'_> {
 }
 
 impl Stream<'_> {
-    /// Whether it reaches nearly the rate of `e` in so many stretches that `e` is one of them.
+    /// Whether the stream comes close to the rate of `e` so often that `e` is part of its normal pattern.
     fn is_texture(&self, e: &Excess) -> bool {
         let length = e.end - e.first;
         let rate = self.sum_within(e) / length as f64;
@@ -469,7 +470,7 @@ impl Stream<'_> {
             .sum()
     }
 
-    /// The excursions that the background would hardly show: those up to `longest` bins, and those that last longer.
+    /// The excursions that the background does not explain: those of up to `longest` bins, and longer ones.
     fn judged(&self, longest: u64) -> (Vec<Excess>, Vec<Excess>) {
         let all = self
             .excursions()
@@ -479,14 +480,14 @@ impl Stream<'_> {
     }
 }
 
-/// The bursts of one measure. What it sustains for long becomes its background.
+/// The bursts of one measure. A rate that the stream sustains for long becomes its background.
 fn bursts_of(stream: &mut Stream) -> Vec<Excess> {
     let longest = (MAX_NS / stream.dt_ns).max(1) as u64;
     let (short, long) = stream.judged(longest);
     if 3 * total_bins(&long) < total_bins(&short).max(1) {
         return short;
     }
-    // What the stream sustains for long at other times is no burst when it is short.
+    // A rate that the stream sustains for long at other times makes no burst when it is short.
     let moved: f64 = long.iter().map(|e| stream.sum_within(e)).sum();
     let sustained = moved / total_bins(&long) as f64;
     stream.background.raise((sustained, sustained));
@@ -497,7 +498,7 @@ fn total_bins(of: &[Excess]) -> u64 {
     of.iter().map(|e| e.end - e.first).sum()
 }
 
-/// The bursts among `bins` of a segment, by bytes and by I/Os; of those that overlap the least likely one.
+/// The bursts among the `bins` of a segment, by bytes and by I/Os. Of overlapping ones the least likely is kept.
 pub(in crate::analysis) fn segment(
     bins: &[BurstBin],
     range: (u64, u64),
@@ -513,7 +514,7 @@ pub(in crate::analysis) fn segment(
         };
         let values = in_units(bins, measure, law.unit);
         let mut background = Background::of(&values, range, scales);
-        // I/Os are many: they show best at which rate they come and how much it varies.
+        // I/O counts are large, so they give the best estimate of the arrival rate and of how much it varies.
         if let Some(known) = &by_number {
             background.raise_to(known, law.mean);
         }
@@ -526,7 +527,7 @@ pub(in crate::analysis) fn segment(
             dt_ns,
         };
         let mut found = bursts_of(&mut stream);
-        // More of them are texture without a closer look.
+        // More than that are the normal pattern of the stream in any case; see below.
         if found.len() <= MAX_IN_SEGMENT {
             found.retain(|e| !stream.is_texture(e));
         }
@@ -535,7 +536,7 @@ pub(in crate::analysis) fn segment(
     }
 
     let mut kept = without_overlaps(all);
-    // So many are the stream's own texture.
+    // So many bursts are the normal pattern of the stream.
     if kept.len() > MAX_IN_SEGMENT {
         return Vec::new();
     }
@@ -559,7 +560,7 @@ fn in_units(bins: &[BurstBin], measure: Measure, unit: f64) -> Vec<(u64, f64)> {
     values
 }
 
-/// Of stretches that overlap the least likely one.
+/// Keeps the least likely of overlapping stretches.
 fn without_overlaps(mut all: Vec<Excess>) -> Vec<Excess> {
     all.sort_by(|a, b| a.per_bin.total_cmp(&b.per_bin));
     let mut kept: Vec<Excess> = Vec::new();

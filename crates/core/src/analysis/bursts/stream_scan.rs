@@ -8,15 +8,15 @@ use crate::analysis::stream::window::Window;
 /// Submissions are counted in bins of 1 ms.
 pub(in crate::analysis) const BIN_NS: i64 = 1_000_000;
 
-/// A segment is judged when so many bins after it are known, and among so many before it.
+/// In bins: a segment is judged once `AHEAD` bins after it are known. `BEHIND` bins before it are kept.
 const SEGMENT: u64 = 60_000;
 const AHEAD: u64 = 30_000;
 const BEHIND: u64 = 2_000;
 
-/// The peak of submissions is that of 10 bins.
+/// Peaks are those of slots of 10 bins.
 const PEAK: u64 = 10;
 
-/// A burst with what only its bins tell.
+/// A burst with the values that are computed while its bins are still in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::analysis) struct Scanned {
     pub excess: Excess,
@@ -24,15 +24,15 @@ pub(in crate::analysis) struct Scanned {
     pub to_ns: i64,
     pub bytes: u64,
     pub ios: u64,
-    /// Time and bytes of the slots of 10 ms that hold at least half as much as its highest.
+    /// Total length and bytes of the 10 ms slots with at least half the bytes of the highest one.
     pub core_ns: i64,
     pub core_bytes: u64,
     pub peak_iops: f64,
-    /// Through one-second samples; without the hidden factor.
+    /// As seen by one-second samples, without the hidden factor.
     pub second: SampledView,
 }
 
-/// Looks for bursts of one stream; takes its submissions in the order of time. Memory is that of a minute and a half.
+/// Finds bursts of one stream, whose submissions are pushed in order of time. Memory is that of a minute and a half of bins.
 #[derive(Debug)]
 pub(in crate::analysis) struct BurstScan {
     window: Window,
@@ -80,7 +80,7 @@ impl BurstScan {
         }
     }
 
-    /// Takes the bursts that begin before `accept`, among the bins before `to`.
+    /// Judges the bins before `to`, and accepts the bursts that begin before `accept`.
     fn judge(&mut self, accept: u64, to: u64) {
         let first = self.bins.partition_point(|b| b.at < self.judged);
         let found = segment(&self.bins[first..], (self.judged, to), BIN_NS, &self.sizes);
@@ -101,14 +101,14 @@ impl BurstScan {
         if end > self.judged {
             self.judge(end, end);
         }
-        // What is rare in a minute is not in a day, nor among the members of an array.
+        // A burst that is rare in a minute may not be rare in a day, or over all members of an array.
         self.found
             .retain(|b| b.excess.is_rare(bins_in(window.len_ns()) * devices.max(1)));
         self.found
     }
 }
 
-/// How many bins it takes to cover `ns`, at least one.
+/// Number of bins that cover `ns`, at least one.
 fn bins_in(ns: i64) -> u64 {
     (ns.max(1) as u64).div_ceil(BIN_NS as u64)
 }
@@ -122,7 +122,7 @@ fn between(bins: &[BurstBin], from: u64, to: u64) -> &[BurstBin] {
 
 fn describe(bins: &[BurstBin], excess: Excess, origin_ns: i64) -> Scanned {
     let own = between(bins, excess.first, excess.end);
-    // (number, I/Os, bytes) of each slot of 10 ms, counted from the burst's start: in these its peak is sought.
+    // (number, I/Os, bytes) of each 10 ms slot, counted from the start of the burst, to find its peak.
     let mut slots: Vec<(u64, u64, u64)> = Vec::new();
     for bin in own {
         let slot = (bin.at - excess.first) / PEAK;

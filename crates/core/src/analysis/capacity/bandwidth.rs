@@ -1,9 +1,9 @@
 //! Finds a device's bandwidth limit: a throughput that more I/Os in flight do not raise.
 //!
-//! The recording's windows are joined to half a second each. The *limit* is the rate around which most of the fully busy ones lie
-//! (5 % either way). It is the device's, not the load's, if hardly any window is faster, if far more is in flight there than
-//! the unloaded device needs for that rate, and if the rate is hardly ever reached with less: a load that comes at a limited
-//! rate has the same rate with a short queue.
+//! The recording's windows are joined to half a second each. The *limit* is the rate around which most of the fully
+//! busy ones are (5 % either way). It is a limit of the device, not of the load, if hardly any window is faster, if
+//! far more I/Os are in flight there than the unloaded device needs for that rate, and if the rate is hardly ever
+//! reached with fewer: a load that arrives at a limited rate has the same rate with a short queue.
 
 use serde::Serialize;
 
@@ -14,59 +14,61 @@ use crate::analysis::math::stats::{median, nearest_rank};
 use crate::analysis::stream::losses::Losses;
 use crate::model::DevId;
 
-/// Windows are joined to this length at least: 0.5 s.
+/// Windows are joined to at least this length: 0.5 s.
 const JOINED_NS: i64 = 500_000_000;
-/// Half the width of a plateau.
+/// Half the width of a plateau, relative to its rate.
 const WIDTH: f64 = 0.05;
-/// So many windows at the limit, of all and of those fully busy, in runs of so many.
+/// Minimum number of windows at the limit, their minimum share of all windows and of the fully busy ones, and minimum
+/// length of a run of them.
 const MIN_WINDOWS: usize = 6;
 const MIN_SHARE: f64 = 0.05;
 const MIN_OF_BUSY: f64 = 0.5;
 const MIN_RUN: usize = 2;
-/// Busy all the time.
+/// Busy percentage from which on a window is fully busy.
 const FULL_PERCENT: f64 = 99.0;
-/// Windows with less than this share of the limit show what the unloaded device needs.
+/// Windows below this share of the limit show what the unloaded device needs; minimum number of such windows.
 const LIGHT: f64 = 0.7;
 const MIN_LIGHT: usize = 6;
-/// In flight at the limit, over what the unloaded device needs for it.
+/// Number in flight at the limit, divided by what the unloaded device needs: a queue is long from the first value on,
+/// and short below the second.
 const LONG_QUEUE: f64 = 2.0;
 const SHORT_QUEUE: f64 = 1.3;
-/// At most this share of the windows at the limit has a short queue, and of all is faster.
+/// Maximum share of the windows at the limit with a short queue, and of all windows with I/O that are faster.
 const MAX_SHORT: f64 = 0.3;
 const MAX_FASTER: f64 = 0.02;
-/// Requests of less than 64 KiB are limited by their number, if by anything.
+/// Minimum mean request size, 64 KiB: smaller requests are limited by their number, if at all.
 const MIN_REQUEST: f64 = 65_536.0;
-/// A warning has this share of the time.
+/// Share of the time from which on a limit is a warning.
 const WARNING: f64 = 0.2;
 
 /// A limit of throughput that the recording shows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plateau {
-    /// Median rate of the windows on it.
+    /// Median rate of the windows at the limit.
     pub limit_bytes_per_s: f64,
-    /// The rates between which nine tenths of them lie.
+    /// 5th and 95th percentile of their rates, in bytes per second.
     pub limit_range: (f64, f64),
-    /// First and last moment on it, in nanoseconds since the recording's start.
+    /// Start of the first window at the limit, in nanoseconds since the recording's start.
     pub from_ns: i64,
-    /// See above.
+    /// End of the last window at the limit.
     pub to_ns: i64,
-    /// Windows on it, and their length.
+    /// Number of windows at the limit.
     pub windows: usize,
-    /// See above.
+    /// Length of a window.
     pub window_ns: i64,
-    /// Share of the time.
+    /// Share of the recording in these windows, 0 to 1.
     pub share: f64,
-    /// Mean and highest number in flight there.
+    /// Mean number in flight in these windows.
     pub in_flight: f64,
-    /// See above.
+    /// Highest mean number in flight of one of these windows.
     pub most_in_flight: f64,
-    /// I/Os in flight that the unloaded device needs for that rate.
+    /// I/Os in flight that the unloaded device needs for that rate, by Little's law.
     pub needed_in_flight: f64,
-    /// Mean latency there in microseconds.
+    /// Mean latency in these windows, in microseconds.
     pub latency_us: f64,
-    /// Mean latency in light windows, in microseconds.
+    /// Mean latency of the unloaded device, in microseconds: median over light windows.
     pub light_us: f64,
-    /// Mean request in bytes.
+    /// Mean request size in bytes.
     pub request_bytes: f64,
 }
 
@@ -78,13 +80,13 @@ struct Joined {
     bytes_per_s: f64,
     in_flight: f64,
     busy_percent: f64,
-    /// Sum of latencies of the I/Os of a second.
+    /// Sum of the latencies of one second's I/Os, in microseconds.
     us_per_s: f64,
     lossy: bool,
 }
 
 impl Joined {
-    /// Whether the device was busy all the time at this rate, give or take half the width of a plateau.
+    /// Whether the device was busy all the time, at this rate within half the width of a plateau.
     fn is_at(&self, limit: f64) -> bool {
         !self.lossy
             && self.busy_percent >= FULL_PERCENT
@@ -92,7 +94,7 @@ impl Joined {
     }
 }
 
-/// The joined windows with anything in them, and the length of each.
+/// The joined windows with activity, and the length of each in nanoseconds.
 fn joined(load: &Load, dev: DevId, losses: &Losses) -> (Vec<Joined>, i64) {
     let each = JOINED_NS.div_euclid(load.len_ns.max(1)).max(1) as usize;
     let window_ns = load.len_ns * each as i64;
@@ -120,12 +122,12 @@ fn joined(load: &Load, dev: DevId, losses: &Losses) -> (Vec<Joined>, i64) {
     (windows, window_ns)
 }
 
-/// The mean over `windows` of which `points` are those with anything in them.
+/// The mean over `windows` windows; `points` are those with activity.
 fn mean(points: &[LoadPoint], windows: usize, value: fn(&LoadPoint) -> f64) -> f64 {
     points.iter().map(value).sum::<f64>() / windows as f64
 }
 
-/// The limit that the windows of a device show; `None` if they show none.
+/// The limit of a device; `None` if its windows show none.
 pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Option<Plateau> {
     let (all, window_ns) = joined(load, dev, losses);
     let full: Vec<&Joined> = all
@@ -134,7 +136,7 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
         .collect();
     let limit = densest(&full)?;
 
-    // The rate is the device's limit only if it is usual while the device is busy, and hardly ever exceeded.
+    // The rate is the device's limit only if it is common while the device is busy, and hardly ever exceeded.
     let on = in_runs_at(&all, limit, window_ns);
     let all_windows = load.windows as f64 * load.len_ns as f64 / window_ns as f64;
     let share = on.len() as f64 / all_windows.max(1.0);
@@ -145,7 +147,7 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
         return None;
     }
 
-    // What limits must be bytes, not the number of requests.
+    // The limit must be one of bytes, not of the number of requests.
     let request_bytes = mean_request(&on);
     if request_bytes < MIN_REQUEST || !by_bytes(&on) {
         return None;
@@ -160,11 +162,11 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
     if light.len() < MIN_LIGHT || !are_alike {
         return None;
     }
-    // The middle one: a window in which an overload begins is no light one.
+    // The median, because a window in which an overload begins is not light.
     let mut light_means: Vec<f64> = light.iter().map(|w| w.us_per_s / w.ios_per_s).collect();
     let light_us = median(&mut light_means)?;
 
-    // Little's law: so many were in flight if I/Os came at that rate to the unloaded device. At a limit more wait.
+    // Little's law: this many would be in flight if I/Os came at that rate to the unloaded device. At a limit more wait.
     let ios_per_s = sum(&on, |w| w.ios_per_s) / on.len() as f64;
     let needed = ios_per_s * light_us / 1e6;
     if !has_long_queues(&on, needed) {
@@ -192,7 +194,7 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
     })
 }
 
-/// The windows at the limit that follow one another. A single one can be at that rate by chance.
+/// The windows at the limit, in runs of at least two. A single one can be at that rate by chance.
 fn in_runs_at(all: &[Joined], limit: f64, window_ns: i64) -> Vec<&Joined> {
     let runs =
         all.chunk_by(|a, b| a.is_at(limit) == b.is_at(limit) && b.from_ns - a.from_ns == window_ns);
@@ -211,8 +213,8 @@ fn is_exceeded(all: &[Joined], limit: f64) -> bool {
     faster as f64 > MAX_FASTER * active as f64
 }
 
-/// Whether mostly far more, and rarely hardly more, is in flight than the `needed` number. A load that comes at a limited
-/// rate has a short queue.
+/// Whether at least half of the windows have far more than `needed` in flight, and few have hardly more. A load that
+/// arrives at a limited rate has a short queue.
 fn has_long_queues(on: &[&Joined], needed: f64) -> bool {
     let needed = needed.max(1.0);
     let long = on
@@ -230,12 +232,12 @@ fn sum(windows: &[&Joined], value: fn(&Joined) -> f64) -> f64 {
     windows.iter().map(|w| value(w)).sum()
 }
 
-/// Bytes of a request, on average.
+/// Mean request size in bytes.
 fn mean_request(windows: &[&Joined]) -> f64 {
     sum(windows, |w| w.bytes_per_s) / sum(windows, |w| w.ios_per_s)
 }
 
-/// The middle of the interval of rates, 5 % either way, that holds most windows; of equals the fastest.
+/// Median rate in the interval of rates, 5 % either way, that contains most windows; of equal ones the fastest.
 fn densest(full: &[&Joined]) -> Option<f64> {
     let mut rates: Vec<f64> = full
         .iter()
@@ -248,17 +250,17 @@ fn densest(full: &[&Joined]) -> Option<f64> {
     nearest_rank(&mut rates[from..end].to_vec(), 0.5)
 }
 
-/// How many of the sorted `rates` lie in the interval that begins at the one numbered `from`.
+/// Number of sorted `rates` in the interval that begins at index `from`.
 fn held_from(rates: &[f64], from: usize) -> usize {
     rates.partition_point(|r| *r <= rates[from] * (1.0 + 2.0 * WIDTH)) - from
 }
 
-/// Whether bytes per second vary less than I/Os per second do, or sizes hardly vary: a limit of bytes, not of requests.
+/// Whether bytes per second vary less than I/Os per second, or by at most 2 %: then bytes are limited, not requests.
 fn by_bytes(on: &[&Joined]) -> bool {
     spread(on, |w| w.bytes_per_s) <= spread(on, |w| w.ios_per_s).max(0.02)
 }
 
-/// The standard deviation of a value over the windows, as a share of its mean.
+/// Standard deviation of a value over the windows, relative to its mean.
 fn spread(on: &[&Joined], value: fn(&Joined) -> f64) -> f64 {
     let mean = sum(on, value) / on.len() as f64;
     let squares: f64 = on.iter().map(|w| (value(w) / mean - 1.0).powi(2)).sum();

@@ -8,7 +8,7 @@ use crate::analysis::stream::kept_slots::{KeptSlots, SlotCursor, SlotMeasure};
 use crate::analysis::stream::order::{End, Span, Sweep};
 use crate::analysis::stream::window::Window;
 
-/// One window of one device. Sums of times are whole numbers below 2^53 in all but absurd windows.
+/// Sums of one window of one device. Sums of times are whole numbers, exact below 2^53.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct LoadSums {
     ios: u32,
@@ -18,7 +18,7 @@ struct LoadSums {
     busy_ns: i64,
 }
 
-/// One window as rates.
+/// One window of one device, as rates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LoadPoint {
     /// Beginning, in nanoseconds since the recording's start.
@@ -33,25 +33,25 @@ pub struct LoadPoint {
     pub mean_us: Option<f64>,
     /// Mean number in flight (L).
     pub in_flight: f64,
-    /// Percent of time with anything in flight (U).
+    /// Percent of time with at least one I/O in flight (U).
     pub busy_percent: f64,
 }
 
-/// The windows of one device in which anything happened, of all that there were.
+/// The windows of one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
     /// Beginning of the first window.
     pub from_ns: i64,
     /// Length of each.
     pub len_ns: i64,
-    /// How many there were, with I/O or without.
+    /// Number of windows, with I/O or without.
     pub windows: usize,
-    /// Those with anything in flight or completed, in order of time.
+    /// The windows with anything in flight or completed, in order of time.
     pub points: Vec<LoadPoint>,
 }
 
 impl Load {
-    /// Which of the windows `point` is.
+    /// Index of `point` among all windows.
     pub fn index(&self, point: &LoadPoint) -> usize {
         ((point.from_ns - self.from_ns) / self.len_ns.max(1)).max(0) as usize
     }
@@ -64,7 +64,7 @@ pub struct LoadWindows {
     level: i64,
     since_ns: i64,
     sums: KeptSlots<LoadSums>,
-    /// Where the sweep is, and where completions are.
+    /// Position of the sweep, and of completions.
     swept: SlotCursor,
     completed: SlotCursor,
 }
@@ -73,7 +73,7 @@ impl LoadWindows {
     /// Shortest window: 100 ms.
     pub const MIN_NS: i64 = 100_000_000;
 
-    /// Most windows: two to four hours at 100 ms.
+    /// Maximum number of windows: 3.6 hours at 100 ms. Beyond it their length doubles.
     pub const MAX_WINDOWS: i64 = 1 << 17;
 
     /// Over `window`.
@@ -88,7 +88,7 @@ impl LoadWindows {
         }
     }
 
-    /// Windows kept.
+    /// Number of windows kept.
     pub fn kept(&self) -> usize {
         self.sums.len()
     }
@@ -113,7 +113,7 @@ impl LoadWindows {
         }
     }
 
-    /// An I/O completes: it counts in the window of its completion.
+    /// Adds a completed I/O to the window of its completion.
     pub fn complete(&mut self, done_ns: i64, bytes: i64, total_ns: i64) {
         if self.window.contains(done_ns) {
             let sums = self.sums.at(done_ns, &mut self.completed);
@@ -123,7 +123,7 @@ impl LoadWindows {
         }
     }
 
-    /// The whole windows.
+    /// The complete windows.
     pub fn finish(mut self, window: Window) -> Load {
         self.window = window;
         self.advance(window.to_ns);

@@ -1,8 +1,8 @@
-//! The load of a mixture of I/Os of different sizes and classes, as a share of what the device can serve (A18).
+//! The load of a mix of I/Os of different sizes and classes, as a share of what the device can serve (A18).
 //!
-//! An I/O of class i and size s costs `a_i + b_i s` of a server's time. The coefficients come from the recording itself:
-//! least squares over the I/Os that were issued while nothing else was, so that nothing but their own service is in
-//! their device time (the model of the kernel's `io.cost`, per class).
+//! An I/O of class i and size s costs `a_i + b_i s` of server time. The coefficients are estimated from the
+//! recording: least squares over the I/Os that were issued while no other was in flight, so that their device time is
+//! only their own service time (the model of the kernel's `io.cost`, per class).
 
 use serde::Serialize;
 
@@ -10,30 +10,30 @@ use crate::analysis::stream::order::Span;
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, SECTOR_BYTES};
 
-/// Fewer I/Os alone on the device tell nothing of their cost.
+/// Minimum number of I/Os alone on the device from which their cost is estimated.
 const MIN_ALONE: u64 = 30;
 
-/// What one I/O of a class costs.
+/// Cost of one I/O of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// Per I/O, in microseconds of a server.
+    /// Server time per I/O, in microseconds.
     pub per_io_us: f64,
-    /// Per KiB, in microseconds of a server; 0 if all sizes were the same.
+    /// Server time per KiB, in microseconds; 0 if all sizes were the same.
     pub per_kib_us: f64,
-    /// I/Os alone on the device that this rests on.
+    /// Number of I/Os alone on the device from which this is estimated.
     pub n: u64,
 }
 
 impl Cost {
-    /// Time of a server that `ios` I/Os of `bytes` in all take, in microseconds.
+    /// Server time of `ios` I/Os of `bytes` in total, in microseconds.
     pub fn time_us(&self, ios: f64, bytes: f64) -> f64 {
         ios * self.per_io_us + bytes / 1024.0 * self.per_kib_us
     }
 }
 
-/// `ρ_mix = Σ (X_i a_i + B_i b_i) / c`: the share of `servers` that rates (I/Os and bytes per second) of each class take;
-/// `None` if one of them has I/O of unknown cost.
+/// `ρ_mix = Σ (X_i a_i + B_i b_i) / c`: the share of `servers` that the rates of all classes take, given as (I/Os,
+/// bytes) per second. `None` if a class with I/O has no known cost.
 pub fn load(rates: &[(f64, f64)], costs: &[Option<Cost>], servers: f64) -> Option<f64> {
     let mut sum_us = 0.0;
     for ((ios, bytes), cost) in rates.iter().zip(costs).filter(|((ios, _), _)| *ios > 0.0) {
@@ -65,7 +65,7 @@ impl MixSums {
             0.0
         };
         let base = (self.y - slope * self.x) / self.n;
-        // Neither an I/O nor a byte gives time back: without the one, all is the other's.
+        // Costs are not negative. If one of the two would be, the other one explains everything.
         let (per_io_us, per_kib_us) = match (base, slope) {
             (_, s) if s < 0.0 || !varies => (self.y / self.n, 0.0),
             (b, _) if b < 0.0 => (0.0, self.y / self.x),
@@ -86,7 +86,7 @@ pub struct Alone {
 }
 
 impl Alone {
-    /// An I/O is issued while `others` are at the device. `span` is from issue to completion.
+    /// An I/O is issued while `others` are in flight on the device. `span` is from issue to completion.
     pub fn issue(&mut self, span: &Span, others: i64, window: Window) {
         if others > 0 || !window.contains(span.done_ns) {
             return;

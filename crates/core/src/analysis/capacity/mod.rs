@@ -1,9 +1,9 @@
 //! A device's capacity, the knee of its throughput curve, and its headroom (A18).
 //!
 //! Throughput X grows with the number in flight L up to a plateau, `X_max`. With the unloaded latency `R_min`,
-//! `N* = X_max R_min` (Little; Denning and Buzen's knee) is the number that the device serves at once. Being busy 100 % of
-//! the time says nothing: a device with L < N* has room. Intervals are 95 % and come from resampling stretches of the
-//! recording (block bootstrap), which keeps what lies close in time together.
+//! `N* = X_max R_min` (Little; Denning and Buzen's knee) is the number that the device serves at once. A device that
+//! is busy 100 % of the time still has headroom if L < N*. Intervals are 95 % confidence intervals from resampling
+//! stretches of the recording (block bootstrap), which preserves the dependence of neighbouring windows.
 
 pub mod bandwidth;
 pub mod load;
@@ -20,7 +20,7 @@ use crate::analysis::capacity::mix::Cost;
 use crate::analysis::capacity::models::{Bin, Fit, fits};
 use crate::analysis::math::stats::{Shuffler, nearest_rank};
 
-/// How a device runs.
+/// How heavily a device is loaded, relative to its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(
     feature = "schema",
@@ -29,20 +29,20 @@ use crate::analysis::math::stats::{Shuffler, nearest_rank};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Less than a twentieth of the time busy.
+    /// Busy less than a twentieth of the time.
     Idle,
-    /// Busy, and it would serve more at once.
+    /// Busy, but able to serve more at once.
     ParallelHeadroom,
     /// Close to the knee: more load means more waiting.
     NearKnee,
     /// Beyond the knee: more load means only more waiting.
     Saturated,
-    /// I/Os wait in the kernel's queues for longer than the device takes, while the device has room: something above it
-    /// holds them back.
+    /// I/Os wait in the kernel's queues for longer than the device takes, while the device has headroom: something
+    /// above it holds them back.
     ThrottledElsewhere,
-    /// Its capacity was not seen: the load was too light, or as heavy all of the time ([`Capacity::full_percent`]).
+    /// Its capacity was not observed: the load was too light, or equally heavy all of the time ([`Capacity::full_percent`]).
     CapacityNotObserved,
-    /// `L` and `X R` disagree by more than 5 %: I/Os are missing, or most were in flight at the edges.
+    /// `L` and `X R` disagree by more than 5 %: I/Os are lost, or most were in flight at the edges.
     Inconsistent,
 }
 
@@ -55,7 +55,7 @@ pub struct DeviceMeans {
     pub costs: [Option<Cost>; 2],
     /// Mean time in the kernel's queues in microseconds.
     pub queue_us: Option<f64>,
-    /// Mean time at the device in microseconds.
+    /// Mean device time in microseconds.
     pub device_us: Option<f64>,
 }
 
@@ -64,48 +64,48 @@ pub struct DeviceMeans {
 pub struct Capacity {
     /// Windows with I/O: n of everything.
     pub windows: usize,
-    /// Length of a window.
+    /// Length of a window, in nanoseconds.
     pub window_ns: i64,
     /// Throughput at the plateau, in I/Os per second; `None` if there was none.
     pub max_ios_per_s: Option<f64>,
-    /// Its 95 % interval.
+    /// Its 95 % confidence interval.
     pub max_ios_per_s_ci: Option<(f64, f64)>,
-    /// Unloaded latency: mean at L < 0.2, or of the tenth of the time with least in flight if it was never so idle.
+    /// Unloaded latency: mean at L < 0.2, or over the tenth of the time with fewest in flight if it was never that idle.
     pub min_us: Option<f64>,
-    /// Its 95 % interval.
+    /// Its 95 % confidence interval.
     pub min_us_ci: Option<(f64, f64)>,
     /// Mean number in flight in the stretches of that latency.
     pub min_us_in_flight: f64,
     /// `N* = X_max R_min`: effective parallelism.
     pub knee_in_flight: Option<f64>,
-    /// Its 95 % interval.
+    /// Its 95 % confidence interval.
     pub knee_in_flight_ci: Option<(f64, f64)>,
     /// Mean L over the windows.
     pub mean_in_flight: f64,
-    /// Percent of windows with I/O that lie beyond the knee.
+    /// Percent of windows with I/O that are beyond the knee.
     pub saturated_percent: Option<f64>,
     /// Percent of windows with I/O in which the device was never idle.
     pub full_percent: f64,
-    /// Room left: `1 - X / X_max` at the mean load.
+    /// Headroom: `1 - X / X_max` at the mean load.
     pub headroom: Option<f64>,
     /// Without a plateau: the busiest stretch, as a lower bound of what the device can take.
     pub served_more: Option<ServedMore>,
-    /// Without a plateau: what is left at least.
+    /// Without a plateau: lower bound of the spare capacity.
     pub room: Option<Room>,
-    /// Costs of this recording's reads and writes that were alone on the device.
+    /// Costs of reads and of writes, from those that were alone on the device.
     pub costs: [Option<Cost>; 2],
-    /// Load of the mixture: `Σ X_i (a_i + b_i bytes_i) / N*`; `None` without a knee or costs.
+    /// Load of the mix: `Σ X_i (a_i + b_i bytes_i) / N*`; `None` without a knee or costs.
     pub mix_load: Option<f64>,
     /// `|L - X R| / L` over all windows.
     pub little_residual: Option<f64>,
-    /// Models of throughput against number in flight, the best first; none where the data contradict themselves.
+    /// Models of throughput against number in flight, best first; empty if the data are inconsistent.
     pub models: Vec<Fit>,
-    /// L and I/Os per second at which the best model gives most throughput for its latency.
+    /// (L, I/Os per second) at which the best model has most throughput per latency.
     pub best_power: Option<(f64, f64)>,
-    /// I/Os per second that could come on top before the mean latency doubles from unloaded, by the best model and never
-    /// more than a fifth beyond what was observed.
+    /// I/Os per second that could be added before the mean latency doubles from unloaded, by the best model but at
+    /// most up to a fifth beyond what was observed.
     pub ios_left_at_twice_min: Option<f64>,
-    /// Most of the time.
+    /// State by the means over the recording.
     pub state: State,
 }
 
@@ -116,7 +116,7 @@ pub struct ServedMore {
     pub from_ns: i64,
     /// End.
     pub to_ns: i64,
-    /// So many times the mean of the windows with I/O, in I/Os and in bytes, whichever is less.
+    /// Ratio to the mean of the windows with I/O, in I/Os or in bytes, whichever is smaller.
     pub times: f64,
     /// I/Os per second in it.
     pub ios_per_s: f64,
@@ -124,27 +124,27 @@ pub struct ServedMore {
     pub mean_us: f64,
 }
 
-/// What a device has left at least: it was seen to serve more at once without taking much longer.
+/// Lower bound of the spare capacity: the device was seen to serve more at once without taking much longer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Room {
-    /// I/Os per second beside the mean load.
+    /// I/Os per second on top of the mean load.
     pub ios_per_s: f64,
-    /// Its 95 % interval; `None` if the recording is too short for one.
+    /// Its 95 % confidence interval; `None` if the recording is too short for one.
     pub interval: Option<(f64, f64)>,
-    /// The number in flight that showed it.
+    /// Number in flight at which this was observed.
     pub in_flight: f64,
     /// Mean latency there, in microseconds.
     pub mean_us: f64,
 }
 
-/// Reads capacity off the windows of one device.
+/// Estimates the capacity of one device from its windows.
 pub fn capacity(load: &Load, known: &DeviceMeans) -> Capacity {
     let busy: Vec<&LoadPoint> = load.points.iter().filter(|p| p.in_flight > 0.0).collect();
     let little_residual = little(&busy);
     let is_consistent = little_residual.is_none_or(|r| r <= LITTLE);
 
-    // Every block counts once: this is what the recording as a whole shows. A plateau is the device's only if the numbers
-    // agree with each other and the device was never idle there.
+    // Every block counts once: this is the estimate of the whole recording. A plateau is the device's only if the
+    // numbers are consistent with each other and the device was never idle there.
     let sample = BootstrapBlocks::of(load);
     let mut whole = sample.estimate(&vec![1.0; sample.blocks], None);
     if !is_consistent || !whole.reached_capacity() {
@@ -153,12 +153,12 @@ pub fn capacity(load: &Load, known: &DeviceMeans) -> Capacity {
     }
     let knee = whole.knee();
 
-    // Without a plateau the recording may still show that the device can take more than it mostly did.
+    // Without a plateau the recording may still show that the device can serve more than it mostly did.
     let is_unlimited = is_consistent && whole.plateau.is_none();
     let room = whole.room().filter(|_| is_unlimited);
     let draws = sample.bootstrap(&whole, room.is_some());
 
-    // Models are fitted to numbers that agree, whether or not the load came near what the device takes.
+    // Models are fitted if the numbers are consistent, whether or not the load came near the device's capacity.
     let models = if is_consistent {
         fits(&whole.bins)
     } else {
@@ -195,7 +195,7 @@ pub fn capacity(load: &Load, known: &DeviceMeans) -> Capacity {
         models,
         state: State::CapacityNotObserved,
     };
-    // It is concluded from all of the above.
+    // The state depends on all of the above.
     result.state = state(load, &result, known);
     result
 }
@@ -206,19 +206,19 @@ fn mean_of(points: &[&LoadPoint], value: fn(&LoadPoint) -> f64) -> f64 {
     sum / points.len().max(1) as f64
 }
 
-/// The percentage of windows of which something is true; 0 without any.
+/// The percentage of windows for which `is_true`; 0 without any.
 fn percent_of(points: &[&LoadPoint], is_true: impl Fn(&LoadPoint) -> bool) -> f64 {
     let n = points.iter().filter(|p| is_true(p)).count();
     100.0 * n as f64 / points.len().max(1) as f64
 }
 
-/// Where the best model gives most throughput for its latency. It says so only of a device whose plateau was seen.
+/// Where the best model has most throughput per latency. Given only for a device whose plateau was observed.
 fn best_power(models: &[Fit], whole: &Estimate) -> Option<(f64, f64)> {
     whole.plateau?;
     Some(models.first()?.model.best_power())
 }
 
-/// By how much the load could grow until the best model has twice the unloaded latency.
+/// I/Os per second by which the load could grow until the best model has twice the unloaded latency.
 fn ios_left_at_twice_min(models: &[Fit], whole: &Estimate, busy: &[&LoadPoint]) -> Option<f64> {
     let best = models.first()?.model;
     let at_twice = best.ios_at_latency(2.0 * whole.min_us?)?;
@@ -227,11 +227,11 @@ fn ios_left_at_twice_min(models: &[Fit], whole: &Estimate, busy: &[&LoadPoint]) 
     Some((believed - mean_of(busy, |p| p.ios_per_s)).max(0.0))
 }
 
-/// More than the mean load by less than this says nothing.
+/// Minimum ratio to the mean load that is reported.
 const MIN_TIMES: f64 = 1.2;
 
-/// The ten windows in a row that served the largest multiple of the mean load. Counted in I/Os and in bytes: small requests
-/// in large numbers, or a few large ones, would not be more of the same load.
+/// The ten windows in a row that served the largest multiple of the mean load, counted in I/Os and in bytes: many
+/// small requests, or a few large ones, would not be more of the same load.
 fn served_more(load: &Load) -> Option<ServedMore> {
     let busy: Vec<&LoadPoint> = load.points.iter().filter(|p| p.in_flight > 0.0).collect();
     let mean_ios = mean_of(&busy, |p| p.ios_per_s);
@@ -242,7 +242,7 @@ fn served_more(load: &Load) -> Option<ServedMore> {
         .chunk_by(|a, b| load.index(a) / 10 == load.index(b) / 10)
     {
         let first = load.index(&ten[0]) / 10 * 10;
-        // At the end there may be fewer than ten.
+        // The last group may have fewer than ten windows.
         if first + 10 > load.windows {
             continue;
         }
@@ -264,7 +264,7 @@ fn served_more(load: &Load) -> Option<ServedMore> {
     most.filter(|m| m.times >= MIN_TIMES)
 }
 
-/// How many times `mean` a rate is; infinite without a mean.
+/// `rate` as a multiple of `mean`; infinite if the mean is 0.
 fn multiple(rate: f64, mean: f64) -> f64 {
     if mean > 0.0 {
         rate / mean
@@ -273,16 +273,16 @@ fn multiple(rate: f64, mean: f64) -> f64 {
     }
 }
 
-/// Whether `point` has at least twice the knee in flight (`L >= 2 N*`) and the device never idles. Ordinary queueing has as many
-/// in flight at the peaks of a load that the device serves in time, and idles in between.
+/// Whether `point` has at least twice the knee in flight (`L >= 2 N*`) and the device is never idle. Ordinary
+/// queueing has as many in flight at the peaks of a load that the device keeps up with, but idles in between.
 pub(super) fn is_beyond(point: &LoadPoint, knee: f64) -> bool {
     point.in_flight >= 2.0 * knee.max(1.0) && point.busy_percent >= FULL_PERCENT
 }
 
-/// Beyond so many times the highest observed throughput no model is believed.
+/// Models are not extrapolated beyond this multiple of the highest observed throughput.
 const FARTHEST: f64 = 1.2;
 
-/// More disagreement between `L` and `X R` than this, and nothing is fitted.
+/// Maximum relative difference of `L` and `X R`; beyond it nothing is fitted.
 const LITTLE: f64 = 0.05;
 
 fn state(load: &Load, c: &Capacity, known: &DeviceMeans) -> State {
@@ -299,7 +299,7 @@ fn state(load: &Load, c: &Capacity, known: &DeviceMeans) -> State {
     }
 }
 
-/// Most of the time is spent waiting, and yet the device itself has less than a quarter of what it serves at once.
+/// Whether I/Os mostly wait, although the device has less than a quarter of what it can serve at once in flight.
 fn is_held_back(c: &Capacity, known: &DeviceMeans, knee: f64) -> bool {
     known
         .queue_us
@@ -310,7 +310,7 @@ fn is_held_back(c: &Capacity, known: &DeviceMeans, knee: f64) -> bool {
         })
 }
 
-/// Little's law over all windows, that is up to what is in flight at their ends.
+/// Relative residual of Little's law over all windows; I/Os in flight at their ends contribute to it.
 fn little(points: &[&LoadPoint]) -> Option<f64> {
     let l: f64 = points.iter().map(|p| p.in_flight).sum();
     let xr: f64 = points
@@ -322,38 +322,39 @@ fn little(points: &[&LoadPoint]) -> Option<f64> {
 
 /// The estimates of one (re)sample.
 struct Estimate {
-    /// Mean throughput of those windows on the plateau in which the device was never idle.
+    /// Mean throughput of the windows on the plateau in which the device was never idle.
     plateau: Option<f64>,
     /// First bin on it.
     plateau_from: Option<i64>,
     /// Mean busy percent of the windows on it.
     plateau_busy: f64,
     min_us: Option<f64>,
-    /// Mean number in flight where `min_us` was read off.
+    /// Mean number in flight where `min_us` was measured.
     min_in_flight: f64,
     bins: Vec<Bin>,
 }
 
-/// A knee below this is no device's: one I/O at a time gives 1, less noise.
+/// Minimum plausible knee: a device that serves one I/O at a time has 1, less noise.
 const MIN_KNEE: f64 = 0.8;
-/// On a plateau the device has no time to idle; M/M/1, the idlest, has this at the shortest plateau that is reported as one.
+/// Minimum busy percentage on a plateau, where the device has no time to idle. M/M/1, which idles most, has this at
+/// the shortest plateau that is reported.
 const BUSY_PERCENT: f64 = 85.0;
-/// Never idle, up to what rounding and the moments between two I/Os take.
+/// Busy percentage of a device that is never idle, allowing for rounding and the moments between two I/Os.
 const FULL_PERCENT: f64 = 99.0;
-/// Fewer such windows say nothing.
+/// Minimum number of such windows.
 const MIN_FULL: f64 = 5.0;
-/// Fewer windows with I/O say nothing of what a device can serve at once.
+/// Minimum number of windows with I/O from which spare capacity is estimated.
 const MIN_ROOM_WINDOWS: f64 = 10.0;
 
-/// I/Os that take up to so many times as long as unloaded hardly wait for each other.
+/// I/Os that take up to this many times the unloaded latency hardly wait for each other.
 const SLOWER: f64 = 1.5;
-/// Unloaded is where at most this share of the knee is in flight.
+/// A device is unloaded if at most this share of the knee is in flight.
 const LIGHT: f64 = 0.5;
 
 impl Estimate {
-    /// Whether the plateau can be the device's doing. A load that comes at a limited rate has a plateau too, of its own
-    /// making: latency varies at the same throughput. It idles there, or was never seen far below the "knee", or the knee
-    /// says that less than one I/O at a time is all that the device can do.
+    /// Whether the plateau can be the device's own. A load that arrives at a limited rate has a plateau, too, at
+    /// which latency varies. Then the device idles there, or was never observed far below the "knee", or the knee is
+    /// less than one I/O at a time.
     fn reached_capacity(&self) -> bool {
         self.knee().is_some_and(|knee| {
             knee >= MIN_KNEE
@@ -362,8 +363,8 @@ impl Estimate {
         })
     }
 
-    /// The bin of highest throughput among those in which an I/O took at most [`SLOWER`] times as long as unloaded, by
-    /// Little's law: so many at once the device serves side by side. What it serves there beyond the mean is left.
+    /// Spare capacity, from the bin of highest throughput in which an I/O took at most [`SLOWER`] times the unloaded latency
+    /// (by Little's law): the device serves that many side by side. The throughput there beyond the mean is spare.
     fn room(&self) -> Option<Room> {
         let min_us = self.min_us?;
         let windows: f64 = self.bins.iter().map(|b| b.weight).sum();
@@ -390,14 +391,14 @@ impl Estimate {
     }
 }
 
-/// Sums of the windows of one block whose L lies in one bin.
+/// Sums of the windows of one block whose L is in one bin.
 #[derive(Clone, Copy, Default)]
 struct BinSums {
     in_flight: f64,
     ios_per_s: f64,
     busy: f64,
     windows: f64,
-    /// Throughput and number of those in which the device was never idle.
+    /// Throughput and number of windows in which the device was never idle.
     full_ios_per_s: f64,
     full_windows: f64,
 }
@@ -414,7 +415,7 @@ impl BinSums {
     }
 }
 
-/// Ten windows: which block they are in, mean L, sums of X and of X R.
+/// Ten windows: their block, mean L, and sums of X and of X R.
 struct WindowBlock {
     block: usize,
     in_flight: f64,
@@ -422,20 +423,20 @@ struct WindowBlock {
     us: f64,
 }
 
-/// The windows in blocks of at least ten, of which the bootstrap draws.
+/// The windows in blocks of at least ten, from which the bootstrap draws.
 struct BootstrapBlocks {
     blocks: usize,
     bins: Vec<BTreeMap<i64, BinSums>>,
-    /// By L.
+    /// Sorted by L.
     stretches: Vec<WindowBlock>,
 }
 
 impl BootstrapBlocks {
-    /// So many blocks at most.
+    /// Maximum number of blocks.
     const BLOCKS: usize = 200;
-    /// Times it is drawn anew.
+    /// Number of resamples.
     const DRAWS: usize = 200;
-    /// Fewer blocks say nothing of their own spread.
+    /// Minimum number of blocks; fewer do not show their spread.
     const MIN_BLOCKS: usize = 8;
 
     fn of(load: &Load) -> BootstrapBlocks {
@@ -471,8 +472,8 @@ impl BootstrapBlocks {
         sample
     }
 
-    /// With every block counted `times[block]` times. `plateau_from` is where another estimate saw the plateau begin:
-    /// whether there is one is asked once.
+    /// The estimate with every block counted `times[block]` times. `plateau_from` is the start of the plateau in
+    /// another estimate: resamples do not decide again whether there is one.
     fn estimate(&self, times: &[f64], plateau_from: Option<i64>) -> Estimate {
         let mut sums: BTreeMap<i64, BinSums> = BTreeMap::new();
         for (block, weight) in self.bins.iter().zip(times).filter(|(_, t)| **t > 0.0) {
@@ -481,7 +482,7 @@ impl BootstrapBlocks {
             }
         }
 
-        // Bins of fewer than three windows say nothing.
+        // Bins of fewer than three windows are too noisy.
         let solid: Vec<(i64, BinSums)> =
             sums.into_iter().filter(|(_, s)| s.windows >= 3.0).collect();
         let bins: Vec<Bin> = solid
@@ -499,7 +500,7 @@ impl BootstrapBlocks {
                 on_plateau.add(1.0, s);
             }
         }
-        // What a device takes shows only while it has no time to idle: a random load of less idles on any plateau.
+        // Capacity shows only while the device has no time to idle: a random load below it has idle time on any plateau.
         let full = on_plateau.full_windows;
         let plateau = (full >= MIN_FULL).then(|| on_plateau.full_ios_per_s / full);
         let (min_us, min_in_flight) = self.unloaded(times);
@@ -513,9 +514,9 @@ impl BootstrapBlocks {
         }
     }
 
-    /// Mean latency in microseconds, and mean number in flight, of the I/Os in stretches with L < 0.2; where there are
-    /// fewer than three, of the tenth of stretches with least in flight. (Choosing short windows by L would choose the
-    /// short I/Os: L = X R.)
+    /// Mean latency in microseconds, and mean number in flight, of the I/Os in stretches with L < 0.2. If there are
+    /// fewer than three of these, of the tenth of stretches with fewest in flight. (Selecting short windows by L
+    /// would select short I/Os, since L = X R.)
     fn unloaded(&self, times: &[f64]) -> (Option<f64>, f64) {
         let all: f64 = self.stretches.iter().map(|s| times[s.block]).sum();
         let light: f64 = self
@@ -562,7 +563,7 @@ impl BootstrapBlocks {
                 draws.push(self.estimate(&times, whole.plateau_from));
                 continue;
             }
-            // Without either nothing but the unloaded latency is asked for.
+            // Without either, only the unloaded latency is needed.
             let (min_us, min_in_flight) = self.unloaded(&times);
             draws.push(Estimate {
                 plateau: None,
@@ -577,7 +578,7 @@ impl BootstrapBlocks {
     }
 }
 
-/// The middle 95 % of what the draws say; `None` unless nine of ten say something.
+/// The middle 95 % of the values of `draws`; `None` unless at least nine in ten have one.
 fn interval(draws: &[Estimate], of: impl Fn(&Estimate) -> Option<f64>) -> Option<(f64, f64)> {
     let mut values: Vec<f64> = draws.iter().filter_map(of).collect();
     if values.is_empty() || values.len() * 10 < draws.len() * 9 {
@@ -589,7 +590,7 @@ fn interval(draws: &[Estimate], of: impl Fn(&Estimate) -> Option<f64>) -> Option
     ))
 }
 
-/// The interval of a value that the whole recording shows; `None` if it does not show it.
+/// The confidence interval of a value; `None` if the whole recording does not have it.
 fn interval_of(
     whole: &Estimate,
     draws: &[Estimate],
@@ -599,7 +600,7 @@ fn interval_of(
     interval(draws, of)
 }
 
-/// Windows binned by L, four bins an octave.
+/// Windows binned by L, four bins per octave.
 fn binned(windows: &[LoadPoint]) -> BTreeMap<i64, BinSums> {
     let mut bins: BTreeMap<i64, BinSums> = BTreeMap::new();
     for p in windows.iter().filter(|p| p.in_flight >= 0.01) {
@@ -618,7 +619,7 @@ fn binned(windows: &[LoadPoint]) -> BTreeMap<i64, BinSums> {
     bins
 }
 
-/// `ten` are those of `windows` in which anything happened.
+/// Sums of `windows` consecutive windows; `ten` are those with activity.
 fn stretch(block: usize, ten: &[LoadPoint], windows: usize) -> Option<WindowBlock> {
     let mut in_flight = 0.0;
     let mut ios = 0.0;
@@ -636,7 +637,7 @@ fn stretch(block: usize, ten: &[LoadPoint], windows: usize) -> Option<WindowBloc
     })
 }
 
-/// Pool adjacent violators: the closest curve that never falls.
+/// Isotonic regression by pool adjacent violators: the closest curve that never falls.
 fn isotonic(bins: &[Bin]) -> Vec<Bin> {
     let mut pools: Vec<(f64, f64, usize)> = Vec::new();
     for b in bins {
@@ -658,8 +659,9 @@ fn isotonic(bins: &[Bin]) -> Vec<Bin> {
         .collect()
 }
 
-/// The first of the bins (never falling) on the plateau: twice as many are in flight there as where throughput comes
-/// within a tenth of its end, so that doubling them gained next to nothing. `None` if L did not go that far.
+/// Index of the first bin on the plateau; throughput of `bins` never falls. Twice as many are in flight there as
+/// where throughput comes within a tenth of its final value, so that doubling them gained next to nothing. `None` if
+/// L did not go that far.
 fn plateau_of(bins: &[Bin]) -> Option<usize> {
     let last = bins.last()?;
     let knee = bins.iter().find(|b| b.ios_per_s >= 0.9 * last.ios_per_s)?;

@@ -1,19 +1,19 @@
 //! Models of a device's throughput under load, and the choice among them by their fit to a recording (A18).
 //!
-//! Every model says how many I/Os per second pass when `L` are in flight on average; its parameters are fitted to the
-//! logarithm of throughput over bins of `L`, and the corrected Akaike criterion chooses: `AICc = n ln(RSS / n) + 2k +
-//! 2k(k + 1)/(n - k - 1)`, k counting the residual's variance.
+//! Each model gives the throughput in I/Os per second with `L` in flight on average. Its parameters are fitted to the
+//! logarithm of throughput over bins of `L`. The corrected Akaike criterion selects the model:
+//! `AICc = n ln(RSS / n) + 2k + 2k(k + 1)/(n - k - 1)`, where k also counts the residual's variance.
 
 use serde::Serialize;
 
-/// Windows of about the same number in flight.
+/// Windows with about the same number in flight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bin {
     /// Mean number in flight (L).
     pub in_flight: f64,
     /// Mean throughput (X).
     pub ios_per_s: f64,
-    /// Windows in it.
+    /// Number of windows.
     pub weight: f64,
 }
 
@@ -39,9 +39,9 @@ pub enum Model {
         /// Service time in microseconds.
         service_us: f64,
     },
-    /// `servers` at once, exponential service (Erlang C).
+    /// `servers` in parallel, exponential service (Erlang C).
     Mmc {
-        /// How many are served at once.
+        /// Number of servers.
         servers: u32,
         /// Mean service time in microseconds.
         service_us: f64,
@@ -54,14 +54,14 @@ pub enum Model {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fit {
-    /// Which, with its parameters.
+    /// The model with its parameters.
     #[serde(flatten)]
     pub model: Model,
-    /// Corrected Akaike criterion: smaller is better, differences below 2 mean nothing.
+    /// Corrected Akaike criterion: smaller is better; differences below 2 are meaningless.
     pub aicc: f64,
     /// Root mean square of the relative residuals.
     pub residual: f64,
-    /// Bins it rests on.
+    /// Number of bins that it is fitted to.
     pub bins: usize,
 }
 
@@ -79,10 +79,10 @@ impl Model {
         }
     }
 
-    /// The load of highest power, throughput over latency `X / R = X² / L` (Kleinrock): (L, I/Os per second). M/M/1 has
-    /// it at half of its capacity, M/D/1 at 2 - √2 of it.
+    /// The load of maximum power, throughput over latency `X / R = X² / L` (Kleinrock), as (L, I/Os per second).
+    /// M/M/1 has it at half of its capacity, M/D/1 at 2 - √2 of it.
     pub fn best_power(&self) -> (f64, f64) {
-        // Power has one maximum: golden sections on the logarithm of L.
+        // Power has a single maximum: golden-section search on the logarithm of L.
         let mut a = 1e-3f64.ln();
         let mut b = 1e5f64.ln();
         let golden = (5.0f64.sqrt() - 1.0) / 2.0;
@@ -109,7 +109,7 @@ impl Model {
         1e6 * l / self.ios_per_s(l)
     }
 
-    /// Throughput at which the mean latency `R = L / X` reaches `limit_us`; `None` if it is longer from the start.
+    /// Throughput at which the mean latency `R = L / X` reaches `limit_us`; `None` if it is longer even without load.
     pub fn ios_at_latency(&self, limit_us: f64) -> Option<f64> {
         if self.latency_us(1e-6) > limit_us {
             return None;
@@ -147,7 +147,7 @@ impl Model {
             .map(|b| b.weight * (self.ios_per_s(b.in_flight) / b.ios_per_s).ln().powi(2))
             .sum();
         let mean_square = squares / weight;
-        // Noiseless data would give minus infinity to every model that contains the truth.
+        // The lower bound keeps noiseless data from giving minus infinity to every model that contains the truth.
         let aicc = n * mean_square.max(1e-18).ln() + 2.0 * k + 2.0 * k * (k + 1.0) / (n - k - 1.0);
         aicc.is_finite().then(|| Fit {
             model: self,
@@ -158,7 +158,7 @@ impl Model {
     }
 }
 
-/// All models that can be fitted to `bins`, the best first, of equals the simplest.
+/// All models that can be fitted to `bins`, best first; of equally supported ones the simplest first.
 pub fn fits(bins: &[Bin]) -> Vec<Fit> {
     let bins: Vec<Bin> = bins
         .iter()
@@ -183,11 +183,11 @@ pub fn fits(bins: &[Bin]) -> Vec<Fit> {
     all
 }
 
-/// Models whose criterion is no farther than this from the best have support too (Burnham and Anderson): of them the one
-/// with fewest parameters comes first.
+/// Models whose criterion is within this distance of the best are supported, too (Burnham and Anderson). Of these the
+/// one with fewest parameters comes first.
 const INDIFFERENT: f64 = 4.0;
 
-/// The service time in microseconds that fits a model whose throughput is `shape / S`: the weighted mean of logarithms.
+/// Service time in microseconds that fits a model with throughput `shape / S`: from the weighted mean of logarithms.
 fn scale(bins: &[Bin], shapes: impl Iterator<Item = f64>) -> Option<f64> {
     let weight: f64 = bins.iter().map(|b| b.weight).sum();
     let sum: f64 = bins
@@ -200,12 +200,12 @@ fn scale(bins: &[Bin], shapes: impl Iterator<Item = f64>) -> Option<f64> {
         .filter(|us| us.is_finite() && *us > 0.0)
 }
 
-/// The service time in microseconds of one server whose utilisation by the number in flight is `shape`.
+/// Service time in microseconds of one server; `shape` is its utilisation as a function of the number in flight.
 fn one_server(bins: &[Bin], shape: fn(f64) -> f64) -> Option<f64> {
     scale(bins, bins.iter().map(|b| shape(b.in_flight)))
 }
 
-/// M/M/c with two servers or more: every number up to 16, then steps of a twelfth.
+/// M/M/c with at least two servers: every number up to 24, then steps of a twelfth.
 fn mmc(bins: &[Bin]) -> Option<Model> {
     let most = (bins.last()?.in_flight * 2.0 + 2.0).min(4096.0);
     let mut best: Option<(f64, Model)> = None;
@@ -251,7 +251,7 @@ fn mmc_busy_servers(c: u32, l: f64) -> f64 {
     let servers = f64::from(c);
     let mut opposite = 0.0;
     let mut beyond_opposite = -l;
-    // As many as are busy are in the system at least.
+    // Start at the upper bound: no more servers are busy than I/Os are in the system.
     let mut rho = (l / servers).min(1.0);
     let mut beyond_rho = beyond(c, l, rho);
     for _ in 0..MOST_STEPS {
@@ -262,7 +262,7 @@ fn mmc_busy_servers(c: u32, l: f64) -> f64 {
         let step = next - rho;
         let beyond_next = beyond(c, l, next);
         if (beyond_next < 0.0) == (beyond_rho < 0.0) {
-            // The other end stays; it counts half, so it does not stay for long.
+            // The other end stays with half its value, so that it does not stay for long.
             beyond_opposite /= 2.0;
         } else {
             opposite = rho;
@@ -277,7 +277,7 @@ fn mmc_busy_servers(c: u32, l: f64) -> f64 {
     servers * rho
 }
 
-/// By how much more than `l` are in the system of M/M/c at utilisation `rho`, times `1 - ρ`, so that it has no pole.
+/// Number in the system of M/M/c at utilisation `rho` minus `l`, times `1 - ρ`, so that there is no pole.
 fn beyond(c: u32, l: f64, rho: f64) -> f64 {
     (1.0 - rho) * (f64::from(c) * rho - l) + erlang_c(c, rho) * rho
 }
@@ -291,7 +291,7 @@ pub fn mmc_response(c: u32, rho: f64) -> Option<f64> {
     Some(1.0 + erlang_c(c, rho) / (f64::from(c) * (1.0 - rho)))
 }
 
-/// The probability that all `c` servers are busy at utilisation `rho` of each (Erlang C), by the recursion of Erlang B.
+/// Probability that all `c` servers are busy at utilisation `rho` of each (Erlang C), from the recursion of Erlang B.
 fn erlang_c(c: u32, rho: f64) -> f64 {
     let offered = f64::from(c) * rho;
     let b = (1..=c).fold(1.0, |b, k| offered * b / (f64::from(k) + offered * b));
@@ -302,7 +302,7 @@ fn erlang_c(c: u32, rho: f64) -> f64 {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Usl {
-    /// Throughput of one in flight, per second.
+    /// Throughput with one in flight, per second.
     pub gamma: f64,
     /// Contention.
     pub sigma: f64,
@@ -311,8 +311,8 @@ pub struct Usl {
 }
 
 impl Usl {
-    /// Least squares of `N / X`, which is linear in the parameters; `None` with fewer than four points or a law that
-    /// makes no sense (negative throughput).
+    /// Least-squares fit of `N / X`, which is linear in the parameters; `None` with fewer than four points or a
+    /// meaningless result (negative throughput).
     pub fn fit(points: &[(f64, f64)]) -> Option<Usl> {
         let rows: Vec<([f64; 3], f64)> = points
             .iter()
@@ -324,7 +324,7 @@ impl Usl {
         }
         let mut m = [[0.0f64; 4]; 3];
         for (a, y) in &rows {
-            // Relative errors: large N must not drown small ones.
+            // Minimise relative errors, so that large N do not dominate.
             let w = 1.0 / (y * y);
             for i in 0..3 {
                 for j in 0..3 {
@@ -347,7 +347,7 @@ impl Usl {
     }
 }
 
-/// Gauss with pivoting, for three unknowns.
+/// Gauss-Jordan elimination with pivoting, for three unknowns.
 fn solve(mut m: [[f64; 4]; 3]) -> Option<[f64; 3]> {
     for col in 0..3 {
         let pivot = (col..3).max_by(|a, b| m[*a][col].abs().total_cmp(&m[*b][col].abs()))?;

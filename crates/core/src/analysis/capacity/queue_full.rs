@@ -1,10 +1,9 @@
-//! Finds the times in which requests waited in the kernel because the device or its driver accepted no more.
+//! Finds times in which requests waited in the kernel because the device or its driver accepted no more.
 //!
-//! A *full stretch* is a run of reads and writes that all waited for their issue, of which at least every fourth went
-//! into the last place: as many were then with the device as ever in the recording. A request that is issued without
-//! waiting ends the stretch. A program that keeps a fixed number in flight reaches the same level each time, but none
-//! of its requests waits: its queue is not full. If a slot is free for half of the time or more while requests wait,
-//! the queue is not full either.
+//! A *full stretch* is a run of reads and writes that all waited for their issue. At least every fourth of them filled the
+//! queue: as many were then in flight on the device as ever in the recording. A request that is issued without waiting ends the
+//! stretch. A program with a fixed number in flight reaches the same level each time, but none of its requests waits, so its
+//! queue is not full. Nor is a queue full if a slot is free for more than half of the time while requests wait.
 
 use serde::Serialize;
 
@@ -15,37 +14,38 @@ use crate::analysis::stream::order::{End, Span, Sweep};
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId};
 
-/// Less is the way through the scheduler, no waiting.
+/// Minimum wait; less is the way through the scheduler.
 const MIN_WAIT_US: u32 = 50;
-/// Shorter stretches are bursts: 100 ms.
+/// Minimum length of a stretch, 100 ms; shorter ones are bursts.
 const MIN_NS: i64 = 100_000_000;
-/// All together, and the longest one, last at least so long; and this share of the recording.
+/// Minimum length of all stretches together and of the longest one, and their minimum share of the recording.
 const MIN_TOTAL_NS: i64 = 1_000_000_000;
 const MIN_LONGEST_NS: i64 = 500_000_000;
 const MIN_SHARE: f64 = 0.05;
-/// One stretch has so many requests: at 80 % load a server that takes one at a time is hardly ever busy for so many in a row.
+/// Minimum number of requests in one stretch: at 80 % load a device that serves one at a time is hardly ever busy for
+/// so many in a row.
 const MIN_IOS: u64 = 700;
-/// One in so many goes into the last place.
+/// At least one in this many requests must fill the queue.
 const INTO_LAST: u64 = 4;
-/// For this share of its time a place may be free: those that wait come in after the ones that leave.
+/// Maximum share of a stretch with a free slot: waiting requests are issued only after others have completed.
 const MAX_FREE: f64 = 0.5;
-/// A warning has this share of the recording, and requests that wait for longer than the device takes.
+/// Share of the recording from which on it is a warning, if requests also wait for longer than the device takes.
 const WARNING: f64 = 0.2;
-/// Stretches kept; of more the shortest are forgotten.
+/// Maximum number of stretches kept; the longest are kept.
 const MAX_STRETCHES: usize = 4096;
 
-/// A run of issues.
+/// A run of issued requests.
 #[derive(Debug, Clone, Copy)]
 struct FullStretch {
     from_ns: i64,
     to_ns: i64,
     ios: u64,
-    /// Those that filled the queue.
+    /// Requests that filled the queue.
     last_places: u64,
     waited_us: u64,
     device_ns: i64,
     longest_wait_us: u32,
-    /// Time with a place free.
+    /// Time with a free slot.
     free_ns: i64,
 }
 
@@ -54,7 +54,7 @@ impl FullStretch {
         self.to_ns - self.from_ns
     }
 
-    /// Whether it is long, fills the last place often enough and hardly ever leaves one free.
+    /// Whether it is long, fills the queue often enough and does not leave a slot free for too long.
     fn is_full(&self) -> bool {
         self.len_ns() >= MIN_NS
             && self.last_places * INTO_LAST >= self.ios
@@ -65,27 +65,27 @@ impl FullStretch {
 /// A queue that was full.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QueueFull {
-    /// How many reads and writes the device had at once, and never more.
+    /// Queue depth: the most reads and writes ever in flight on the device.
     pub level: i64,
-    /// The first and the last stretch, in nanoseconds since the recording's start.
+    /// Start of the first stretch, in nanoseconds since the recording's start.
     pub from_ns: i64,
-    /// See above.
+    /// End of the last stretch.
     pub to_ns: i64,
-    /// Stretches of 100 ms or more.
+    /// Number of stretches of at least 100 ms.
     pub stretches: usize,
-    /// Their length together.
+    /// Their total length.
     pub full_ns: i64,
-    /// The longest.
+    /// Length of the longest one.
     pub longest_ns: i64,
-    /// Share of the recording.
+    /// Share of the recording, 0 to 1.
     pub share: f64,
     /// Requests issued in them.
     pub ios: u64,
-    /// Mean time that these waited, in microseconds.
+    /// Mean time that these requests waited, in microseconds.
     pub wait_us: f64,
-    /// Longest.
+    /// Longest wait, in microseconds.
     pub longest_wait_us: u32,
-    /// Mean time that the device then took.
+    /// Mean device time of these requests, in microseconds.
     pub device_us: f64,
 }
 
@@ -95,7 +95,7 @@ pub(in crate::analysis) struct FullSweep {
     window: Window,
     level: i64,
     most: i64,
-    /// Since when a place is free.
+    /// Time since which a slot is free.
     free_since_ns: Option<i64>,
     open: Option<FullStretch>,
     found: Vec<FullStretch>,
@@ -123,7 +123,7 @@ impl FullSweep {
         }
     }
 
-    /// The answer; stretches where I/Os are missing do not count.
+    /// The result; `None` if the queue was not full for long enough. Stretches with lost I/Os do not count.
     pub fn finish(mut self, dev: DevId, window: Window, losses: &Losses) -> Option<QueueFull> {
         self.close();
         let mut found = self.found;
@@ -163,7 +163,7 @@ impl Sweep for FullSweep {
         }
         self.level += 1;
         if self.level > self.most {
-            // What seemed full was not.
+            // The queue holds more than was known, so it was never full before.
             self.most = self.level;
             self.open = None;
             self.free_since_ns = None;
@@ -214,7 +214,7 @@ impl Sweep for FullSweep {
         }
     }
 
-    /// Served at once: it took no place.
+    /// A request of zero length takes no slot.
     fn instant(&mut self, _: &Span) {}
 }
 

@@ -1,5 +1,5 @@
-//! Finds imported tables whose coarse intervals average the averages of finer ones (A25). It needs a finer table of the
-//! same time.
+//! Finds imported tables whose coarse intervals are averages of averages (A25), by comparison with a finer table of
+//! the same time.
 //!
 //! The mean latency of an interval is the sum of its I/Os' latencies over their number. Tools that average the means of
 //! shorter intervals instead (empty ones counting as 0) understate it: the busy interval, where waiting happens, weighs
@@ -13,7 +13,7 @@ use crate::analysis::findings::evidence::{AveragedAveragesEvidence, Evidence};
 use crate::analysis::findings::{Finding, Severity};
 use crate::model::{Class, DevId, Device, IntervalRates, RateRows};
 
-/// How a coarse row's mean latency was made from the finer ones.
+/// How a coarse row's mean latency was computed from the finer rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(
     feature = "schema",
@@ -22,11 +22,11 @@ use crate::model::{Class, DevId, Device, IntervalRates, RateRows};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Every I/O weighs the same: right.
+    /// Every I/O has the same weight, which is correct.
     WeightedByIos,
-    /// Every finer interval weighs the same, empty ones as 0: an average of averages.
+    /// Every finer interval has the same weight, empty ones as 0: an average of averages.
     MeanOfMeans,
-    /// Every finer interval with I/Os weighs the same: an average of averages, too.
+    /// Every finer interval with I/Os has the same weight: an average of averages, too.
     MeanOfNonEmptyMeans,
     /// None of these.
     Other,
@@ -39,33 +39,33 @@ impl Rule {
     }
 }
 
-/// One class of one coarse row, tested.
+/// The test of one class of one coarse row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditRow {
-    /// The coarse interval, in nanoseconds since the recording's start.
+    /// Start of the coarse interval, in nanoseconds since the recording's start.
     pub from_ns: i64,
     /// Its end.
     pub to_ns: i64,
     /// The class.
     pub class: Class,
-    /// How many finer rows cover the interval.
+    /// Number of finer rows that cover the interval.
     pub finer_rows: usize,
-    /// I/Os that they count.
+    /// I/Os in these rows.
     pub ios: u64,
-    /// What the coarse row says, in microseconds.
+    /// Mean latency that the coarse row states, in microseconds.
     pub stated_us: f64,
-    /// Σ n·v / Σ n over the finer rows: the truth as far as they know it.
+    /// Σ n·v / Σ n over the finer rows: the true mean as far as they show it, in microseconds.
     pub weighted_us: Option<f64>,
-    /// Mean of their means, empty ones as 0.
+    /// Mean of their means, empty ones as 0, in microseconds.
     pub mean_of_means_us: f64,
-    /// Mean of the means of those with I/Os.
+    /// Mean of the means of those with I/Os, in microseconds.
     pub mean_of_non_empty_us: Option<f64>,
     /// The rule that reproduces the stated value.
     pub rule: Rule,
-    /// By how much the stated value is below the truth, in percent of it.
+    /// How much the stated value is below the true mean, in percent of the latter.
     pub understated_percent: Option<f64>,
-    /// Whether I/Os per second and bytes per second of the coarse row are the finer ones' within rounding.
+    /// Whether I/Os and bytes per second of the coarse row agree with those of the finer rows within rounding.
     pub counts_agree: bool,
 }
 
@@ -90,11 +90,12 @@ pub fn audit(coarse: &[IntervalRates], fine: &[IntervalRates]) -> Vec<AuditRow> 
     out
 }
 
-/// More lengths of interval than this are no tables of several resolutions, but rows without a regular interval.
+/// Maximum number of interval lengths of a device. More of them are rows without a regular interval, not tables of
+/// several resolutions.
 const MAX_RESOLUTIONS: usize = 8;
 
-/// The audit of every device of which rows of two resolutions are there; sums over all devices (which importers name by
-/// their resolution) are one and the same device here.
+/// The audit of every device with rows of at least two resolutions. Sums over all devices, which importers name by
+/// their resolution, count as a single device here.
 pub fn audit_tables(rates: &RateRows, devices: &[Device]) -> Vec<AuditRow> {
     let sums: Vec<DevId> = devices
         .iter()
@@ -108,7 +109,7 @@ pub fn audit_tables(rates: &RateRows, devices: &[Device]) -> Vec<AuditRow> {
             of.insert(r.interval_ns());
         }
     }
-    // Most logs have one resolution, and may have millions of rows: those are not unpacked.
+    // Most logs have one resolution, and possibly millions of rows, which are not unpacked.
     lengths.retain(|_, of| (2..=MAX_RESOLUTIONS).contains(&of.len()));
     let mut tables: BTreeMap<DevId, BTreeMap<i64, Vec<IntervalRates>>> = BTreeMap::new();
     for r in rates.iter().filter(counts_ios) {
@@ -124,12 +125,12 @@ pub fn audit_tables(rates: &RateRows, devices: &[Device]) -> Vec<AuditRow> {
         .collect()
 }
 
-/// Whether a row says how many I/Os some class had.
+/// Whether a row has the number of I/Os of any class.
 fn counts_ios(r: &IntervalRates) -> bool {
     r.classes.iter().any(|c| c.ios_per_s.is_some())
 }
 
-/// The device of a row; one and the same for all of `sums`.
+/// The device of a row; a single one for all of `sums`.
 fn audited_as(r: &IntervalRates, sums: &[DevId]) -> DevId {
     if sums.contains(&r.dev) {
         DevId(i32::MIN)
@@ -138,14 +139,14 @@ fn audited_as(r: &IntervalRates, sums: &[DevId]) -> DevId {
     }
 }
 
-/// Whether `d` is a sum over all devices; coarser and finer ones describe the same I/Os.
+/// Whether `d` is a sum over all devices. Sums of different resolutions describe the same I/Os.
 pub fn is_sum_of_all(d: &Device) -> bool {
     d.stable_id
         .as_deref()
         .is_some_and(|s| s.starts_with("aggregate:all"))
 }
 
-/// Each row against the coarsest of the finer tables that covers it: a finer one below would count the same rows again.
+/// Tests each row against the coarsest of the finer tables that covers it: a still finer one would test the same row again.
 fn audit_resolutions(by_interval: &BTreeMap<i64, Vec<IntervalRates>>) -> Vec<AuditRow> {
     let mut out = Vec::new();
     for (interval_ns, coarse) in by_interval {
@@ -196,7 +197,7 @@ fn test(coarse: &IntervalRates, fine: &[&IntervalRates], class: Class) -> Option
     let stated_us = own
         .mean_us
         .or_else(|| (own.ios_per_s == Some(0.0)).then_some(0.0))?;
-    // One pass over the finer rows gathers what each of the rules needs; without their counts none can be tested.
+    // One pass over the finer rows collects the inputs of all rules. Without I/O counts none of them can be tested.
     let mut ios = 0u64;
     let mut sum_us = 0.0;
     let mut sum_of_means = 0.0;
@@ -218,7 +219,7 @@ fn test(coarse: &IntervalRates, fine: &[&IntervalRates], class: Class) -> Option
     let weighted_us = Some(sum_us / ios as f64);
     let mean_of_means_us = sum_of_means / fine.len() as f64;
     let mean_of_non_empty_us = Some(sum_of_means / f64::from(non_empty));
-    // The right rule comes first: where intervals are equally busy, the wrong ones give the same value.
+    // The correct rule comes first: if intervals are equally busy, the wrong ones give the same value.
     let rule = if is_stated(stated_us, weighted_us) {
         Rule::WeightedByIos
     } else if is_stated(stated_us, Some(mean_of_means_us)) {
@@ -228,7 +229,7 @@ fn test(coarse: &IntervalRates, fine: &[&IntervalRates], class: Class) -> Option
     } else {
         Rule::Other
     };
-    // Counts that disagree say that the two tables are not of the same I/Os.
+    // If counts disagree, the two tables do not describe the same I/Os.
     let seconds = coarse.interval_ns() as f64 / 1e9;
     let ios_agree = is_near(own.ios_per_s, ios as f64 / seconds, 1.0);
     let bytes_agree = is_near(own.bytes_per_s, bytes as f64 / seconds, 1024.0);
@@ -253,7 +254,7 @@ fn is_stated(stated_us: f64, us: Option<f64>) -> bool {
     us.is_some_and(|us| (us - stated_us).abs() <= 1.0)
 }
 
-/// Whether a printed rate, if there is one, is `expected` within one unit.
+/// Whether a printed rate, if there is one, equals `expected` within `unit`.
 fn is_near(rate: Option<f64>, expected: f64, unit: f64) -> bool {
     rate.is_none_or(|r| (r - expected).abs() <= unit)
 }

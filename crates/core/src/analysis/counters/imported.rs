@@ -17,7 +17,7 @@ use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::{CounterRates, Flow};
 use crate::model::{Class, ClassRates, DevId, Device, IntervalRates, Lost, layers_above};
 
-/// The difference of counters that `r` must have come from: counts are whole again, latency sums are mean times count.
+/// The counter difference that `r` must have come from: counts are whole numbers again, sums of latencies are mean times count.
 pub fn counter_rates(r: &IntervalRates) -> CounterRates {
     let interval = r.interval_ns();
     let flows = r.classes.map(|c| {
@@ -67,8 +67,8 @@ pub fn pieces(r: &IntervalRates, from_ns: i64, step_ns: i64) -> Vec<CounterRates
     out
 }
 
-/// What of `n`, which is spread evenly over `r`, lies between `from_ns` and `to_ns`. Sums up to an instant are rounded,
-/// not their parts: the parts then add up to the whole.
+/// The part between `from_ns` and `to_ns` of `n`, which is spread evenly over `r`. Cumulative sums are rounded, not
+/// parts, so that the parts add up to the whole.
 fn part_within(n: i64, r: &IntervalRates, from_ns: i64, to_ns: i64) -> i64 {
     let length = i128::from(r.interval_ns());
     let before = i128::from(n) * i128::from(from_ns - r.from_ns) / length;
@@ -76,7 +76,7 @@ fn part_within(n: i64, r: &IntervalRates, from_ns: i64, to_ns: i64) -> i64 {
     (after - before) as i64
 }
 
-/// As [`part_within`], of each of a flow's sums.
+/// As [`part_within`], for each sum of a flow.
 fn flow_within(f: Flow, r: &IntervalRates, from_ns: i64, to_ns: i64) -> Flow {
     Flow {
         ios: part_within(f.ios as i64, r, from_ns, to_ns) as u64,
@@ -85,11 +85,12 @@ fn flow_within(f: Flow, r: &IntervalRates, from_ns: i64, to_ns: i64) -> Flow {
     }
 }
 
-/// The rows that may be added up, so that an I/O counts once, on the lowest layer: partitions and devices above others are
-/// left out, sums over devices where devices stand beside them, and of several tables of the same sum the coarser one where
-/// the finer covers it.
+/// The rows that can be added up so that each I/O counts once, on the lowest layer. Left out are partitions and
+/// devices stacked on others, sums over devices if the devices have rows themselves, and of several tables of the
+/// same sum the coarser one where the finer one covers it.
 pub fn without_doubles(rates: &[IntervalRates], devices: &[Device]) -> Vec<IntervalRates> {
-    // Three kinds of devices repeat what others say: layers above others, sums, and of these the ones over all devices.
+    // Three kinds of devices repeat the I/Os of others: those stacked on others, sums, and among these the sums over
+    // all devices.
     let with_rows: BTreeSet<DevId> = rates.iter().map(|r| r.dev).collect();
     let layers = layers_above(devices, |dev| with_rows.contains(&dev));
     let layers: BTreeSet<DevId> = layers.into_iter().map(|(d, _)| d.id).collect();
@@ -103,7 +104,7 @@ pub fn without_doubles(rates: &[IntervalRates], devices: &[Device]) -> Vec<Inter
         .filter(|d| is_sum_of_all(d))
         .map(|d| d.id)
         .collect();
-    // A row is a double only where others cover its time, so that is looked up in each table it may repeat.
+    // A row is a duplicate only if others cover its time, so that is looked up in each table that it may repeat.
     let tables: Vec<(DevId, ImportedTable)> = of_all
         .iter()
         .map(|dev| {
@@ -132,11 +133,11 @@ pub fn without_doubles(rates: &[IntervalRates], devices: &[Device]) -> Vec<Inter
     kept
 }
 
-/// When a table has rows, to be looked up fast: a log may have millions of them.
+/// The times of a table's rows, for fast lookup: a log may have millions of them.
 struct ImportedTable {
     /// Length of its longest row, in nanoseconds.
     interval_ns: i64,
-    /// Beginnings in order, each with the latest end up to there.
+    /// Starts in order, each with the latest end so far.
     spans: Vec<(i64, i64)>,
 }
 
@@ -155,7 +156,7 @@ impl ImportedTable {
         }
     }
 
-    /// Whether some of its rows share time with `r`.
+    /// Whether any of its rows overlaps `r`.
     fn meets(&self, r: &IntervalRates) -> bool {
         let before_end = self.spans.partition_point(|s| s.0 < r.to_ns);
         before_end
@@ -179,8 +180,8 @@ fn by_device<'a>(
     rows
 }
 
-/// Summary of each device over all rows of its tables in `window`: counts, bytes, means weighted by I/Os, and the mean
-/// in flight. Averages give no quantiles and no exact busy time: these are `None`.
+/// Summary of each device over all rows of its tables in `window`: counts, bytes, means weighted by I/Os, and the
+/// mean number in flight. Averages give no quantiles and no exact busy time, so these are `None`.
 pub fn summaries(rates: &[IntervalRates], window: std::ops::Range<i64>) -> Vec<DeviceSummary> {
     by_device(rates, &window)
         .into_iter()
@@ -188,7 +189,7 @@ pub fn summaries(rates: &[IntervalRates], window: std::ops::Range<i64>) -> Vec<D
         .collect()
 }
 
-/// I/Os of `rates` in `window` that no class is known of (`tps` alone).
+/// I/Os of `rates` in `window` whose class is not known (`tps` alone).
 pub fn unclassed_ios(rates: &[IntervalRates], window: std::ops::Range<i64>) -> u64 {
     let inside = rates
         .iter()
@@ -197,11 +198,11 @@ pub fn unclassed_ios(rates: &[IntervalRates], window: std::ops::Range<i64>) -> u
     classless.filter_map(|r| r.all.ios(r.interval_ns())).sum()
 }
 
-/// Longer rows show no burst that one-second samples hide.
+/// Maximum length of a row: longer rows show no burst that one-second samples hide.
 const MAX_ROW_NS: i64 = 100_000_000;
 
-/// The bursts (A13) in tables of rows of a tenth of a second or less, in `window`. `limit_of` is what a device can carry, if
-/// the user knows; else the table's own peak is the measure.
+/// The bursts (A13) in tables with rows of at most 100 ms, in `window`. `limit_of` returns the bandwidth of a device
+/// if the user gave one; otherwise bursts are compared with the table's own peak.
 pub fn bursts(
     rates: &[IntervalRates],
     window: std::ops::Range<i64>,
@@ -217,7 +218,7 @@ pub fn bursts(
             let Some(limit) = limit_of(dev).or_else(|| learned_limit(&series)) else {
                 continue;
             };
-            // A table does not say who did its I/O.
+            // A table does not name the process behind its I/O.
             let bursts = bursts_of(
                 &series,
                 &limit,
@@ -243,7 +244,7 @@ fn is_lossy(losses: &[Lost], from_ns: i64, to_ns: i64) -> bool {
         .any(|l| l.from_ns < to_ns && l.to_ns > from_ns)
 }
 
-/// The highest mean latency of `class` in the rows that share time with an interval.
+/// The highest mean latency of `class`, in microseconds, in the rows that overlap an interval.
 fn slowest_mean_us(rows: &[&IntervalRates], class: Class, from_ns: i64, to_ns: i64) -> Option<f64> {
     let met = rows
         .iter()
@@ -252,7 +253,7 @@ fn slowest_mean_us(rows: &[&IntervalRates], class: Class, from_ns: i64, to_ns: i
         .max_by(f64::total_cmp)
 }
 
-/// Clocks (A15) in tables, in `window`.
+/// Periodic load (A15) in tables, in `window`.
 pub fn clocks(
     rates: &[IntervalRates],
     window: std::ops::Range<i64>,
@@ -270,7 +271,7 @@ pub fn clocks(
     summary::findings(&counted, window, |_| gaps.clone())
 }
 
-/// A device's rows as slots of equal length; `None` if they are too long, do not say how much, or are too far apart.
+/// A device's rows as slots of equal length; `None` if they are too long, have no bytes, or are too far apart.
 fn series(rows: &[&IntervalRates], class: Class) -> Option<Series> {
     let mut lengths: Vec<i64> = rows
         .iter()
@@ -289,7 +290,7 @@ fn series(rows: &[&IntervalRates], class: Class) -> Option<Series> {
     let mut ios = vec![0; slots];
     let mut known = false;
     for r in rows {
-        // Ends may be off the grid by what their tool was late.
+        // The end of a row is off the grid by as much as its tool was late.
         let slot = ((r.to_ns - from_ns - dt_ns / 2) / dt_ns).clamp(0, slots as i64 - 1) as usize;
         let c = &r.classes[class as usize];
         known |= c.bytes_per_s.is_some();
@@ -299,7 +300,7 @@ fn series(rows: &[&IntervalRates], class: Class) -> Option<Series> {
     known.then(|| Series::dense(from_ns, dt_ns, &bytes, &ios))
 }
 
-/// The tables' own utilisation of each device in percent, weighted by time.
+/// Utilisation of each device as its tables state it, in percent, weighted by time.
 pub fn utilisation(rates: &[IntervalRates]) -> BTreeMap<DevId, f64> {
     let mut by_device: BTreeMap<DevId, Vec<(f64, f64)>> = BTreeMap::new();
     for r in rates {
@@ -316,15 +317,15 @@ pub fn utilisation(rates: &[IntervalRates]) -> BTreeMap<DevId, f64> {
         .collect()
 }
 
-/// Counts, bytes and mean of some rows. Counts are rounded at the end only: a printed rate times the interval is seldom
-/// whole.
+/// I/Os, bytes and mean latency of some rows. Counts are rounded only at the end, since a printed rate times the
+/// interval is rarely a whole number.
 #[derive(Debug, Clone, Copy, Default)]
 struct ImportedSums {
     ios: Option<f64>,
     bytes: Option<f64>,
-    /// Sum of means by I/Os, and those I/Os.
+    /// (mean latency times I/Os, I/Os), summed over rows.
     timed: (f64, f64),
-    /// Sum of means by time where no row says of how many I/Os they are, and that time.
+    /// (mean latency times seconds, seconds), summed over rows without a number of I/Os.
     unweighted: (f64, f64),
 }
 
@@ -364,12 +365,12 @@ impl ImportedSums {
     }
 }
 
-/// The mean of a weighted sum; `None` if nothing weighs anything.
+/// The mean of a weighted sum; `None` if the weight is 0.
 fn mean_of((sum, weight): (f64, f64)) -> Option<f64> {
     (weight > 0.0).then(|| sum / weight)
 }
 
-/// Values of all classes of a device together over the rows in `window`, for tables that do not have them by class
+/// Values of all classes together, by device, over the rows in `window`; for tables that do not separate classes
 /// (`tps`, `await`, `svc_t`).
 pub fn of_all_classes(
     rates: &[IntervalRates],
@@ -389,7 +390,8 @@ pub fn of_all_classes(
             .iter()
             .filter_map(|c| c.ios_per_s)
             .reduce(|a, b| a + b);
-        // Means of all classes weigh by the I/Os of all; where a table has no such number, by the sum of those it has.
+        // The mean over all classes is weighted by the I/Os of all; if a table has no such number, by the sum of the
+        // classes that it has.
         let ios_per_s = r.all.ios_per_s.or(known);
         let (all, service) = by_device.entry(r.dev).or_default();
         all.add(&r.all, seconds, ios_per_s);
@@ -408,7 +410,7 @@ pub fn of_all_classes(
         .collect()
 }
 
-/// What a table says of all classes of a device together.
+/// Values that a table gives for all classes of a device together.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AllClasses {

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::analysis::stream::last_slot::LastSlot;
 
-/// Which estimator a kernel has.
+/// The estimator of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -60,7 +60,7 @@ pub struct IoTicks {
 }
 
 impl IoTicks {
-    /// For a kernel whose jiffies last `1/hz` seconds. Jiffies are taken to turn at multiples of that since the
+    /// For a kernel with `hz` jiffies per second. Jiffies are assumed to start at multiples of their length since the
     /// recording's start: their true phase is not known and does not matter on average.
     pub fn new(regime: Regime, hz: u32) -> IoTicks {
         let jiffy_ns = 1_000_000_000 / i64::from(hz.max(1));
@@ -110,7 +110,7 @@ impl IoTicks {
     }
 }
 
-/// What to think of the kernel's figure.
+/// Verdict on the kernel's figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(
     feature = "schema",
@@ -119,7 +119,7 @@ impl IoTicks {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// As good as its resolution allows.
+    /// As accurate as its resolution allows.
     Ok,
     /// Too high.
     BiasedHigh,
@@ -129,24 +129,24 @@ pub enum Verdict {
     Impossible,
 }
 
-/// A2's answer for one device.
+/// The kernel's busy time of one device compared with the exact one (A2).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UtilCheck {
-    /// Measure of the union of all `[start, done)`, from events.
+    /// Exact busy time from events: length of the union of all `[start, done)`, in percent.
     pub busy_percent: f64,
-    /// What the kernel counted.
+    /// Busy time counted by the kernel, in percent.
     pub util_io_ticks_percent: f64,
-    /// What this kernel's estimator must count for these I/Os; `None` if the kernel or its HZ is not known.
+    /// Busy time that this kernel's estimator counts for these I/Os, in percent; `None` if the kernel or its HZ is not known.
     pub expected_percent: Option<f64>,
-    /// One standard deviation of the kernel's figure for I/Os shorter than a jiffy, in percentage points.
+    /// Standard deviation of the kernel's figure for I/Os shorter than a jiffy, in percentage points.
     pub sigma_pp: Option<f64>,
     /// The estimator.
     pub regime: Option<Regime>,
-    /// Whether the kernel counted what its estimator must; `null` if that is not known. Where it did not, the estimator explains
-    /// nothing: I/Os are missing, or the samples cover another time.
+    /// Whether the kernel counted what its estimator should; `null` if that is not known. If it did not, the
+    /// estimator does not explain the difference: I/Os are lost, or the samples cover another time.
     pub estimator_agrees: Option<bool>,
-    /// The judgement: a difference beyond three sigma and one percentage point is a bias.
+    /// The verdict: a difference beyond three sigma and one percentage point is a bias.
     pub verdict: Verdict,
 }
 
@@ -158,7 +158,7 @@ pub fn sigma_pp(n: u64, mean_ns: f64, jiffy_ns: f64, window_ns: f64) -> f64 {
 }
 
 impl UtilCheck {
-    /// Judges `util_io_ticks_percent` against `busy_percent`.
+    /// Compares `util_io_ticks_percent` with `busy_percent`.
     pub fn new(
         busy_percent: f64,
         util_io_ticks_percent: f64,

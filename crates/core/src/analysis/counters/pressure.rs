@@ -1,23 +1,23 @@
-//! CPU and I/O pressure of the host at a given time. Analyses use it to find out whether I/Os waited for a CPU and not
-//! for a device.
+//! CPU and I/O pressure of the host at a given time. Analyses use it to find out whether I/Os waited for a CPU rather
+//! than for a device.
 //!
-//! A completion needs a CPU: for the interrupt, for the worker of a loop device, for the thread that asked. Three things
-//! show that CPUs were scarce, from the strongest to the weakest: the recorder's own timer fired late, the hypervisor
-//! took the CPUs away (steal), and tasks waited for a CPU (pressure, PSI).
+//! A completion needs a CPU: for the interrupt, for the worker of a loop device, for the thread that waits. Three
+//! signs show that CPUs were scarce, from the strongest to the weakest: the recorder's own timer fired late, the
+//! hypervisor took the CPUs away (steal), and tasks waited for a CPU (pressure, PSI).
 
 use serde::Serialize;
 
 use crate::model::PressureSample;
 
-/// More samples than this are joined in pairs: two days of ten a second.
+/// Beyond this number, samples are joined in pairs. It allows two days at ten per second.
 const MAX_SAMPLES: usize = 1 << 21;
 
-/// From this share of the time on a shortage can be the cause of what happened in it.
+/// Minimum share of the time that a shortage must last to be the cause of what happened in it.
 const MOST: f64 = 0.5;
 
-/// How long an I/O waits at most for each task that runs or waits for a CPU: six time slices of 10 ms, since it can pass through
-/// the worker that submits it, threads of a program that serves it, the worker that completes it, and the thread that asked.
-/// Disks that programs serve were seen to pause for 17 to 57 ms for each.
+/// Longest wait of an I/O per task that runs or waits for a CPU: six time slices of 10 ms, since it can pass through
+/// the worker that submits it, threads of a program that serves it, the worker that completes it, and the thread that
+/// waits for it. Disks that are served by programs were seen to pause for 17 to 57 ms per task.
 const WAIT_FOR_EACH_NS: f64 = 60e6;
 
 /// The host's pressure over a recording.
@@ -27,41 +27,42 @@ pub struct HostPressure {
     samples: Vec<PressureSample>,
 }
 
-/// What the host was short of in an interval.
+/// CPU and I/O pressure of the host in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostState {
-    /// Percent of the time in which at least one task waited for a CPU (PSI); `null` if the kernel does not say.
+    /// Percent of the time in which at least one task waited for a CPU (PSI); `null` if the kernel does not report it.
     pub cpu_pressure_percent: Option<f64>,
-    /// Percent of the time in which at least one task waited for I/O (PSI); `null` if the kernel does not say.
+    /// Percent of the time in which at least one task waited for I/O (PSI); `null` if the kernel does not report it.
     pub io_pressure_percent: Option<f64>,
-    /// Time that the hypervisor gave to others, of all CPUs together, in percent of the time; `null` if the kernel does not say.
+    /// Time that the hypervisor gave to others, summed over CPUs, in percent of the time; `null` if the kernel does
+    /// not report it.
     pub steal_percent: Option<f64>,
-    /// Most tasks that ran or waited for a CPU, per CPU; `null` if the kernel does not say.
+    /// Maximum number of tasks that ran or waited for a CPU, per CPU; `null` if the kernel does not report it.
     pub runnable_per_cpu: Option<f64>,
-    /// How late the recorder's own timer woke it at most, in milliseconds; `null` if it waited for none.
+    /// Longest delay of the recorder's own timer, in milliseconds; `null` if it waited for none.
     pub timer_late_ms: Option<f64>,
     /// Percent of the interval in which that timer was overdue.
     pub timer_late_percent: f64,
-    /// Length of what was measured around the interval, in seconds: pressure and steal are means over it.
+    /// Length of the samples that overlap the interval, in seconds: pressure and steal are means over them.
     pub measured_s: f64,
 }
 
-/// Which shortage of CPU time explains that I/Os waited.
+/// The shortage of CPU time that explains why I/Os waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CpuShortage {
-    /// The recorder itself, which waits for no device, ran late by half of the interval or more.
+    /// The recorder itself, which waits for no device, was late for at least half of the interval.
     LateTimer,
-    /// The hypervisor took half of the interval or more, or around it as much time as it lasted.
+    /// The hypervisor took at least half of the time, or as much time around the interval as the interval lasted.
     Steal,
-    /// Tasks waited for a CPU for half of the time or more, so many that each waits as long as the interval.
+    /// Tasks waited for a CPU for at least half of the time, so many that each can wait as long as the interval.
     Pressure,
 }
 
 impl HostPressure {
-    /// Takes the next sample, in order of time.
+    /// Adds the next sample, in order of time.
     pub fn push(&mut self, sample: &PressureSample) {
         let ends_ns = self.samples.last().map_or(i64::MIN, |s| s.to_ns);
         if sample.from_ns < ends_ns || sample.len_ns() <= 0 {
@@ -73,7 +74,7 @@ impl HostPressure {
         }
     }
 
-    /// Adjacent samples become one; those with a gap between them stay as they are.
+    /// Joins adjacent samples in pairs, but not across a gap.
     fn join_pairs(&mut self) {
         let mut joined: Vec<PressureSample> = Vec::with_capacity(self.samples.len() / 2 + 1);
         let mut may_grow = false;
@@ -110,8 +111,8 @@ impl HostPressure {
         }
         let len_ns = to_ns - from_ns;
         let whole = whole.filter(|_| 2 * covered_ns >= len_ns)?;
-        // Samples reach beyond the interval: their sums are shares of what they cover, and only the timer's delay is one of
-        // the interval.
+        // Samples extend beyond the interval, so their sums are divided by the time that they cover. Only the timer's
+        // delay is measured within the interval.
         Some(HostState {
             cpu_pressure_percent: whole.cpu_some_ns.map(|ns| percent(ns, measured_ns)),
             io_pressure_percent: whole.io_some_ns.map(|ns| percent(ns, measured_ns)),
@@ -126,8 +127,8 @@ impl HostPressure {
         })
     }
 
-    /// Which shortage of CPU time explains that nothing completed from `from_ns` to `to_ns`; `None` if none does, or
-    /// nothing is known.
+    /// The shortage of CPU time that explains that nothing completed from `from_ns` to `to_ns`; `None` if there is
+    /// none, or if nothing is known.
     pub fn cpu_shortage(&self, from_ns: i64, to_ns: i64) -> Option<CpuShortage> {
         self.between(from_ns, to_ns)?.cpu_shortage(to_ns - from_ns)
     }
@@ -137,7 +138,7 @@ fn percent(ns: i64, of_ns: i64) -> f64 {
     100.0 * ns as f64 / of_ns.max(1) as f64
 }
 
-/// How much of the interval passed while the sample's timer was due and the recorder did not run.
+/// Time of the interval during which the sample's timer was due and the recorder did not run, in nanoseconds.
 fn overdue_ns(sample: &PressureSample, from_ns: i64, to_ns: i64) -> i64 {
     let Some((due_ns, late_ns)) = sample.timer_due_ns.zip(sample.timer_late_ns) else {
         return 0;
@@ -147,10 +148,10 @@ fn overdue_ns(sample: &PressureSample, from_ns: i64, to_ns: i64) -> i64 {
 }
 
 impl HostState {
-    /// Which shortage of CPU time explains that nothing happened for `len_ns`, the length of the interval.
+    /// The shortage of CPU time that explains that nothing happened for `len_ns`, the length of the interval.
     pub fn cpu_shortage(&self, len_ns: i64) -> Option<CpuShortage> {
         let longest_wait_ns = WAIT_FOR_EACH_NS * self.runnable_per_cpu.unwrap_or(0.0);
-        // What was measured reaches beyond the interval. All that was taken can lie in it.
+        // The samples extend beyond the interval, and all of the stolen time can be inside it.
         let stolen_ns = self.steal_percent.unwrap_or(0.0) / 100.0 * self.measured_s * 1e9;
         if self.timer_late_percent >= 100.0 * MOST {
             Some(CpuShortage::LateTimer)
@@ -164,7 +165,7 @@ impl HostState {
     }
 }
 
-/// Whether so many percent of the time are enough to be the cause of what happened in it.
+/// Whether a percentage of the time is enough to be the cause of what happened in it.
 fn is_most(percent: Option<f64>) -> bool {
     percent.is_some_and(|p| p >= 100.0 * MOST)
 }

@@ -1,7 +1,7 @@
 //! Kernel counters to rates (A1, A26): the only place where one counter is subtracted from another.
 //!
-//! [`Delta::between`] compares two snapshots of one device and says `None` for what they cannot tell; [`Delta::merge`]
-//! joins neighbouring intervals, so that parts and whole agree exactly; [`Delta::rates`] divides. Means carry their
+//! [`Delta::between`] compares two snapshots of one device; what they do not determine is `None`. [`Delta::merge`]
+//! joins neighbouring intervals, so that parts and whole agree exactly. [`Delta::rates`] divides. Means carry their
 //! count and are merged as sums and counts, never as means.
 //!
 //! [`iostat`] holds the same arithmetic with the reference program's conventions (centiseconds, unsigned wrap-around,
@@ -14,13 +14,13 @@ use crate::model::{ClassCounters, CounterSample, FlushCounters};
 /// A step back of a millisecond counter by less than this is a kernel race, not a wrap: about 17 minutes.
 const BACKWARD_MS: u64 = 1 << 20;
 
-/// Why a difference is known, or is not.
+/// Whether a difference is known, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// Both snapshots are of one uninterrupted life of the device.
     Known,
-    /// The device was unplugged and plugged again in between: nothing about the interval is known.
+    /// The device was unplugged and replugged in between, so nothing about the interval is known.
     Restarted,
     /// The device was not there at the start of the interval.
     Appeared,
@@ -65,7 +65,7 @@ pub struct Delta {
 /// Rates of one class. `None`: not known, or a mean over no I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ClassRates {
-    /// I/Os over which the means go.
+    /// Number of I/Os that the means are over.
     pub n: Option<u64>,
     /// I/Os per second (`r/s`).
     pub per_s: Option<f64>,
@@ -114,7 +114,7 @@ impl Delta {
     /// - Counts and sectors are 64 bits and only grow: one that fell is `None`.
     /// - Milliseconds are printed modulo 2^32 and wrap after 49.7 days: their difference is taken modulo 2^32, unless it
     ///   would mean a small step back (`None`).
-    /// - When I/Os and all sectors fell together the device was plugged again ([`State::Restarted`]).
+    /// - If I/Os and all sectors fell together, the device was replugged ([`State::Restarted`]).
     /// - `iostats` is the device's `queue/iostats`, if known.
     pub fn between(before: &CounterSample, after: &CounterSample, iostats: Option<bool>) -> Delta {
         let b = &before.counters;
@@ -148,7 +148,7 @@ impl Delta {
         }
     }
 
-    /// An interval with known length and unknown counters.
+    /// An interval of known length with unknown counters.
     pub fn unknown(state: State, span_ns: i64) -> Delta {
         let none = ClassDelta::default();
         Delta {
@@ -163,7 +163,7 @@ impl Delta {
         }
     }
 
-    /// This interval and the one right after it as one. What is unknown in either is unknown in the whole.
+    /// Joins this interval and the one right after it. What is unknown in either is unknown in the whole.
     pub fn merge(&self, next: &Delta) -> Delta {
         let state = if self.state == State::Known {
             next.state
@@ -182,7 +182,7 @@ impl Delta {
         }
     }
 
-    /// Rates and means (formulas: A1). An interval without length has no rates; means need only its I/Os.
+    /// Rates and means (formulas: A1). An interval of no length has no rates; means need only its I/Os.
     pub fn rates(&self) -> DeviceRates {
         let span_s = self.span_ns as f64 / 1e9;
         let ios = self.total(|c| c.ios);
@@ -204,7 +204,7 @@ impl Delta {
     /// The sum over reads, writes and discards; `None` if one of them is not known.
     fn total(&self, of: fn(&ClassDelta) -> Option<u64>) -> Option<u64> {
         let both = sum(of(&self.read), of(&self.write));
-        // Before 4.18 there are no discards to count: what is not printed did not happen.
+        // Before 4.18 there are no discards to count: if they are not printed, there were none.
         if self.discard == ClassDelta::default() {
             both
         } else {
@@ -267,13 +267,13 @@ fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     a.zip(b).map(|(a, b)| a.saturating_add(b))
 }
 
-/// `None` over no time.
+/// Rate per second; `None` if the interval has no length.
 fn per_s(n: Option<u64>, span_ns: i64) -> Option<f64> {
     let span_s = span_ns as f64 / 1e9;
     n.filter(|_| span_ns > 0).map(|n| n as f64 / span_s)
 }
 
-/// `None` over no I/O.
+/// Mean per I/O; `None` without I/Os.
 fn mean(total: Option<u64>, n: Option<u64>) -> Option<f64> {
     total
         .zip(n)

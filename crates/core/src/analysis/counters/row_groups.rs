@@ -3,10 +3,10 @@
 use crate::analysis::math::stats::weighted_mean;
 use crate::model::{ClassRates, CpuShares, IntervalRates};
 
-/// Some rows of one device that follow each other.
+/// Consecutive rows of one device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowGroup {
-    /// Rates are means over time; latencies weigh by I/Os where their number is known, else by time.
+    /// Rates are means over time. Latencies are weighted by I/Os if their number is known, otherwise by time.
     pub mean: IntervalRates,
     /// The highest value of each quantity.
     pub max: IntervalRates,
@@ -56,7 +56,7 @@ fn highest(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 }
 
 fn mean_rates(rows: &[IntervalRates], of: impl Fn(&IntervalRates) -> &ClassRates) -> ClassRates {
-    // A mean of no I/O is unknown and weighs nothing; without counts each row weighs by its length.
+    // A mean of no I/O is unknown and has no weight. Without counts each row is weighted by its length.
     let counted = rows.iter().all(|r| of(r).ios_per_s.is_some());
     let mut means: Vec<(f64, f64)> = Vec::new();
     for r in rows {
@@ -105,7 +105,7 @@ fn cpu_group(rows: &[CpuShares]) -> Option<CpuShares> {
     })
 }
 
-/// The mean of one share over the rows that know it, by their lengths.
+/// The mean of one share over the rows that have it, weighted by their lengths.
 fn cpu_mean(rows: &[CpuShares], of: fn(&CpuShares) -> Option<f64>) -> Option<f64> {
     weighted_mean(
         rows.iter()

@@ -13,10 +13,11 @@ use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::{CounterRates, Flow};
 use crate::model::{Class, DevId};
 
-/// Intervals with I/O that are kept of a class, for its clocks: a day at one a second, with up to eight submissions each.
+/// Maximum number of submissions kept of a class, for the search for periods: a day of one-second intervals with up
+/// to eight submissions each.
 const MAX_INTERVALS: usize = 8 * 86_400;
 
-/// Clocks (A15) in what the counters or tables of devices say; nothing was counted in the gaps of a device.
+/// Periodic load (A15) in counters or tables of devices. `gaps` returns when nothing was counted for a device.
 pub(in crate::analysis) fn findings(
     counted: &BTreeMap<DevId, Counted>,
     window: Window,
@@ -32,9 +33,9 @@ pub(in crate::analysis) fn findings(
 #[derive(Debug, Default)]
 pub(in crate::analysis) struct Counted {
     flows: [Option<Flow>; 4],
-    /// What reads and writes did in each interval, as submissions at its beginning, for the first [`MAX_INTERVALS`] with any.
+    /// Reads and writes as submissions spread over each interval, until there are [`MAX_INTERVALS`].
     submitted: [Vec<Request>; 2],
-    /// Length of the shortest interval; 0 without any.
+    /// Length of the shortest interval in nanoseconds; 0 without any.
     shortest_ns: i64,
     busy: (i64, i64),
     area: (i64, i64),
@@ -73,7 +74,7 @@ impl Counted {
         }
     }
 
-    /// Clocks (A15) in what the counters say of reads and writes; nothing was counted in `gaps`.
+    /// Periodic load (A15) among the counted reads and writes; nothing was counted in `gaps`.
     fn periods(&self, dev: DevId, window: Window, gaps: &[(i64, i64)]) -> Vec<Finding> {
         let mut found = Vec::new();
         for (class, submitted) in CLASSES.into_iter().zip(&self.submitted) {
@@ -98,7 +99,7 @@ impl Counted {
         Some(self.busy).filter(|b| b.1 > 0)
     }
 
-    /// As far as counters can tell; `None` if nothing completed.
+    /// Summary as far as counters give one; `None` if nothing completed.
     pub fn summary(&self, dev: DevId) -> Option<DeviceSummary> {
         let any = self.flows.iter().flatten().any(|f| f.ios > 0);
         any.then(|| {
@@ -113,7 +114,7 @@ fn class_summary(flow: Option<Flow>) -> ClassSummary {
     ClassSummary {
         ios: flow.map(|f| f.ios),
         bytes: flow.map(|f| f.bytes),
-        // Below the resolution of the kernel's sums nothing is known, and 0 is no latency.
+        // Below the resolution of the kernel's sums the mean is unknown; 0 would be no latency.
         mean_us: flow.filter(|f| f.total_ns > 0).and_then(|f| f.mean_us()),
         low_n: flow.is_none_or(|f| f.ios < LOW_N),
         ..ClassSummary::default()

@@ -1,7 +1,7 @@
-//! The load of the device at the issue of each request: the number of other requests it had, and their bytes.
+//! The load of the device when each request is issued: the number of other requests in flight, and their bytes.
 //!
-//! Device time grows with load, so device times are compared at equal load only. Requests that are alike and were
-//! issued at the same load share a [cell](IssueCell), and times are compared within a cell.
+//! Device time grows with load, so device times are compared at equal load only. Similar requests that were issued at
+//! the same load share a [cell](IssueCell), and device times are compared within a cell.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use crate::analysis::stream::order::{End, Span, Sweep};
 use crate::analysis::stream::requests::Requests;
 use crate::analysis::stream::window::Window;
 
-/// Reads, and writes, of which this much is kept of one device.
+/// Maximum sample of reads, and of writes, of one device.
 const SAMPLE: usize = 1 << 16;
 
-/// Fewer requests than this in a cell say nothing of what is usual there.
+/// Minimum number of requests in a cell from which a mean is computed.
 const MIN_IN_CELL: u32 = 10;
 
 /// One request at the moment of its issue.
@@ -31,7 +31,7 @@ pub(in crate::analysis) struct AtIssue {
 }
 
 impl AtIssue {
-    /// Whether I/Os are missing while it was with the device. `gaps` are in the order of time; their ends belong to them.
+    /// Whether I/Os were lost while it was in flight on the device. `gaps` are sorted by time; their ends are inclusive.
     pub fn meets_gap(&self, gaps: &[(i64, i64)]) -> bool {
         let after = gaps.partition_point(|gap| gap.1 < self.issue_ns);
         let done_ns = self.issue_ns + self.device_ns;
@@ -39,13 +39,13 @@ impl AtIssue {
     }
 }
 
-/// The load at the issue of a request: its size and bytes ahead by factors of two; numbers ahead exactly up to 8, by a
-/// fifth beyond; whether it continues the one before.
+/// Load of the device at the issue of a request, packed into 32 bits: its size and the sectors in flight by powers of
+/// two, the numbers in flight exactly up to 8 and in steps of about 19 % beyond, and whether it is sequential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::analysis) struct IssueCell(u32);
 
 impl IssueCell {
-    /// `own` and `other`: how many of its own class and of others the device already had; `ahead`: their sectors.
+    /// `own` and `other` are the requests of its own class and of other classes in flight; `ahead` are their sectors.
     fn new((own, other): (u32, u32), ahead: u64, sectors: u32, is_sequential: bool) -> IssueCell {
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
         IssueCell(
@@ -55,7 +55,7 @@ impl IssueCell {
         )
     }
 
-    /// The request begins where the one issued before it ends.
+    /// Whether the request begins where the one issued before it ends.
     pub fn is_sequential(self) -> bool {
         self.0 & 1 == 1
     }
@@ -65,17 +65,18 @@ fn octave(n: u32) -> u32 {
     u32::BITS - n.leading_zeros()
 }
 
-/// A number of requests, exactly up to 8, by a fifth beyond.
+/// Classifies a number of requests: exact up to 8, in steps of about 19 % (a quarter of an octave) beyond.
 fn fine(n: u32) -> u32 {
     if n <= 8 {
         n
     } else {
-        // Four times the logarithm to base 2.
+        // Four times the base-2 logarithm.
         u64::from(n.min(u32::from(u16::MAX))).pow(4).ilog2()
     }
 }
 
-/// The natural logarithm of each request's device time less the mean of its cell; those of rare cells are left out.
+/// Each request with the natural logarithm of its device time minus the mean logarithm of its cell. Requests of cells
+/// with fewer than `MIN_IN_CELL` are left out.
 pub(in crate::analysis) fn against_alike<'a>(requests: &[&'a AtIssue]) -> Vec<(&'a AtIssue, f64)> {
     let mut logs: Vec<(&AtIssue, f64)> = Vec::with_capacity(requests.len());
     let mut cells: HashMap<IssueCell, (u32, f64)> = HashMap::new();
@@ -94,11 +95,11 @@ pub(in crate::analysis) fn against_alike<'a>(requests: &[&'a AtIssue]) -> Vec<(&
     residuals
 }
 
-/// Accumulates a fair sample of requests of one device; swept in the order of issue.
+/// Accumulates random samples of the requests of one device; swept in order of issue.
 #[derive(Debug)]
 pub(in crate::analysis) struct IssueSweep {
     window: Window,
-    /// The load of the device: requests of each class, and their sectors.
+    /// Requests of each class in flight on the device, and the sectors of all of them.
     levels: [u32; 4],
     ahead: u64,
     end: Option<i64>,
@@ -152,7 +153,7 @@ impl Sweep for IssueSweep {
         self.ahead -= u64::from(end.sectors);
     }
 
-    /// Served at once: it met nothing.
+    /// A request of zero length is not sampled and adds no load.
     fn instant(&mut self, _: &Span) {}
 }
 

@@ -1,7 +1,7 @@
 //! Latency over time, with each I/O counted at its completion and at its arrival (A6).
 //!
-//! Counted at completion (as `iostat` and the zoom do) a burst's latencies appear late; counted at arrival they appear
-//! where the burst began. Both are kept, and a report says where they differ much.
+//! Counted at completion, as `iostat` and the zoom do, the latencies of a burst appear late. Counted at arrival they
+//! appear where the burst began. Both are kept, and a report says where they differ much.
 
 use serde::Serialize;
 
@@ -10,12 +10,12 @@ use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::Flow;
 use crate::model::{Io, SECOND_NS};
 
-/// One bin in both attributions.
+/// One bin, counted both ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Bin {
     /// I/Os that completed in it.
     pub completed: Flow,
-    /// I/Os that began in it (and completed inside the window).
+    /// I/Os that started in it (and completed inside the window).
     pub arrived: Flow,
 }
 
@@ -44,16 +44,16 @@ fn are_apart(a: f64, b: f64) -> bool {
 pub struct AttributionSummary {
     /// Width of a bin in nanoseconds.
     pub bin_ns: i64,
-    /// How many bins there were.
+    /// Number of bins, including those without I/O.
     pub all: usize,
-    /// Those with I/O, each with its number from the window's beginning.
+    /// Bins with I/O, each with its index from the window's start.
     pub bins: Vec<(u32, Bin)>,
     /// Percent of the bins with I/O in which the two differ by more than 10 %; `None` without I/O.
     pub differ_percent: Option<f64>,
 }
 
 impl AttributionSummary {
-    /// All bins, also those without I/O.
+    /// All bins, including those without I/O.
     pub fn dense(&self) -> Vec<Bin> {
         let mut dense = vec![Bin::default(); self.all];
         self.bins
@@ -63,7 +63,7 @@ impl AttributionSummary {
     }
 }
 
-/// Accumulates both attributions in bins of a second, which double when they become too many.
+/// Accumulates both attributions in bins of one second. When there are too many bins, their width doubles.
 #[derive(Debug, Clone)]
 pub struct Attribution {
     window: Window,
@@ -97,12 +97,12 @@ impl Attribution {
         }
     }
 
-    /// Bins kept.
+    /// Number of bins kept.
     pub fn kept(&self) -> usize {
         self.bins.len()
     }
 
-    /// Makes bins twice as wide.
+    /// Doubles the width of bins.
     pub fn halve(&mut self) {
         self.bins.halve();
     }

@@ -12,7 +12,7 @@ use crate::analysis::stream::order::{End, Span, Sweep};
 use crate::analysis::stream::requests::Requests;
 use crate::analysis::stream::window::Window;
 
-/// Requests kept of all devices together; beyond that the largest samples give way.
+/// Requests kept in the samples of all devices together. Beyond that the largest samples are halved.
 const MAX_REQUESTS: usize = 1 << 20;
 
 /// The analyses of one device in the order of issue.
@@ -34,12 +34,12 @@ impl SweptByIssue {
         }
     }
 
-    /// A fair sample of its reads and its writes.
+    /// Random samples of its reads and of its writes.
     pub fn samples(&self) -> &[Requests<AtIssue>; 2] {
         &self.met.samples
     }
 
-    /// Keeps the requests of `all` devices within a bound that does not grow with their number.
+    /// Keeps the samples of `all` devices together within `MAX_REQUESTS`, whatever the number of devices.
     pub fn bound(all: &mut [SweptByIssue]) {
         let mut samples: Vec<_> = all.iter_mut().flat_map(|s| &mut s.met.samples).collect();
         within_budget(
@@ -50,7 +50,7 @@ impl SweptByIssue {
         );
     }
 
-    /// How device times of reads and of writes changed, and their second modes.
+    /// Changes of the device times of reads and of writes, and their second modes.
     pub fn latencies(&self, around: &LatencyContext) -> (Vec<Change>, Vec<Mode>) {
         let samples = &self.met.samples;
         let changes = CLASSES

@@ -7,7 +7,7 @@ use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::window::Window;
 use crate::model::DevId;
 
-/// Finest slots for bursts, and the most of them in which anything is in flight.
+/// Finest slot for the burst search: 10 ms.
 pub(in crate::analysis) const BURST_SLOT_NS: i64 = 10_000_000;
 
 /// Inputs of a device's detail besides its own I/Os.
@@ -19,12 +19,12 @@ pub(in crate::analysis) struct DeviceContext<'a> {
     pub cells: &'a Cells,
     pub losses: &'a Losses,
     pub limit: Option<Limit>,
-    /// (counted busy time, time that samples cover), in nanoseconds.
+    /// (busy time by `io_ticks`, time covered by counter samples), in nanoseconds.
     pub counted: Option<(i64, i64)>,
     pub busy_percent: Option<f64>,
     pub complete: bool,
     pub kernel: Option<(Regime, u32)>,
     pub max_request_bytes: Option<u64>,
-    /// Streams judged in this report, of all devices: a finding must beat the chance of all.
+    /// Number of streams tested in this report, over all devices: a finding must be unlikely by chance among all of them.
     pub family: usize,
 }

@@ -35,10 +35,10 @@ use crate::analysis::stream::requests::{Request, Requests};
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, HOUR_NS, Io, SECTOR_BYTES};
 
-/// Reads and writes kept of each, for what met a burst of the other class.
+/// Maximum sample of reads and of writes, used for the latency of requests that overlap a burst of the other class.
 const SAMPLE: usize = 1 << 16;
 
-/// Entries of submissions kept of each, for their clocks.
+/// Maximum number of entries kept of the submissions of reads and of writes, in which periods are searched.
 const MAX_ARRIVALS: usize = 1 << 17;
 
 const MAX_SLOTS: i64 = 1_000_000;
@@ -53,7 +53,7 @@ pub(in crate::analysis) struct Swept {
 }
 
 impl Swept {
-    /// Of `window`, of which nothing was recorded in `unrecorded`.
+    /// For `window`; nothing was recorded in the intervals `unrecorded`.
     pub fn new(
         window: Window,
         kernel: Option<(Regime, u32)>,
@@ -111,7 +111,7 @@ pub(in crate::analysis) struct Completed {
     sequences: Sequences,
 }
 
-/// Bins and requests kept of all devices together; beyond that the largest give way.
+/// Bins and requests kept of all devices together. Beyond that the largest collections are halved.
 const MAX_BINS: usize = 1 << 19;
 const MAX_REQUESTS: usize = 1 << 20;
 
@@ -160,7 +160,7 @@ impl Completed {
     }
 }
 
-/// All that is gathered of one device.
+/// Everything accumulated for one device.
 pub(in crate::analysis) struct Gathered {
     pub swept: Swept,
     pub issued: SweptByIssue,
@@ -172,25 +172,25 @@ pub(in crate::analysis) struct Gathered {
 /// Reads or writes of one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StreamDetail {
-    /// Which.
+    /// Reads or writes.
     pub class: Class,
-    /// Bytes that it moved.
+    /// Bytes moved.
     pub bytes: u64,
-    /// Slots in which bursts were looked for.
+    /// Width of the slots in which bursts were searched, in nanoseconds.
     pub slot_ns: i64,
-    /// Against which bursts were judged; `None` without I/O.
+    /// The limit that bursts are compared with; `None` without I/O.
     pub limit: Option<Limit>,
-    /// The bursts, in order of time; at most [`MAX_BURSTS`], the largest.
+    /// The bursts in order of time; if there are more than [`MAX_BURSTS`], the largest.
     pub bursts: Vec<BurstDetail>,
-    /// How many there were.
+    /// Number of bursts found.
     pub bursts_found: usize,
-    /// Empirical arrival curve: most bytes in any window of so many nanoseconds.
+    /// Empirical arrival curve: (window length in nanoseconds, most bytes in any window of that length).
     pub envelope: Vec<(i64, u64)>,
     /// Dispersion of counts at several resolutions.
     pub unevenness: Vec<Unevenness>,
-    /// Whether it comes back.
+    /// Periods of its submissions.
     pub periodicity: Periodicity,
-    /// The main actor of each of its clocks.
+    /// The process behind each clock of `periodicity`, in the same order.
     #[serde(skip)]
     pub periodic_causes: Vec<Option<IoActor>>,
 }
@@ -204,39 +204,39 @@ pub struct PeakHour {
     pub to_ns: i64,
     /// I/Os per second in it.
     pub ios_per_s: f64,
-    /// Over the mean of the recording.
+    /// Rate relative to the mean of the recording.
     pub ratio: f64,
 }
 
 /// One device in depth.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceDetail {
-    /// Which.
+    /// Device number.
     pub dev: DevId,
     /// Concurrency by slots (A3), groups of 20 minutes.
     pub slots: SlotSummary,
-    /// The kernel's busy time against the truth (A2); `None` without counters or with losses.
+    /// The kernel's busy time compared with the exact one (A2); `None` without counters or with losses.
     pub util: Option<UtilCheck>,
-    /// Throughput, latency and concurrency over time (A18's ground).
+    /// Throughput, latency and concurrency over time (input of A18).
     #[serde(skip)]
     pub load: Vec<LoadPoint>,
     /// Capacity and headroom (A18).
     pub capacity: Capacity,
     /// Stages and seeks (A24).
     pub stages: StagesSummary,
-    /// By completion and by arrival (A6).
+    /// Latency over time, counted at completion and at arrival (A6).
     #[serde(skip)]
     pub attribution: AttributionSummary,
-    /// The busiest hour (A12); `None` in a recording of less than two.
+    /// The busiest hour (A12); `None` in a recording of less than two hours.
     pub peak_hour: Option<PeakHour>,
     /// Reads and writes (A13, A15).
     pub streams: [StreamDetail; 2],
     /// Stretches in which nothing completed.
     pub stalls: Stalls,
-    /// Device times of reads and writes that changed at the same load.
+    /// Changes of the device times of reads or writes at equal load.
     #[serde(skip)]
     pub latency_changes: Vec<Change>,
-    /// The writer bound by its syncs.
+    /// A writer whose rate is limited by its syncs.
     #[serde(skip)]
     pub sync_bound: Option<Bound>,
     /// A sequential stream in small requests.
@@ -245,7 +245,7 @@ pub struct DeviceDetail {
     /// Second modes and heavy tails of device time.
     #[serde(skip)]
     pub latency_modes: Vec<Mode>,
-    /// The rate beyond which demand only waits.
+    /// The throughput above which more demand only adds waiting.
     #[serde(skip)]
     pub plateau: Option<Plateau>,
     /// When the device took no more requests.
@@ -312,7 +312,7 @@ impl Gathered {
     }
 }
 
-/// Inputs of A18 besides the windows.
+/// Inputs of A18 besides the load windows.
 fn known_of(around: &DeviceContext, stages: &StagesSummary, series: &[Series; 2]) -> DeviceMeans {
     let recorded_ns = around.window.len_ns() - around.unrecorded_ns;
     let seconds = (recorded_ns as f64 / 1e9).max(1e-9);
@@ -329,7 +329,7 @@ fn known_of(around: &DeviceContext, stages: &StagesSummary, series: &[Series; 2]
     }
 }
 
-/// Windows with losses were not observed.
+/// The busiest hour. Windows with losses count as not observed.
 fn peak_hour(around: &DeviceContext, load: &Load) -> Option<PeakHour> {
     if around.window.len_ns() < 2 * HOUR_NS {
         return None;
@@ -369,7 +369,7 @@ fn util_check(
 ) -> Option<UtilCheck> {
     let (busy_ns, covered_ns) = around.counted?;
     let window_ns = around.window.len_ns();
-    // Counters of another stretch of time, or I/Os that are missing, would make any comparison idle.
+    // With losses, or with counters that cover less than 90 % of the window, the comparison would be meaningless.
     if !around.complete || covered_ns < window_ns / 10 * 9 {
         return None;
     }
@@ -395,7 +395,7 @@ fn util_check(
 }
 
 fn series_of(around: &DeviceContext, class: Class) -> Series {
-    // Slots in which nothing is in flight take no memory.
+    // Only slots with something in flight take memory, so their width depends on the busy time.
     let busy_ns = around.busy_percent.map_or(1.0, |p| p / 100.0) * around.window.len_ns() as f64;
     around.cells.series(
         around.dev,
@@ -405,7 +405,7 @@ fn series_of(around: &DeviceContext, class: Class) -> Series {
     )
 }
 
-/// Slots in which bursts within `busy_ns` of time are looked for.
+/// Slot width, in nanoseconds, for the burst search over `busy_ns` of busy time: the finest with at most `MAX_SLOTS` slots.
 pub(in crate::analysis) fn burst_slot_ns(busy_ns: i64) -> i64 {
     let mut dt_ns = BURST_SLOT_NS;
     while busy_ns / dt_ns > MAX_SLOTS {
@@ -414,8 +414,7 @@ pub(in crate::analysis) fn burst_slot_ns(busy_ns: i64) -> i64 {
     dt_ns
 }
 
-/// Reads and writes, each with its bursts and its clocks; `series`, `scans`, `arrivals` and `requests` are in the order of
-/// [`CLASSES`].
+/// Reads and writes, each with its bursts and periods. All arrays are in the order of [`CLASSES`].
 fn streams(
     around: &DeviceContext,
     series: &[Series; 2],
@@ -430,7 +429,7 @@ fn streams(
     let write_bursts = find_bursts(around, &series[1], Class::Write, write_scan);
     let [reads, writes] = requests;
     let [read_arrivals, write_arrivals] = arrivals;
-    // Where too much is missing, what begins is not seen: no clock is looked for there.
+    // Where too many I/Os are lost, submissions are missing, so no period is searched there.
     let gaps = around.losses.heavy(around.dev, |from_ns, to_ns| {
         reads.completed_in(from_ns, to_ns) + writes.completed_in(from_ns, to_ns)
     });
@@ -456,7 +455,7 @@ fn streams(
     ]
 }
 
-/// `others` are requests of the other class; in `gaps` too much is missing to see what begins.
+/// `others` are requests of the other class. In `gaps` too many I/Os are lost for submissions to be seen.
 fn stream(
     around: &DeviceContext,
     class: Class,
@@ -471,7 +470,7 @@ fn stream(
     let window = (around.window.from_ns, around.window.to_ns);
     let (arrivals, resolution_ns) = arrivals.finish();
     let periodicity = periodicity::find(&arrivals, window, resolution_ns, gaps);
-    // A beat is put down to the process that moved most in the tenth of a second after it.
+    // Each beat is attributed to the process that moved most bytes in the 100 ms after it.
     let mut periodic_causes = Vec::with_capacity(periodicity.clocks.len());
     for clock in &periodicity.clocks {
         let actors = clock.beats_s.iter().filter_map(|beat_s| {
@@ -498,8 +497,8 @@ fn stream(
     }
 }
 
-/// The process that comes back most often, not the one that moved most: one large flush among many commits is not the clock.
-/// Its file is the one of more than half of its beats, or none.
+/// The process with most beats, not the one with most bytes: one large flush among many commits does not cause the
+/// period. Its file is named only if it belongs to more than half of its beats.
 fn usual_actor(actors: impl Iterator<Item = IoActor>) -> Option<IoActor> {
     let actors: Vec<IoActor> = actors.collect();
     let mut seen: Vec<(IoActor, usize)> = Vec::new();
@@ -512,7 +511,7 @@ fn usual_actor(actors: impl Iterator<Item = IoActor>) -> Option<IoActor> {
     let (usual, beats) = seen.into_iter().rev().max_by_key(|(_, n)| *n)?;
     let mut own = actors;
     own.retain(|a| is_same_process(a, &usual));
-    // Majority vote (Boyer and Moore): the only one that can have more than half, counted then.
+    // Majority vote (Boyer and Moore): `main` is the only file that can have more than half, which is then counted.
     let mut main = usual;
     let mut lead = 0usize;
     for actor in &own {

@@ -10,7 +10,7 @@ use crate::analysis::stream::order::{Clipped, End, Span, Sweep};
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, Io, LossReason, Lost};
 
-/// Lost I/Os as a sum that can become unknown.
+/// Number of lost I/Os; `None` once a loss of unknown size is added.
 #[derive(Debug, Clone, Copy)]
 struct LostCount(Option<u64>);
 
@@ -78,12 +78,12 @@ impl ClassSums {
     }
 }
 
-/// `None` over no I/O.
+/// Mean in microseconds; `None` without I/Os.
 fn mean_us(sum_ns: i128, n: u64) -> Option<f64> {
     (n > 0).then(|| sum_ns as f64 / n as f64 / 1e3)
 }
 
-/// Levels of one device or set of devices, by time of start and end.
+/// Number in flight over time (start to completion) of a device or set of devices: all, reads, writes, and both at once.
 #[derive(Debug, Clone)]
 pub(in crate::analysis) struct DeviceSweep {
     window: Window,
@@ -136,13 +136,13 @@ impl DeviceSweep {
             Class::Write => (&mut self.write, &mut self.read),
             Class::Discard | Class::Flush => return,
         };
-        // Wherever the other class was in flight, both are now.
+        // The late I/O was in flight all the time, so both classes were whenever the other class was.
         let more = other.busy_in(from_ns, to_ns) - self.both.busy_in(from_ns, to_ns);
         self.both.fill_late(from_ns, to_ns, more);
         own.add_late(from_ns, to_ns);
     }
 
-    /// Settles the window, of which nothing was recorded for `unrecorded_ns`.
+    /// Closes the window; nothing was recorded in `unrecorded_ns` of it.
     pub(in crate::analysis) fn finish(&mut self, window: Window, unrecorded_ns: i64) {
         for levels in [
             &mut self.all,
@@ -155,7 +155,7 @@ impl DeviceSweep {
     }
 }
 
-/// By device number.
+/// Sweeps of single devices, by device number.
 #[derive(Debug, Default)]
 pub(in crate::analysis) struct Sweeps(pub Vec<DeviceSweep>);
 
@@ -177,7 +177,7 @@ impl Sweep for Sweeps {
     }
 }
 
-/// Between issue and done there are no classes to tell apart.
+/// Number in flight between issue and completion, by device number. Classes are not distinguished.
 #[derive(Debug, Default)]
 pub(in crate::analysis) struct Issued(pub Vec<LevelTime>);
 
@@ -202,7 +202,7 @@ struct ClassTotals {
     lost: LostCount,
 }
 
-/// Sums over completed I/Os. Concurrency needs sweeps in the order of time.
+/// Sums over completed I/Os. Concurrency is computed separately, by sweeps in order of time.
 #[derive(Debug)]
 pub(in crate::analysis) struct Counts {
     window: Window,
@@ -210,7 +210,7 @@ pub(in crate::analysis) struct Counts {
     sums: Vec<ClassTotals>,
     last_done_ns: Option<i64>,
     lost: LostCount,
-    /// Of these, those of no known device.
+    /// The part of `lost` whose device is not known.
     lost_anywhere: LostCount,
     censored: u64,
 }
@@ -242,7 +242,7 @@ impl Counts {
         i
     }
 
-    /// Counts `io` if it completes inside the window; the number of its device, `None` before the window.
+    /// Counts `io` if it completes inside the window. Returns the number of its device; `None` if it completes earlier.
     pub fn admit(&mut self, io: &Io) -> Option<u32> {
         if io.done_ns < self.window.from_ns {
             return None;
@@ -275,7 +275,7 @@ impl Counts {
         all
     }
 
-    /// Takes a loss; it is counted by device where the device is known.
+    /// Adds a loss, also to its device if that is known.
     pub fn lost(&mut self, lost: &Lost) {
         if lost.to_ns < self.window.from_ns || lost.from_ns >= self.window.to_ns {
             return;
@@ -295,7 +295,8 @@ impl Counts {
         }
     }
 
-    /// The summary. The swept parts are in the order of [`Counts::known`]; `unrecorded_ns` of the window were not recorded.
+    /// The summary. `sweeps` and `issued` are in the order of [`Counts::known`]; nothing was recorded in
+    /// `unrecorded_ns` of the window.
     pub fn finish(
         self,
         end_ns: i64,

@@ -1,31 +1,31 @@
 //! Exact measures of an interval from single I/Os, beside the counters: latency percentiles, busy time, number in
 //! flight (A2, A3).
 //!
-//! One interval is open at a time, and the caller ends it; intervals need not have the same length.
+//! One interval is open at a time, and the caller ends it. Intervals may differ in length.
 
 use std::collections::BTreeMap;
 
 use crate::analysis::stream::order::{End, Hold, Span, StartOrder, Sweep};
 use crate::model::{Class, DevId, Histogram, Io, Lost};
 
-/// Sums of one device in one interval; they can be added.
+/// Sums of one device over one interval. Sums of several devices can be added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceExact {
     /// Latencies (start to done) of the reads that completed, in nanoseconds.
     pub read: Histogram,
     /// Latencies of writes.
     pub write: Histogram,
-    /// Nanoseconds with anything in flight.
+    /// Nanoseconds with at least one I/O in flight.
     pub busy_ns: i64,
-    /// Number in flight, integrated over time, in nanoseconds.
+    /// Integral of the number in flight over time, in nanoseconds.
     pub area_ns: i128,
-    /// Most in flight at once; `None` for a sum of devices, whose most need not have been at the same time.
+    /// Most in flight at once; `None` for a sum of devices, whose peaks need not coincide.
     pub inflight_max: Option<u64>,
     /// Length of the interval in nanoseconds.
     pub span_ns: i64,
-    /// How many devices this is the sum of.
+    /// Number of devices in this sum.
     pub devices: u64,
-    /// I/Os known to be missing from all this; those whose device is not known count for every device.
+    /// I/Os known to be lost. Those of an unknown device count for every device.
     pub lost_ios: u64,
 }
 
@@ -46,18 +46,19 @@ impl DeviceExact {
         }
     }
 
-    /// Percent of the interval with anything in flight (A2); of a sum the mean over its devices. `None` of no time.
+    /// Percent of the interval with at least one I/O in flight (A2); for a sum, the mean over its devices. `None` if
+    /// the interval is empty.
     pub fn busy_percent(&self) -> Option<f64> {
         let ns = self.span_ns as f64 * self.devices as f64;
         (ns > 0.0).then(|| 100.0 * self.busy_ns as f64 / ns)
     }
 
-    /// Time-weighted mean number in flight (A3: `∫N/T`). `None` of no time.
+    /// Time-weighted mean number in flight (A3: `∫N/T`). `None` if the interval is empty.
     pub fn inflight_mean(&self) -> Option<f64> {
         (self.span_ns > 0).then(|| self.area_ns as f64 / self.span_ns as f64)
     }
 
-    /// Adds another device's share of the same interval.
+    /// Adds the sums of another device over the same interval.
     pub fn add(&mut self, other: &DeviceExact) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
@@ -72,30 +73,30 @@ impl DeviceExact {
 /// An interval that has been closed.
 #[derive(Debug, Clone)]
 pub struct Closed {
-    /// The devices that did any I/O since the first interval began.
+    /// The devices with any I/O since the first interval began.
     pub devices: BTreeMap<DevId, DeviceExact>,
     /// Every other device.
     pub idle: DeviceExact,
-    /// I/Os of any device known to be missing.
+    /// Lost I/Os of all devices.
     pub lost_ios: u64,
 }
 
-/// Takes completed I/Os in order and gives out one [`DeviceExact`] per device whenever an interval is closed.
+/// Takes completed I/Os in order, and returns one [`DeviceExact`] per device when an interval is closed.
 ///
-/// An I/O's latency belongs to the interval in which it completes; its time in flight to every interval that it touches.
-/// What is in flight at an interval's end is known only when it completes: [`Intervals::straddling`] says how many of
-/// those have come. One that completes after the close counts as in flight from the close on.
+/// The latency of an I/O counts in the interval in which it completes, its time in flight in every interval that it
+/// overlaps. I/Os in flight at the end of an interval become known only when they complete: [`Intervals::straddling`]
+/// says how many have completed since. One that completes after the close counts as in flight only from the close on.
 #[derive(Debug)]
 pub struct Intervals {
     from_ns: i64,
     order: StartOrder,
     devices: Devices,
-    /// Completed at or after the end that has been announced.
+    /// I/Os that completed at or after the announced end.
     later: Vec<Io>,
-    /// Their time in flight has been taken; their latency waits for the interval in which they complete.
+    /// I/Os whose time in flight is counted already. Their latency counts in the interval in which they complete.
     uncounted: Vec<Io>,
     end_ns: i64,
-    /// By device, if it is known.
+    /// Lost I/Os by device; `None` is an unknown device.
     lost: BTreeMap<Option<DevId>, u64>,
 }
 
@@ -190,7 +191,7 @@ impl Intervals {
         }
     }
 
-    /// Its time in flight, as far as it lies after `from_ns`.
+    /// Adds the time in flight of `io` after `from_ns`.
     fn in_flight(&mut self, io: &Io, from_ns: i64) {
         let mut span = Span::of(io, self.devices.key(io.dev, from_ns));
         span.start_ns = span.start_ns.max(from_ns).min(span.done_ns);
@@ -229,7 +230,7 @@ impl Intervals {
         let from_ns = self.from_ns;
         let to_ns = self.end_ns;
         let later = std::mem::take(&mut self.later);
-        // Those that were in flight at the end have started in this interval; their ends wait for the next.
+        // I/Os in flight at the end have started in this interval; they end in a later one.
         self.from_ns = to_ns;
         self.end_ns = i64::MAX;
         for io in &later {

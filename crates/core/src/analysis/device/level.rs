@@ -2,7 +2,7 @@
 
 use crate::analysis::stream::window::Window;
 
-/// Changes after which a stretch is over, and how many stretches are kept.
+/// Changes after which a stretch is closed, and the maximum number of closed stretches.
 const CHANGES: u32 = 4096;
 const PAST: usize = 256;
 
@@ -13,15 +13,15 @@ pub struct LevelTime {
     window: Window,
     level: i64,
     since_ns: i64,
-    /// Time at each level, of all stretches together.
+    /// Nanoseconds at each level, over all stretches.
     ns_at: Vec<i64>,
-    /// Time at each level of each past stretch, in order; and of all of them together.
+    /// The closed stretches in order of time; `ns_cut` is the sum of their times at each level.
     past: Vec<LevelStretch>,
     ns_cut: Vec<i64>,
     changes: u32,
 }
 
-/// A part of the window, kept so that an I/O that turns up late can be added to it.
+/// A part of the window, kept so that a late I/O can still be added to it.
 #[derive(Debug, Clone)]
 struct LevelStretch {
     from_ns: i64,
@@ -35,7 +35,7 @@ impl LevelStretch {
             / (self.to_ns - self.from_ns) as f64
     }
 
-    /// Moves a share of the time at each level to the next one.
+    /// Moves a share of the time at each level to the next higher level.
     fn raise(&mut self, share: impl Fn(usize) -> f64) {
         let moved: Vec<i64> = self
             .ns_at
@@ -51,7 +51,7 @@ impl LevelStretch {
     }
 }
 
-/// Adds the time at each level to `sum`, which becomes as long as the longer of both.
+/// Adds the time at each level to `sum`, which is extended if it is shorter.
 fn add_levels(sum: &mut Vec<i64>, ns_at: &[i64]) {
     sum.resize(sum.len().max(ns_at.len()), 0);
     for (sum, ns) in sum.iter_mut().zip(ns_at) {
@@ -84,8 +84,8 @@ impl LevelTime {
         }
     }
 
-    /// An I/O of `[from_ns, to_ns)` turns up after the sweep has passed `to_ns`: one more was in flight there. Exact for
-    /// whole stretches, in proportion for parts of them.
+    /// Adds an I/O of `[from_ns, to_ns)` that became known after the sweep had passed `to_ns`. Exact for whole
+    /// stretches, in proportion for parts of them.
     pub fn add_late(&mut self, from_ns: i64, to_ns: i64) {
         self.advance(to_ns);
         self.cut();
@@ -98,7 +98,7 @@ impl LevelTime {
         self.sum_up();
     }
 
-    /// Of the time in `[from_ns, to_ns)` with none in flight `ns` had one after all.
+    /// Counts `ns` of the idle time in `[from_ns, to_ns)` as time with one I/O in flight.
     pub fn fill_late(&mut self, from_ns: i64, to_ns: i64, ns: f64) {
         self.advance(to_ns);
         self.cut();
@@ -130,7 +130,7 @@ impl LevelTime {
         self.ns_cut.clone_from(&self.ns_at);
     }
 
-    /// Ends the open stretch; of too many, two neighbours become one.
+    /// Closes the open stretch. If there are too many, neighbours are joined.
     #[cold]
     fn cut(&mut self) {
         self.changes = 0;
@@ -153,7 +153,7 @@ impl LevelTime {
         }
     }
 
-    /// Joins each past stretch with the one before it, as long as that is short for the time since the window began.
+    /// Joins a closed stretch with the one before it if that is short relative to the time since the window began.
     fn join_past(&mut self) {
         let mut kept: Vec<LevelStretch> = Vec::with_capacity(PAST);
         for s in self.past.drain(..) {
@@ -183,21 +183,21 @@ impl LevelTime {
         }
     }
 
-    /// The first `ns` nanoseconds at a level higher than any before.
+    /// Adds the first `ns` nanoseconds at a level higher than any before.
     #[cold]
     fn reach(&mut self, level: usize, ns: i64) {
         self.ns_at.resize(level, 0);
         self.ns_at.push(ns);
     }
 
-    /// How many are in flight now.
+    /// Number in flight at the current position.
     #[inline]
     pub fn level(&self) -> i64 {
         self.level
     }
 
-    /// Settles the window's end; from here on only questions. Of the window nothing was recorded for `unrecorded_ns`, which
-    /// is left out of the time with none in flight.
+    /// Closes the window; after this, only queries. Nothing was recorded in `unrecorded_ns` of the window, which is
+    /// subtracted from the idle time.
     pub fn finish(&mut self, window: Window, unrecorded_ns: i64) {
         self.window = window;
         self.advance(window.to_ns);
@@ -234,7 +234,7 @@ impl LevelTime {
         (t > 0).then(|| area as f64 / t as f64)
     }
 
-    /// Time-weighted quantile: the smallest k whose levels up to k hold at least `q` of the time (A3).
+    /// Time-weighted quantile: the smallest k such that the levels up to k take at least `q` of the time (A3).
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let t = self.total_ns();
         if t == 0 {
@@ -250,7 +250,7 @@ impl LevelTime {
         self.max()
     }
 
-    /// The highest level that lasted.
+    /// The highest level with a nonzero time.
     pub fn max(&self) -> Option<u64> {
         self.ns_at.iter().rposition(|ns| *ns > 0).map(|k| k as u64)
     }

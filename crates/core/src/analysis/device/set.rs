@@ -12,21 +12,21 @@ use crate::analysis::stream::order::{End, Span, Sweep as _};
 use crate::analysis::stream::window::Window;
 use crate::model::DevId;
 
-/// Busy time and concurrency of a set of devices: busy is any I/O anywhere (A4's subsystem meaning). The mean over devices,
-/// which hides one hot device among idle ones, stands beside it and is never more.
+/// Busy time and concurrency of a set of devices. Busy means any I/O on any of them (A4's subsystem meaning). The
+/// mean over the devices is reported as well: it is never higher, and hides one hot device among idle ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SetSummary {
     /// Devices with I/O: n of the means and of the maximum.
     pub devices: usize,
-    /// Which, by number.
+    /// Their device numbers.
     #[serde(skip)]
     pub members: Vec<DevId>,
-    /// Devices with I/O that are left out, because the same I/Os are recorded on the layer below.
+    /// Devices with I/O that are left out because the same I/Os are recorded on the layer below.
     #[serde(skip)]
     pub left_out: Vec<DevId>,
     /// Mean of the devices' own busy percent.
     pub mean_busy_percent: Option<f64>,
-    /// Of the busiest device.
+    /// Busy percentage of the busiest device.
     pub max_busy_percent: Option<f64>,
     /// Percent of time with any I/O on any of them.
     pub busy_percent: Option<f64>,
@@ -47,7 +47,7 @@ pub(in crate::analysis) struct SetSweep {
     /// Whether a device belongs to the set, by its number.
     counted: Vec<bool>,
     window: Window,
-    /// The first device of the set that did I/O: up to a second one's first, what holds for it holds for the set.
+    /// The first device of the set with I/O. Until a second device has I/O, its sweep is also that of the set.
     first: Option<u32>,
     both: Option<(DeviceSweep, SlotSweep)>,
 }
@@ -63,7 +63,7 @@ impl SetSweep {
         }
     }
 
-    /// The device of the next number.
+    /// Adds a device. Devices are numbered in the order of these calls.
     pub fn add(&mut self, dev: DevId) {
         self.counted.push(!self.layers.contains(&dev));
     }
@@ -131,7 +131,7 @@ impl SetSweep {
         self.both.as_mut()
     }
 
-    /// The result for the set, from `own` of each device by number; slots only for more than one device.
+    /// The sweep of the set; `own` holds the sweeps of single devices by number. Slots only for more than one device.
     pub fn swept(self, own: &[DeviceSweep]) -> SweptSet {
         let (levels, slots) = match (self.both, self.first) {
             (Some((levels, slots)), _) => (levels, Some(slots)),
@@ -154,7 +154,7 @@ pub(in crate::analysis) struct SweptSet {
 }
 
 impl SweptSet {
-    /// The answers. `busy` are the devices' own busy percents; `unrecorded_ns` of the window were not recorded.
+    /// The summary. `busy` are the devices' own busy percentages; nothing was recorded in `unrecorded_ns` of the window.
     pub fn finish(
         mut self,
         window: Window,
@@ -166,7 +166,7 @@ impl SweptSet {
             busy.iter().partition(|(dev, _)| self.layers.contains(dev));
         let own: Vec<f64> = inside.iter().filter_map(|(_, percent)| *percent).collect();
         let n = own.len();
-        // Counters alone do not show what the devices did together.
+        // Counters alone do not show how I/Os of several devices overlapped.
         let levels = (n > 0).then_some(&self.levels);
         let set = SetSummary {
             devices: n,

@@ -1,12 +1,12 @@
 //! Concurrency in slots of a few milliseconds (A3, A4), by each of the four definitions that tools use.
 //!
-//! For a slot of width w: *touched* is the number of requests whose `[start, done)` intersects it (also requests of no
-//! length that lie in it), *sampled* the number in flight at its beginning, *mean* the time-weighted mean, *max* the
-//! most at once. They are reported side by side and never mixed: for a Poisson stream of rate λ and load ρ in an
-//! infinite server, sampled is Poisson(ρ) and touched is Poisson(ρ + λw).
+//! For a slot of width w: *touched* is the number of requests whose `[start, done)` intersects it (requests of zero
+//! length inside it count, too), *sampled* the number in flight at its start, *mean* the time-weighted mean, and
+//! *max* the most in flight at once. They are reported side by side and never mixed. For a Poisson stream of rate λ
+//! and load ρ in an infinite server, sampled is Poisson(ρ) and touched is Poisson(ρ + λw).
 //!
-//! Slots are not stored: a slot that is over is added to the tallies of its group. At 2 ms a day has 43 million slots.
-//! A slot that lies in time without a recorder as a whole is left out: it is not a slot without I/O.
+//! Slots are not stored: a finished slot is added to the tallies of its group. At 2 ms a day has 43 million slots. A
+//! slot that lies entirely in time without a recorder is left out, since it is not known to be idle.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ pub const SLOT_NS: i64 = 2_000_000;
 /// Default length of a group of slots: 20 minutes.
 pub const GROUP_NS: i64 = 20 * 60 * 1_000_000_000;
 
-/// Most groups: a day of them.
+/// Maximum number of groups: a day of them.
 const MAX_GROUPS: i64 = 72;
 
-/// The length of a group over `window`: [`GROUP_NS`], and in a recording of more than a day as many of it as leave a day's
-/// number of groups.
+/// Length of a group over `window`, in nanoseconds: [`GROUP_NS`], or a multiple of it in recordings of more than a
+/// day, so that the number of groups stays that of a day. An open window has groups of [`GROUP_NS`].
 pub fn group_ns(window: Window) -> i64 {
     if window.to_ns == i64::MAX {
         GROUP_NS
@@ -35,7 +35,7 @@ pub fn group_ns(window: Window) -> i64 {
     }
 }
 
-/// Median and upper quartile over the slots of a group (nearest rank), and the extremes.
+/// Median, 75th percentile (nearest rank), mean and maximum over the slots of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlotQuantiles {
@@ -49,20 +49,20 @@ pub struct SlotQuantiles {
     pub max: f64,
 }
 
-/// One group of slots in the four meanings.
+/// One group of slots, by the four definitions of the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SlotGroup {
     /// Beginning of the group, in nanoseconds since the recording's start.
     pub from_ns: i64,
     /// Its end.
     pub to_ns: i64,
-    /// Slots in it of which something was recorded: n of every quantile.
+    /// Recorded slots in it: n of every quantile.
     pub slots: u64,
     /// Requests that touch a slot.
     pub touched: SlotQuantiles,
     /// In flight at a slot's beginning.
     pub sampled: SlotQuantiles,
-    /// Time-weighted mean in a slot (quantiles to 1/128).
+    /// Time-weighted mean in a slot (quantiles in steps of 1/128).
     pub mean: SlotQuantiles,
     /// Most at once in a slot.
     pub max: SlotQuantiles,
@@ -107,12 +107,12 @@ impl SlotTally {
     }
 }
 
-/// Means are tallied in these units.
+/// Means are tallied in units of 1/128.
 const MEAN_UNITS: f64 = 128.0;
 
-/// The slots of one stream of requests (a device, a class of it, a set of devices), swept in the order of time.
+/// The slots of one stream of requests (a device, one of its classes, or a set of devices), swept in order of time.
 ///
-/// Memory: one tally per semantics for the group in progress; a [`SlotGroup`] for each that is over.
+/// Memory: one tally per definition for the group in progress, and a [`SlotGroup`] for each finished one.
 #[derive(Debug, Clone)]
 pub struct SlotStream {
     window: Window,
@@ -125,12 +125,12 @@ pub struct SlotStream {
     level: i64,
     touched: u64,
     sampled: u64,
-    /// In flight over the slot in progress, up to its end: as if nothing more were to change.
+    /// Number in flight integrated over the slot in progress up to its end, assuming that it no longer changes.
     area_ns: i64,
     max: u64,
     tallies: [SlotTally; 4],
     groups: Vec<SlotGroup>,
-    /// When nothing was recorded: intervals in order that neither overlap nor touch.
+    /// Intervals in which nothing was recorded, sorted, neither overlapping nor touching.
     unrecorded: Arc<[(i64, i64)]>,
 }
 
@@ -177,7 +177,7 @@ impl SlotStream {
         }
     }
 
-    /// The level changes by `by`: for the rest of the slot, or for all of it where it begins with the change.
+    /// Changes the level by `by`: for the rest of the slot, or for all of it if the change is at its start.
     #[inline]
     fn change(&mut self, at_ns: i64, by: i64) {
         let at_ns = at_ns.min(self.window.to_ns);
@@ -189,7 +189,7 @@ impl SlotStream {
             self.max = self.max.max(self.level.max(0) as u64);
         } else {
             self.begin_with_level();
-            // One that ends where a slot begins does not touch that slot.
+            // A request that ends at the start of a slot does not touch that slot.
             if by < 0 {
                 self.touched = self.touched.saturating_sub(1);
             }
@@ -229,7 +229,7 @@ impl SlotStream {
         self.begin_slot();
     }
 
-    /// Goes past `slots` slots with these values, of one group.
+    /// Adds `slots` slots of one group, all with these values, and moves past them.
     fn tally(&mut self, values: [u64; 4], slots: i64) {
         let end = self.slot + slots;
         let recorded = slots - self.unrecorded_slots(self.slot, end);
@@ -243,7 +243,7 @@ impl SlotStream {
         }
     }
 
-    /// How many of the slots `first..end` lie in time without a recorder as a whole.
+    /// Number of slots in `first..end` that lie entirely in time without a recorder.
     fn unrecorded_slots(&self, first: i64, end: i64) -> i64 {
         let begin_ns = self.slot_from(first);
         let end_ns = self.slot_from(end);
@@ -295,7 +295,7 @@ impl SlotStream {
         self.change(at_ns, -1);
     }
 
-    /// A request of no length.
+    /// A request of zero length.
     pub fn touch(&mut self, at_ns: i64) {
         if self.window.contains(at_ns) {
             self.advance(at_ns);
@@ -303,7 +303,7 @@ impl SlotStream {
         }
     }
 
-    /// The groups; the last one may be short. A slot that the window's end cuts does not count.
+    /// The groups in order of time; the last one may be shorter. A slot that the window's end cuts off is not counted.
     pub fn finish(mut self, window: Window) -> Vec<SlotGroup> {
         self.window = window;
         self.advance(window.to_ns);
@@ -338,8 +338,8 @@ impl SlotSweep {
         }
     }
 
-    /// Leaves out the slots that lie in `unrecorded`: intervals in order that neither overlap nor touch, in which nothing
-    /// was recorded. Call it before the first request.
+    /// Leaves out slots that lie entirely in `unrecorded`, the intervals in which nothing was recorded (sorted,
+    /// neither overlapping nor touching). Must be called before the first request.
     #[must_use]
     pub fn leaving_out(mut self, unrecorded: &Arc<[(i64, i64)]>) -> SlotSweep {
         for stream in &mut self.streams {

@@ -1,8 +1,8 @@
 //! Time of requests in each stage of the block layer, and seek distances (A24).
 //!
-//! Names as in `btt`: S2D start to issue (the kernel's queues, here S2C - D2C), D2C issue to completion, S2C their sum.
-//! Imported traces also have the stages of bios: Q2G, G2I, Q2M, I2D, M2D, counted per bio as `btt` does. Seek distance
-//! is `|first sector - end of the previous|`, in the order of issue.
+//! Names are those of `btt`: S2D is start to issue (the kernel's queues, S2C - D2C), D2C issue to completion, S2C
+//! their sum. Imported traces also have the stages of bios (Q2G, G2I, Q2M, I2D, M2D), counted per bio as `btt` does.
+//! The seek distance is `|first sector - end of the previous request|`, in order of issue.
 
 use serde::Serialize;
 
@@ -26,12 +26,12 @@ pub struct Stage {
     pub p99_us: Option<f64>,
     /// Longest.
     pub max_us: Option<f64>,
-    /// Share of start to done, in percent of the sums.
+    /// Share of the summed time from start to completion (for bios, of Q2C), in percent.
     pub share_percent: Option<f64>,
 }
 
 impl Stage {
-    /// Of latencies whose whole is `whole_ns` together.
+    /// Summary of `l`; `whole_ns` is the sum of latencies that the share refers to.
     fn of(l: &mut Latencies, whole_ns: f64) -> Stage {
         Stage {
             n: l.n(),
@@ -45,7 +45,7 @@ impl Stage {
     }
 }
 
-/// What [`Stages`] says.
+/// Stages, seek distances and queue depth at issue of one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StagesSummary {
@@ -55,25 +55,26 @@ pub struct StagesSummary {
     pub d2c: Stage,
     /// Start to completion.
     pub s2c: Stage,
-    /// Mean number already issued when a request is issued (queue depth at D, itself not counted).
+    /// Mean number of requests already issued and not completed when a request is issued (queue depth at D, itself
+    /// not counted).
     pub depth_at_issue: Option<f64>,
-    /// Requests that follow another with a known place: n of the seek distances.
+    /// Requests with known sectors that follow another such request: n of the seek distances.
     pub seeks: u64,
     /// Median seek distance in sectors of 512 bytes.
     pub seek_p50_sectors: Option<i64>,
     /// 90th percentile.
     pub seek_p90_sectors: Option<i64>,
-    /// Percent that begin where the one before them, of whatever class, ended.
+    /// Percent that begin where the previous one, of any class, ended.
     pub sequential_any_class_percent: Option<f64>,
     /// Percent of issues that change from reading to writing or back.
     pub turn_percent: Option<f64>,
-    /// How single bios went; `None` where the source saw requests only, as the tracer does.
+    /// Stages of single bios; `None` if the source saw requests only, as the tracer does.
     pub bios: Option<BioSummary>,
-    /// What reads and writes cost that had the device to themselves (A18).
+    /// Costs of reads and of writes that had the device to themselves (A18).
     pub costs: [Option<Cost>; 2],
 }
 
-/// The ways of bios, with the names of `btt`. A request counts once for each bio in it: that is what `btt` counts.
+/// Stages of bios, with the names of `btt`. A request counts once for each of its bios, as in `btt`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BioSummary {
@@ -89,7 +90,7 @@ pub struct BioSummary {
     pub m2d: Stage,
     /// Issued to completed.
     pub d2c: Stage,
-    /// Queued to completed: the whole of which the others are shares.
+    /// Queued to completed: the whole that the shares of the others refer to.
     pub q2c: Stage,
 }
 
@@ -104,7 +105,7 @@ impl Default for Bios {
 }
 
 impl Bios {
-    /// Takes the way of one bio.
+    /// Adds the stages of one bio.
     pub fn push(&mut self, b: &BioStages) {
         let ways = [
             b.q2g_ns,
@@ -122,7 +123,7 @@ impl Bios {
         }
     }
 
-    /// The answer.
+    /// The summary.
     pub fn finish(mut self) -> BioSummary {
         let whole = self.0[6].sum_ns() as f64;
         let [q2g, g2i, q2m, i2d, m2d, d2c, q2c] =
@@ -183,7 +184,7 @@ impl Stages {
         self.d2c.add(io.device_ns);
     }
 
-    /// The answer. `s2c` are the latencies of the same I/Os, start to completion.
+    /// The summary. `s2c` holds the latencies of the same I/Os, start to completion.
     pub fn finish(mut self, mut s2c: Latencies) -> StagesSummary {
         let whole = s2c.sum_ns() as f64;
         let seeks = self.distances.n();
@@ -222,7 +223,7 @@ impl Stages {
     }
 }
 
-/// `None` of nothing.
+/// `part` in percent of `of`; `None` if `of` is 0.
 fn percent(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| 100.0 * part as f64 / of as f64)
 }

@@ -7,8 +7,8 @@ use crate::analysis::stream::order::Clipped;
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId};
 
-/// The answer for one class of one device. Latencies are start to done (S2C, what `iostat` calls await) unless named
-/// otherwise; quantiles are nearest rank, exact up to 65536 I/Os and within 1/256 beyond.
+/// Summary of one class of one device. Latencies are start to completion (S2C, what `iostat` calls await) unless
+/// named otherwise. Quantiles are nearest rank, exact up to 65536 I/Os and within 1/256 beyond.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassSummary {
@@ -18,7 +18,7 @@ pub struct ClassSummary {
     pub bytes: Option<u64>,
     /// Merges into them, as the kernel counts them; `None` if the source does not say.
     pub merges: Option<u64>,
-    /// Of them failed; `None` if the source does not say.
+    /// Failed I/Os among them; `None` if the source does not say.
     pub errors: Option<u64>,
     /// Mean latency in microseconds.
     pub mean_us: Option<f64>,
@@ -34,24 +34,24 @@ pub struct ClassSummary {
     pub p99_us: Option<f64>,
     /// 99.9th percentile.
     pub p999_us: Option<f64>,
-    /// 95 % interval of the median, by order statistics; `None` with too few I/Os to bound it, as below.
+    /// 95 % confidence interval of the median, from order statistics; `None` with too few I/Os to bound it.
     pub p50_ci_us: Option<(f64, f64)>,
-    /// The same of the 90th percentile.
+    /// The same for the 90th percentile.
     pub p90_ci_us: Option<(f64, f64)>,
-    /// The same of the 99th percentile.
+    /// The same for the 99th percentile.
     pub p99_ci_us: Option<(f64, f64)>,
-    /// The same of the 99.9th percentile.
+    /// The same for the 99.9th percentile.
     pub p999_ci_us: Option<(f64, f64)>,
-    /// The longest; an interval without completions that it covers was blocked, not idle.
+    /// The longest latency. An interval without completions that lies within it was blocked, not idle.
     pub max_us: Option<f64>,
-    /// Mean of start to issue: time in the kernel's queues. `None` if the source has no start.
+    /// Mean time from start to issue, spent in the kernel's queues. `None` if the source has no start.
     pub queue_mean_us: Option<f64>,
-    /// Mean of issue to done (D2C): driver and device.
+    /// Mean time from issue to completion (D2C): driver and device.
     pub device_mean_us: Option<f64>,
-    /// Percent of I/Os whose first sector is where the previous one of the same device and class, in the order of
+    /// Percent of I/Os that begin at the sector where the previous one of the same device and class, in order of
     /// start, ended. `None` without sectors or with fewer than two I/Os.
     pub sequential_percent: Option<f64>,
-    /// Fewer than 30 I/Os: quantiles mean little.
+    /// Fewer than 30 I/Os: quantiles are unreliable.
     pub low_n: bool,
 }
 
@@ -67,7 +67,7 @@ pub struct Concurrency {
     pub p75: Option<u64>,
     /// 99th percentile over time.
     pub p99: Option<u64>,
-    /// The highest level that lasted.
+    /// The highest level that was held for a nonzero time.
     pub max: Option<u64>,
     /// Share of time at each level from 0 on, in percent.
     #[serde(skip)]
@@ -93,10 +93,10 @@ impl Concurrency {
     }
 }
 
-/// The answer for one device.
+/// Summary of one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceSummary {
-    /// Which.
+    /// Device number.
     pub dev: DevId,
     /// By class, indexed by `Class as usize`.
     pub classes: [ClassSummary; 4],
@@ -112,19 +112,20 @@ pub struct DeviceSummary {
     pub busy_device_percent: Option<f64>,
     /// In flight between start and done.
     pub concurrency: Concurrency,
-    /// I/Os that completed here and are not in the numbers above; `None`: some, but not even their number is known.
+    /// I/Os lost on this device, which the numbers above do not include; `None` if some were lost but their number is
+    /// not known.
     pub lost_ios: Option<u64>,
 }
 
 impl DevicesSummary {
-    /// Takes other devices in place of its own.
+    /// Replaces the devices, and updates the totals.
     pub(in crate::analysis) fn replace(&mut self, devices: Vec<DeviceSummary>) {
         self.ios = devices.iter().map(DeviceSummary::ios).sum();
         self.bytes = devices.iter().map(DeviceSummary::bytes).sum();
         self.devices = devices;
     }
 
-    /// I/Os known to be missing, without those of the devices that `is_left_out` names; `None`: some, in unknown number.
+    /// Lost I/Os without those of devices that `is_left_out` selects; `None` if some were lost but their number is not known.
     pub fn lost_ios_without(&self, is_left_out: impl Fn(DevId) -> bool) -> Option<u64> {
         let (left_out, counted): (Vec<_>, Vec<_>) =
             self.devices.iter().partition(|d| is_left_out(d.dev));
@@ -133,7 +134,7 @@ impl DevicesSummary {
             .try_fold(0, |sum: u64, d| Some(sum + d.lost_ios?));
         match (self.lost_ios, of_left_out) {
             (Some(all), Some(of_left_out)) => Some(all.saturating_sub(of_left_out)),
-            // What is unknown may all be of the others.
+            // The total may be unknown only because of devices left out, so add up the others.
             (None, None) => counted
                 .iter()
                 .try_fold(self.lost_anywhere?, |sum, d| Some(sum + d.lost_ios?)),
@@ -141,13 +142,13 @@ impl DevicesSummary {
         }
     }
 
-    /// Number of I/Os of all devices where it is known.
+    /// I/Os of all devices, if the source counts I/Os.
     pub fn known_ios(&self) -> Option<u64> {
         let said = self.devices.is_empty() || self.classes().any(|c| c.ios.is_some());
         (said || self.ios > 0).then_some(self.ios)
     }
 
-    /// Bytes of all devices where they are known.
+    /// Bytes of all devices, if the source counts bytes.
     pub fn known_bytes(&self) -> Option<u64> {
         let silent = self.classes().any(|c| c.ios > Some(0) && c.bytes.is_none());
         let said =
@@ -161,7 +162,7 @@ impl DevicesSummary {
 }
 
 impl DeviceSummary {
-    /// Concurrency without single I/Os: only the mean, `in_flight`.
+    /// Summary from counters without single I/Os. Of concurrency only the mean is known, `in_flight`.
     pub(in crate::analysis) fn of_counters(
         dev: DevId,
         classes: [ClassSummary; 4],
@@ -188,35 +189,35 @@ impl DeviceSummary {
         &self.classes[class as usize]
     }
 
-    /// I/Os of all classes, as far as they are known.
+    /// I/Os of all classes whose number is known.
     pub fn ios(&self) -> u64 {
         self.classes.iter().filter_map(|c| c.ios).sum()
     }
 
-    /// Bytes of all classes, as far as they are known.
+    /// Bytes of all classes whose bytes are known.
     pub fn bytes(&self) -> u64 {
         self.classes.iter().filter_map(|c| c.bytes).sum()
     }
 }
 
-/// All devices, and what holds for them together.
+/// All devices, with their totals.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DevicesSummary {
     /// The window that was studied.
     pub window: Window,
-    /// One for each device that did I/O or lost some, by number.
+    /// The devices with completed or lost I/Os, by device number.
     pub devices: Vec<DeviceSummary>,
     /// All I/Os counted.
     pub ios: u64,
     /// The bytes that they moved.
     pub bytes: u64,
-    /// I/Os known to be missing, devices and unknown ones together; `None`: some, in unknown number.
+    /// Lost I/Os of all devices and of unknown ones; `None` if some were lost but their number is not known.
     pub lost_ios: Option<u64>,
-    /// Of these, the I/Os of which not even the device is known; `None`: some, in unknown number.
+    /// Lost I/Os whose device is not known; `None` if some were lost but their number is not known.
     pub lost_anywhere: Option<u64>,
     /// I/Os in flight when the probes were attached (censored: their start is not known, so they are not counted).
     pub censored_ios: u64,
-    /// I/Os that outlived what the sweep could hold back; their busy time is short by so much.
+    /// I/Os that were in flight for longer than the sweep could hold them back, and the busy time that may be missing.
     pub clipped: Clipped,
 }
 

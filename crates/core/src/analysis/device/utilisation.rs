@@ -1,7 +1,7 @@
 //! Utilisation of the disks under a path (A2, A4): of each disk, the mean, the busiest, and the set as a whole.
 //!
-//! From the counters: the kernel's `io_ticks` with the known bias of its version taken out where that can be done.
-//! From events: the measure of the union of all I/Os, exact.
+//! From counters it is the kernel's `io_ticks`, corrected for the known bias of the kernel version where possible.
+//! From events it is the length of the union of all I/Os, which is exact.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::analysis::counters::io_ticks::{Regime, sigma_pp};
 use crate::analysis::counters::rates::{Delta, State};
 
-/// How a figure came about. Every output names it.
+/// How a utilisation was measured. Every output names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -18,13 +18,13 @@ pub enum Method {
     Events,
     /// The kernel's `io_ticks`, right on average on this kernel.
     IoTicks,
-    /// `io_ticks` less what short I/Os add to it on this kernel (touched-jiffy law).
+    /// `io_ticks` minus the excess that short I/Os add on this kernel (touched-jiffy law).
     IoTicksCorrected,
-    /// On this kernel `io_ticks` misses long I/Os: at least what it says, raised to what the time in flight implies.
+    /// `io_ticks` of a kernel that misses long I/Os, raised to the utilisation that the time in flight implies.
     IoTicksRaised,
-    /// Share of many looks at which something was in flight: right on average on every kernel.
+    /// Share of samples of the in-flight gauge that were not zero: right on average on every kernel.
     InFlight,
-    /// `io_ticks` of a kernel whose bias is not known or cannot be taken out.
+    /// `io_ticks` of a kernel whose bias is unknown or cannot be removed.
     IoTicksBiased,
 }
 
@@ -42,31 +42,31 @@ impl Method {
     }
 }
 
-/// Fewer looks than this say less than a biased counter.
+/// Fewer samples of the in-flight gauge than this are less accurate than a biased counter.
 const MIN_LOOKS: u32 = 50;
 
-/// How often something was in flight when one looked. For kernels whose `io_ticks` cannot be trusted: unbiased as long
-/// as the looks do not keep step with the load; one standard deviation is `sqrt(U(1-U)/n)`.
+/// Samples of the number in flight, for kernels whose `io_ticks` cannot be trusted. The share of busy samples is
+/// unbiased unless sampling is synchronised with the load; its standard deviation is `sqrt(U(1-U)/n)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Looks {
-    /// Looks.
+    /// Number of samples.
     pub n: u32,
-    /// Of these, with at least one I/O in flight.
+    /// Samples with at least one I/O in flight.
     pub busy: u32,
 }
 
 impl Looks {
-    /// Counts one look at the in-flight gauge. The kernel has printed wrapped negative values: they mean nothing.
+    /// Adds one sample of the in-flight gauge. Kernels have printed wrapped negative values; they count as not busy.
     pub fn look(&mut self, in_flight: u64) {
         self.n += 1;
         self.busy += u32::from(in_flight > 0 && in_flight < 1 << 31);
     }
 }
 
-/// The estimator of the running kernel.
+/// Estimates busy time from the counters of the running kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimator {
-    /// Which one; `None` if the release could not be read.
+    /// How the kernel counts `io_ticks`; `None` if its release could not be read.
     pub regime: Option<Regime>,
     /// Jiffies per second (`CONFIG_HZ`); `None` if not known.
     pub hz: Option<u32>,
@@ -79,7 +79,7 @@ pub struct Busy {
     pub busy_percent: Option<f64>,
     /// Busy time counted by the kernel, in percent; may exceed 100.
     pub io_ticks_percent: Option<f64>,
-    /// One standard deviation of `io_ticks` from sampling, in percentage points, where it is known.
+    /// Standard deviation of `busy_percent` from sampling, in percentage points, where it is known.
     pub sigma_pp: Option<f64>,
     /// Where `busy_percent` comes from.
     pub method: Method,
@@ -88,12 +88,12 @@ pub struct Busy {
 }
 
 impl Estimator {
-    /// Whether this kernel's `io_ticks` is wrong by more than its resolution, so that [`Looks`] are worth their cost.
+    /// Whether this kernel's `io_ticks` can be wrong by more than its resolution, so that [`Looks`] are worth their cost.
     pub fn wants_looks(&self) -> bool {
         !matches!(self.regime, Some(Regime::Sampled | Regime::RoundStats))
     }
 
-    /// As [`Estimator::busy`]; where the counter cannot be trusted the looks decide, if there were enough of them.
+    /// As [`Estimator::busy`], but from `looks` if the counter cannot be trusted and there are enough samples.
     pub fn busy_with_looks(&self, delta: &Delta, looks: Looks) -> Busy {
         let busy = self.busy(delta);
         if !self.wants_looks() || looks.n < MIN_LOOKS || busy.busy_percent.is_none() {
@@ -109,10 +109,9 @@ impl Estimator {
         }
     }
 
-    /// Busy time from a difference of counters.
+    /// Busy time from a counter difference.
     ///
-    /// Nothing is known when the device was plugged again or is not accounted, or when the interval is shorter than a
-    /// jiffy.
+    /// It is unknown if the device was replugged or is not accounted, or if the interval is shorter than a jiffy.
     pub fn busy(&self, delta: &Delta) -> Busy {
         let jiffy_s = 1.0 / f64::from(self.hz.unwrap_or(100).max(1));
         let span_s = delta.span_ns as f64 / 1e9;
@@ -121,7 +120,7 @@ impl Estimator {
             .flatten()
             .reduce(|a, b| a.saturating_add(b));
         let known = delta.state == State::Known && span_s >= jiffy_s;
-        // The same as `delta.rates().util_percent`, without the thirty others: this runs at every refresh.
+        // Equal to `delta.rates().util_percent`, but without the thirty other rates: this runs at every refresh.
         let Some(ticks) = delta
             .io_ticks_ms
             .filter(|_| known)
@@ -165,7 +164,7 @@ impl Estimator {
     }
 }
 
-/// Load of an interval by the other counters, which the kernel keeps in nanoseconds and without bias.
+/// Load of an interval from the other counters, which the kernel keeps in nanoseconds and without bias.
 #[derive(Debug, Clone, Copy)]
 struct CounterLoad {
     /// I/Os completed per second.
@@ -191,9 +190,9 @@ impl CounterLoad {
         }
     }
 
-    /// Takes the touched-jiffy bias out: `U' = 1 - (1-U) exp(-rate J)` solved for `U`, within what the time in flight
-    /// allows. I/Os that last longer than a jiffy hide from these kernels instead; one server's `U = L/(1+L)` (M/M/1)
-    /// then is a better lower bound than the counter.
+    /// Removes the touched-jiffy bias: solves `U' = 1 - (1-U) exp(-rate J)` for `U`, within the bounds set by the
+    /// time in flight. These kernels undercount I/Os longer than a jiffy instead; the M/M/1 relation `U = L/(1+L)` is
+    /// then a better lower bound than the counter.
     fn correct(&self, ticks_percent: f64, jiffy_s: f64) -> (f64, Method) {
         let most = 100.0 * self.in_flight.min(1.0);
         if self.mean_s() > jiffy_s {
@@ -202,7 +201,7 @@ impl CounterLoad {
         }
         let touched = (ticks_percent / 100.0).min(1.0);
         let solved = 100.0 * (1.0 - (1.0 - touched) * (self.per_s * jiffy_s).exp());
-        // Where nearly every jiffy is touched the law says nothing any more: what is in flight must do.
+        // If nearly every jiffy is touched the solution is meaningless, and the time in flight gives the lower bound.
         let least = 100.0 * self.in_flight / (1.0 + self.in_flight);
         (solved.max(least).min(most), Method::IoTicksCorrected)
     }
@@ -211,18 +210,18 @@ impl CounterLoad {
 /// Several disks together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Combined {
-    /// Mean over the disks; one hot disk among many hides in it. Percent.
+    /// Mean over the disks, in percent; it hides one hot disk among many.
     pub mean_percent: f64,
     /// The busiest disk. Percent.
     pub max_percent: f64,
-    /// Share of time with an I/O on any of them, in percent: exact from events and for one disk, else what independent
-    /// disks would have.
+    /// Share of time with an I/O on any of them, in percent: exact from events or for one disk, otherwise the value
+    /// for independent disks.
     pub any_percent: f64,
-    /// Bounds of `any_percent`, in percent: all overlap, none overlaps.
+    /// Bounds of `any_percent`, in percent: full overlap, no overlap.
     pub any_range_percent: (f64, f64),
 }
 
-/// Combines the disks of a set; `None` unless every one of them is known (A4: `U_any >= max >= mean`).
+/// Combines the disks of a set; `None` unless all of them are known (A4: `U_any >= max >= mean`).
 ///
 /// `exact_any` is the measured share of time with any of them busy, where events gave it.
 pub fn combine(busy_percent: &[Option<f64>], exact_any: Option<f64>) -> Option<Combined> {
@@ -252,12 +251,12 @@ pub fn combine(busy_percent: &[Option<f64>], exact_any: Option<f64>) -> Option<C
     })
 }
 
-/// More intervals than this are summed up and forgotten, oldest first.
+/// Maximum number of busy intervals kept; beyond that the oldest is added to a sum.
 const OPEN_INTERVALS: usize = 4096;
 
-/// The union of I/Os' `[start, done)`, fed in the order of completion and read window by window (A2, exact).
+/// The union of all `[start, done)`, fed in order of completion and read window by window (A2, exact).
 ///
-/// Memory is bounded: an I/O that is older than the last 4096 separate busy intervals counts from there on only.
+/// Memory is bounded: the part of an I/O that lies before the last 4096 disjoint busy intervals is not counted.
 #[derive(Debug, Clone)]
 pub struct BusyUnion {
     from_ns: i64,
@@ -277,7 +276,7 @@ impl BusyUnion {
         }
     }
 
-    /// Takes an I/O; `done_ns` never falls from one call to the next.
+    /// Adds an I/O; `done_ns` must not decrease from call to call.
     pub fn push(&mut self, start_ns: i64, done_ns: i64) {
         let mut start = start_ns.max(self.settled_to_ns);
         if done_ns <= start {
@@ -303,7 +302,7 @@ impl BusyUnion {
         }
     }
 
-    /// Nanoseconds busy since the end of the last window; the window stays open.
+    /// Nanoseconds busy since the end of the last window, which stays open.
     pub fn so_far_ns(&self) -> i64 {
         let open: i64 = self.open.iter().map(|(from, to)| to - from).sum();
         self.settled_ns + open

@@ -14,7 +14,7 @@ use super::syncs::{Meanwhile, SyncGroup, SyncSummary};
 use super::timeline::FilesOverTime;
 use crate::model::{DataIo, Request};
 
-/// By what requests are grouped.
+/// The key by which requests are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -35,7 +35,7 @@ pub enum By {
 pub struct Group {
     /// Its name. Untrusted: escape it where it is shown.
     pub name: String,
-    /// What it asked for and what it cost.
+    /// Its bytes, times and cache hits.
     #[serde(flatten)]
     pub gap: Gap,
     /// Median response time of its requests of data, in microseconds.
@@ -44,17 +44,17 @@ pub struct Group {
     pub sync: Option<SyncSummary>,
 }
 
-/// One request among the slowest, with what is needed to draw it.
+/// One of the slowest requests, with the values needed to draw it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowRequest {
-    /// Its opening, in seconds since the recording's start.
+    /// Start of the open call, in seconds since the recording's start.
     pub start_s: f64,
     /// Class.
     pub class: &'static str,
-    /// Open to the last data I/O's exit (of a sync: its duration), in microseconds.
+    /// From the open call to the end of the last data I/O (for a sync, its duration), in microseconds.
     pub total_us: f64,
-    /// The part of it inside calls (open and data I/Os), by which they are ranked.
+    /// The part of it inside calls (open and data I/Os), by which requests are ranked.
     pub call_us: f64,
     /// File. Untrusted.
     pub file: Option<String>,
@@ -62,23 +62,23 @@ pub struct SlowRequest {
     pub process: Option<String>,
     /// Its process id.
     pub pid: Option<i32>,
-    /// Data I/Os.
+    /// Number of data I/Os.
     pub data_ios: i64,
-    /// Bytes.
+    /// Bytes moved.
     pub bytes: i64,
-    /// The open call, in microseconds.
+    /// Duration of the open call, in microseconds.
     pub open_us: Option<f64>,
-    /// The first data I/Os: begin after the opening, duration (microseconds), bytes, whether from memory.
+    /// The first data I/Os.
     pub first_ios: Vec<SlowIo>,
     /// The slowest data I/O.
     pub slowest_io: Option<SlowIo>,
-    /// The program's own time between calls, in microseconds.
+    /// Time of the program itself between calls, in microseconds.
     pub gaps_us: Option<f64>,
-    /// The close call, in microseconds.
+    /// Duration of the close call, in microseconds.
     pub close_us: Option<f64>,
-    /// From the opening to the end of the close, in microseconds.
+    /// From the open call to the end of the close call, in microseconds.
     pub end_us: f64,
-    /// What is special about it.
+    /// Names of its flags.
     pub flags: Vec<&'static str>,
 }
 
@@ -86,13 +86,13 @@ pub struct SlowRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowIo {
-    /// Begin, in microseconds after the opening.
+    /// Start, in microseconds after the open call.
     pub after_us: f64,
     /// Duration, in microseconds.
     pub us: f64,
     /// Bytes.
     pub bytes: i64,
-    /// From memory; `None` where that is not known.
+    /// Whether it was served from memory; `None` if that is not known.
     pub cache_hit: Option<bool>,
 }
 
@@ -107,27 +107,27 @@ impl From<&DataIo> for SlowIo {
     }
 }
 
-/// The table of one class over all of the recording, or over its peak.
+/// The table of one class over the whole recording, or over its peak.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassTable {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Per second.
+    /// Requests per second.
     pub per_s: f64,
-    /// Median response time (open to the last data I/O's exit), in microseconds.
+    /// Median response time (open to the end of the last data I/O), in microseconds.
     pub total_p50_us: Option<f64>,
     /// 95th percentile.
     pub total_p95_us: Option<f64>,
-    /// Median first delay, in microseconds.
+    /// Median first delay (open to the end of the first data I/O), in microseconds.
     pub first_p50_us: Option<f64>,
-    /// A9 as it was done by hand; `None` where it does not apply.
+    /// Costs estimated from response time by size (A9); `None` if the estimate is not valid.
     pub classical: Option<Classical>,
-    /// Why it applies or does not; `None` without requests of one block, or of two.
+    /// Whether that estimate is valid, and why; `None` without requests of one block, or of two.
     pub classical_verdict: Option<OverheadVerdict>,
-    /// A9 as measured.
+    /// Costs measured directly (A9).
     pub direct: Direct,
-    /// A10.
+    /// Share of requests with a single I/O (A10).
     pub atomic: Option<AtomicShare>,
 }
 
@@ -137,57 +137,57 @@ pub struct ClassTable {
 pub struct ClassReport {
     /// Its name.
     pub class: &'static str,
-    /// Over all.
+    /// Over the whole recording.
     pub all: ClassTable,
     /// Over the peak; `None` without a peak.
     pub peak: Option<ClassTable>,
-    /// A7: by size.
+    /// Response time by size (A7).
     pub by_size: Vec<SizeBin>,
-    /// A7: steps, if there are.
+    /// Steps of the response time by size (A7), if there are any.
     pub steps: Option<Steps>,
-    /// A11: second I/O of two-block requests against load.
+    /// Duration of the second I/O of two-block requests by load (A11).
     pub by_load: Option<DurationByLoad>,
 }
 
-/// The busiest stretch (A12, by completed requests).
+/// The busiest interval (A12, by completed requests).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakWindow {
-    /// Begin, in seconds since the recording's start.
+    /// Start, in seconds since the recording's start.
     pub start_s: f64,
     /// Length, in seconds.
     pub duration_s: f64,
     /// Requests per second in it.
     pub per_s: f64,
-    /// Over the rate of the whole.
+    /// Rate relative to that of the whole recording.
     pub peak_to_mean: f64,
 }
 
-/// The answers.
+/// The result of the analysis of file-level requests.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilesReport {
-    /// Requests of data (and of none).
+    /// Requests with data, or without; syncs are counted separately.
     pub requests: u64,
-    /// Syncs.
+    /// Number of syncs.
     pub syncs: u64,
-    /// Requests that are missing.
+    /// Number of lost requests.
     pub lost_requests: u64,
-    /// Requests whose opening was not seen: in sums, not in response times.
+    /// Requests whose open call was not seen. They count in sums, but have no response time.
     pub unknown_start: u64,
-    /// How many requests each flag is on.
+    /// Number of requests by flag.
     pub requests_by_flag: BTreeMap<&'static str, u64>,
-    /// One of so many requests was kept for medians.
+    /// Sampling interval: one in this many requests was kept for medians.
     pub one_in: u64,
     /// Length of the groups whose loads are compared, in seconds.
     pub group_s: f64,
-    /// The busiest stretch.
+    /// The busiest interval.
     pub peak_window: Option<PeakWindow>,
-    /// In, out, mixed; those that occurred.
+    /// Classes in, out and mixed, if they occurred.
     pub classes: Vec<ClassReport>,
-    /// By what `groups` are.
+    /// The key of `groups`.
     pub by: By,
-    /// All groups, by time in calls.
+    /// All groups, most time in calls first.
     pub groups: Vec<Group>,
     /// The files with most time in calls.
     pub files: Vec<Group>,
@@ -201,16 +201,16 @@ pub struct FilesReport {
     pub syncs_by_process: Vec<SyncGroup>,
     /// The files whose syncs took longest.
     pub syncs_by_path: Vec<SyncGroup>,
-    /// Latency of reads, writes and syncs, call by call, of the files whose calls took longest.
+    /// Latency of reads, writes and syncs, call by call, of the files with most time in calls.
     pub calls: Vec<FileCalls>,
-    /// What the devices under synced files did while syncs waited; empty without syncs or block I/Os.
+    /// I/O of the devices under synced files while syncs waited; empty without syncs or block I/Os.
     pub while_syncing: Vec<Meanwhile>,
-    /// Percent of the bytes of block I/O that cannot be laid to a request.
+    /// Percent of the bytes of block I/O that cannot be attributed to a request.
     pub unattributed_percent: Option<f64>,
 }
 
-/// Nanoseconds from the opening to the last data I/O's exit without the gaps: inside open and data I/Os, or inside the
-/// sync. `None` where the response time is not known.
+/// Nanoseconds of the response time that are inside calls (open and data I/Os, or the sync), without the gaps between
+/// them. `None` if the response time is not known.
 pub(super) fn call_ns(r: &Request) -> Option<i64> {
     let total = r.total_ns()?;
     Some(if r.sync.is_some() {

@@ -2,25 +2,25 @@
 
 use serde::Serialize;
 
-/// A share with its uncertainty.
+/// A share with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AtomicShare {
     /// Requests with at least one data I/O.
     pub n: u64,
-    /// Fewer than 30.
+    /// Fewer than 30 requests.
     pub low_n: bool,
-    /// Percent of them with exactly one.
+    /// Percent of them with exactly one data I/O.
     pub atomic_percent: f64,
-    /// Lower end of Wilson's 95 % interval.
+    /// Lower end of Wilson's 95 % confidence interval.
     pub low_percent: f64,
     /// Its upper end.
     pub high_percent: f64,
-    /// Percent of the response time that was spent in the others: the most that pipelining could hide.
+    /// Percent of the response time spent in the other requests: upper bound of what pipelining could hide.
     pub pipelining_bound_percent: Option<f64>,
 }
 
-/// Share of `atomic` among `n` requests; `None` of none. `atomic_ns` and `all_ns` are sums of response times.
+/// Share of `atomic` among `n` requests; `None` if `n` is 0. `atomic_ns` and `all_ns` are sums of response times.
 pub fn atomic_share(atomic: u64, n: u64, atomic_ns: i128, all_ns: i128) -> Option<AtomicShare> {
     if n == 0 {
         return None;

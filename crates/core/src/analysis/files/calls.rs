@@ -12,26 +12,26 @@ use serde::Serialize;
 use crate::analysis::stream::latencies::Latencies;
 use crate::model::{CallHistogram, How, Request};
 
-/// Calls of one kind on one file. Percentiles are `null` unless all calls are known one by one or by a histogram. Of reads beside
-/// writes of one descriptor mean and longest are those of their histogram.
+/// Calls of one kind on one file. Percentiles are `null` unless all calls are known one by one or by a histogram. For
+/// a descriptor with both reads and writes, mean and maximum come from the histogram of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallSummary {
-    /// How many.
+    /// Number of calls.
     pub n: u64,
-    /// How many of them are known one by one.
+    /// Number of calls that are known one by one.
     pub timed: u64,
-    /// Fewer than 30.
+    /// Fewer than 30 calls.
     pub low_n: bool,
-    /// Mean duration in microseconds; of reads beside writes of one descriptor by their histogram.
+    /// Mean duration in microseconds; from the histogram for a descriptor with both reads and writes.
     pub mean_us: Option<f64>,
     /// Median (nearest rank); `None` unless all are known one by one or by a histogram.
     pub p50_us: Option<f64>,
-    /// 99th percentile (nearest rank), as the median.
+    /// 99th percentile (nearest rank), under the same condition.
     pub p99_us: Option<f64>,
-    /// Longest; of reads beside slower writes of one descriptor, or the reverse, by their histogram.
+    /// Maximum; from the histogram for reads of a descriptor with slower writes, or the reverse.
     pub max_us: Option<f64>,
-    /// How far off the percentiles (and what else comes from a histogram) may be; 0: they are exact. `None` without them.
+    /// Maximum error of the percentiles (and of other values from a histogram); 0 if they are exact. `None` without them.
     pub quantile_error_percent: Option<f64>,
 }
 
@@ -54,25 +54,25 @@ pub struct FileCalls {
 struct CallSums {
     n: u64,
     timed: u64,
-    /// The calls of those requests of which all are known one by one.
+    /// Durations of the calls of requests whose calls are all known one by one.
     known: Latencies,
-    /// Calls without a record of their own, by duration.
+    /// Durations of calls without a record of their own.
     counted: CallHistogram,
     uncounted: bool,
-    /// Nanoseconds of all, while they are known.
+    /// Sum over all calls, unless `total_unknown`.
     total_ns: f64,
     total_unknown: bool,
     max_ns: i64,
     max_unknown: bool,
 }
 
-/// The calls of one kind of one request.
+/// The calls of one kind in one request.
 struct Added<'a> {
     n: u64,
-    /// Nanoseconds of those that are known one by one.
+    /// Nanoseconds of the calls that are known one by one.
     known: Vec<i64>,
     histogram: Option<&'a CallHistogram>,
-    /// Nanoseconds of all, if no call of another kind is in them.
+    /// Nanoseconds of all these calls, if calls of the other kind are not included.
     total_ns: Option<i64>,
     /// The slowest of the request, if it is one of them; otherwise none of them is longer.
     slowest_ns: Option<i64>,
@@ -118,7 +118,7 @@ impl CallSums {
         }
     }
 
-    /// The quantile of rank `ceil(q n)` in microseconds, of both kinds of knowledge together.
+    /// The quantile of rank `ceil(q n)` in microseconds, from single calls and histograms together.
     fn quantile_us(&mut self, q: f64) -> Option<f64> {
         match self.counted.n() {
             _ if self.uncounted => None,
@@ -182,7 +182,7 @@ impl Calls {
                 slowest_ns,
             });
         }
-        // Reads and writes of one descriptor are summed apart, though the request gives some of their times together.
+        // Reads and writes of one descriptor are summed separately, although the request has some of their times only together.
         self.ns += i128::from(r.active_ns);
         let slowest = r.slowest.filter(|s| !r.first.contains(s));
         for (sums, n, others, writes) in [
@@ -202,7 +202,7 @@ impl Calls {
                 .as_ref()
                 .filter(|io| io.how.has(How::WRITE) == writes)
                 .map(|io| io.duration_ns);
-            // Where the slowest was not recorded by itself, it is one of the known ones, unless it may be of the other kind.
+            // If the slowest call was not recorded by itself, it is one of the known ones, unless it can be of the other kind.
             let slowest_ns =
                 slowest.or_else(|| known.iter().copied().max().filter(|_| others == 0));
             let histogram = if writes {

@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use crate::model::{Io, Op, Request, RequestClass, RequestFlags};
 
-/// Block I/Os of a process, by their start, to be joined with its requests.
+/// Block I/Os of each process, by their start, to be matched with its requests.
 #[derive(Debug, Default)]
 pub struct BlockIos {
     by_process: HashMap<i32, Vec<Span>>,
-    /// Bytes of data (reads and writes) over all.
+    /// Bytes of data (reads and writes) of all processes.
     bytes: i128,
-    /// Bytes of those whose process is known to be the cause.
+    /// Bytes of I/Os whose process is known to be the cause.
     attributed_bytes: i128,
     ordered: bool,
 }
@@ -25,11 +25,11 @@ struct Span {
     ino: Option<i64>,
 }
 
-/// Most block I/Os kept: some 200 MB.
+/// Maximum number of block I/Os kept of a process: some 200 MB.
 const MAX_IOS: i128 = 5_000_000;
 
 impl BlockIos {
-    /// Takes a completed block I/O. Only reads and direct writes belong to the task that submitted them.
+    /// Adds a completed block I/O. Only reads and direct writes belong to the task that submitted them.
     pub fn push(&mut self, io: &Io) {
         if io.op != Op::READ && io.op != Op::WRITE {
             return;
@@ -51,7 +51,7 @@ impl BlockIos {
         self.ordered = false;
     }
 
-    /// Sorts the collected values.
+    /// Sorts the I/Os of each process by start.
     pub fn order(&mut self) {
         self.by_process
             .values_mut()
@@ -59,20 +59,20 @@ impl BlockIos {
         self.ordered = true;
     }
 
-    /// Percent of the bytes of block I/O that cannot be laid to a request: writeback, metadata, unknown processes.
+    /// Percent of the bytes of block I/O that cannot be attributed to a request: write-back, metadata, unknown processes.
     pub fn unattributed_percent(&self) -> Option<f64> {
         (self.bytes > 0)
             .then(|| 100.0 * (self.bytes - self.attributed_bytes) as f64 / self.bytes as f64)
     }
 
-    /// Nanoseconds of block I/O (start to done, clipped to the request) that the request's process submitted between
-    /// its opening and its last data I/O, for its file where the kernel named the file; and bytes. Through io_uring they
-    /// may overlap. `None` without a known start. After [`BlockIos::order`].
+    /// Nanoseconds (start to completion, clipped to the request) and bytes of block I/O that the request's process
+    /// submitted between its open call and its last data I/O; only I/O of its file, if the kernel named the file.
+    /// With io_uring, I/Os may overlap. `None` without a known start. [`BlockIos::order`] must have been called.
     pub fn within(&self, r: &Request) -> Option<(i64, i64)> {
         let total = r.total_ns().filter(|_| r.sync.is_none())?;
         let from = r.start_ns;
         let to = r.start_ns + total;
-        // Block I/O of io_uring is submitted in no call of the request.
+        // Block I/O of io_uring is not submitted by the calls of the request.
         let ring = r.flags.has(RequestFlags::IO_URING);
         if r.device_ios == 0 && !ring {
             return Some((0, 0));
@@ -89,7 +89,7 @@ impl BlockIos {
     }
 }
 
-/// Sums of one group of requests.
+/// Sums over a group of requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gap {
@@ -105,11 +105,11 @@ pub struct Gap {
     pub data_ios: i64,
     /// Seconds inside calls: open, data I/Os, sync, close.
     pub call_s: f64,
-    /// Seconds of block I/O inside those calls, as far as they can be laid to them.
+    /// Seconds of block I/O inside those calls, as far as it can be attributed to them.
     pub block_io_s: f64,
     /// Bytes of that block I/O.
     pub block_io_bytes: i64,
-    /// Data I/Os that waited for a device or slept otherwise.
+    /// Data I/Os that waited for a device or slept for another reason.
     pub waited_ios: i64,
     /// Percent of reads that found their data in memory; `None` without synchronous reads.
     pub cache_hit_percent: Option<f64>,
@@ -147,12 +147,12 @@ impl Gap {
     }
 }
 
-/// Synchronous reads of a request and those that found their data in memory: neither submitted block I/O nor slept.
-/// `None` for requests that wrote, too, or went through io_uring, where the counts do not tell which is which.
+/// Number of synchronous reads of a request, and of those that found their data in memory: they neither submitted
+/// block I/O nor slept. `None` for requests that also wrote or used io_uring, whose counts cannot be told apart.
 pub fn reads_and_hits(r: &Request) -> Option<(i64, i64)> {
     let reported = r.class() == RequestClass::In && !r.flags.has(RequestFlags::IO_URING);
-    // A read that submitted block I/O has slept as well, unless it was direct and polled: the larger count is the union
-    // but for reads that submitted without waiting.
+    // A read that submitted block I/O has also slept, unless it was direct and polled. So the larger count is the
+    // union, except for reads that submitted without waiting.
     reported.then(|| (r.ios_in, (r.ios_in - r.device_ios.max(r.slept_ios)).max(0)))
 }
 

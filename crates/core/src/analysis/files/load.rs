@@ -10,7 +10,7 @@ use crate::analysis::math::stats::{Shuffler, median, nearest_rank};
 pub struct LoadedIo {
     /// Requests per second in its group.
     pub per_s: f64,
-    /// How long it took, in microseconds.
+    /// Its duration, in microseconds.
     pub us: f64,
 }
 
@@ -20,23 +20,23 @@ pub struct LoadedIo {
 pub struct Decile {
     /// Mean load, in requests per second.
     pub per_s: f64,
-    /// I/Os.
+    /// Number of I/Os.
     pub n: usize,
     /// Median duration, in microseconds.
     pub p50_us: f64,
 }
 
-/// Duration against load.
+/// Duration of I/Os by load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DurationByLoad {
-    /// I/Os.
+    /// Number of I/Os.
     pub n: usize,
-    /// By tenths of the load; fewer if loads repeat.
+    /// By deciles of the load; fewer if loads repeat.
     pub deciles: Vec<Decile>,
-    /// Microseconds per (request per second): Theil and Sen's median of slopes. `None` if the load did not vary.
+    /// Slope in microseconds per (request per second): the Theil-Sen median of slopes. `None` if the load did not vary.
     pub slope: Option<f64>,
-    /// 95 % interval of the slope (Sen 1968, by Kendall's variance).
+    /// Lower end of the slope's 95 % confidence interval (Sen 1968, by Kendall's variance).
     pub slope_low: Option<f64>,
     /// Its upper end.
     pub slope_high: Option<f64>,
@@ -44,7 +44,7 @@ pub struct DurationByLoad {
     pub spearman: Option<f64>,
 }
 
-/// Pairs grow with the square: of more I/Os a fair sample is taken.
+/// The number of pairs grows with the square, so at most this many I/Os are used; of more, a random sample.
 const MAX_SAMPLE: usize = 500;
 
 /// Relates durations to loads; `None` with fewer than three I/Os.
@@ -117,7 +117,7 @@ fn spearman(points: &[LoadedIo]) -> Option<f64> {
     (xx > 0.0 && yy > 0.0).then(|| xy / (xx * yy).sqrt())
 }
 
-/// Ranks from 1 on; equals share the mean of theirs.
+/// Ranks from 1 on; equal values share the mean of their ranks.
 fn ranks(values: Vec<f64>) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));

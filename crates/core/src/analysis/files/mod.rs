@@ -1,4 +1,4 @@
-//! File-level requests: where a program's I/O time goes (A3 to A12 of requests, A23). A file per question.
+//! File-level requests: where a program's I/O time goes (A3 to A12 of requests, A23). One module per question.
 
 pub mod page_cache;
 
@@ -18,8 +18,8 @@ pub use report::FilesReportBuilder;
 
 use crate::analysis::math::stats::nearest_rank;
 
-/// The median of every table of requests: nearest rank, as their other quantiles are. A part of each request then never
-/// has a greater median than the whole.
+/// The median of all tables of requests: nearest rank, as for their other quantiles. Then a part of each request
+/// never has a larger median than the whole.
 fn median(values: &mut [f64]) -> Option<f64> {
     nearest_rank(values, 0.5)
 }

@@ -13,19 +13,19 @@ use crate::analysis::math::stats::nearest_rank;
 pub struct Classical {
     /// Bytes of one I/O.
     pub block_bytes: i64,
-    /// Median total of requests of up to one block, in microseconds, and how many.
+    /// Median response time of requests of up to one block, in microseconds.
     pub one_block_us: f64,
-    /// How many.
+    /// Number of these requests.
     pub one_block_n: usize,
-    /// Median total of requests of more than one and up to two blocks, in microseconds.
+    /// Median response time of requests of more than one and up to two blocks, in microseconds.
     pub two_blocks_us: f64,
-    /// How many.
+    /// Number of these requests.
     pub two_blocks_n: usize,
-    /// Cost of an I/O: the difference, in microseconds.
+    /// Cost of an I/O: the difference of the medians, in microseconds.
     pub io_us: f64,
-    /// Cost of everything else: one block less one I/O, in microseconds.
+    /// Cost of everything else: one block minus one I/O, in microseconds.
     pub overhead_us: f64,
-    /// The other estimate of an I/O: median of total less first delay of two-block requests, in microseconds.
+    /// Another estimate of an I/O: median of response time minus first delay of two-block requests, in microseconds.
     pub io2_us: f64,
 }
 
@@ -70,31 +70,31 @@ pub struct DirectPoint {
     pub open_ns: Option<i64>,
     /// Duration of the first data I/O.
     pub first_ns: Option<i64>,
-    /// Duration of the second.
+    /// Duration of the second data I/O.
     pub second_ns: Option<i64>,
-    /// Whether the second found its data in memory; `None` where that is not known.
+    /// Whether the second data I/O found its data in memory; `None` if that is not known.
     pub second_hit: Option<bool>,
-    /// Mean duration of those after the first.
+    /// Mean duration of the data I/Os after the first.
     pub later_ns: Option<i64>,
     /// Duration of the close call.
     pub close_ns: Option<i64>,
     /// Time between calls.
     pub gaps_ns: Option<i64>,
-    /// Time of block I/Os that the caller submitted within its data I/Os.
+    /// Time of block I/Os that the caller submitted during its data I/Os.
     pub device_ns: Option<i64>,
-    /// Synchronous reads, and those of them that found their data in memory.
+    /// Number of synchronous reads.
     pub reads: i64,
-    /// See above.
+    /// Number of synchronous reads that found their data in memory.
     pub hits: i64,
 }
 
-/// Median and tail of one part.
+/// Median and 95th percentile of one part of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CostPart {
-    /// Requests that have this part.
+    /// Number of requests with this part.
     pub n: usize,
-    /// Fewer than 30.
+    /// Fewer than 30 requests.
     pub low_n: bool,
     /// Median, in microseconds.
     pub p50_us: f64,
@@ -113,7 +113,7 @@ fn part(values: impl Iterator<Item = Option<i64>>) -> Option<CostPart> {
     })
 }
 
-/// The direct decomposition; a part that no request has is `None`.
+/// The direct decomposition; `None` for a part that no request has.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Direct {
@@ -121,19 +121,19 @@ pub struct Direct {
     pub open_call: Option<CostPart>,
     /// The first data I/O.
     pub first_io: Option<CostPart>,
-    /// The second.
+    /// The second data I/O.
     pub second_io: Option<CostPart>,
-    /// Those after the first.
+    /// The data I/Os after the first.
     pub later_ios: Option<CostPart>,
     /// The close call.
     pub close_call: Option<CostPart>,
-    /// The program's own time between calls.
+    /// Time of the program itself between calls.
     pub gaps: Option<CostPart>,
     /// Block I/O inside the calls.
     pub block_io: Option<CostPart>,
     /// Percent of synchronous reads that found their data in memory.
     pub cache_hit_percent: Option<f64>,
-    /// The same of second I/Os.
+    /// Percent of second data I/Os that found their data in memory.
     pub second_hit_percent: Option<f64>,
 }
 
@@ -157,12 +157,12 @@ pub fn direct(points: &[DirectPoint]) -> Direct {
     }
 }
 
-/// `None` of none.
+/// `hits` in percent of `all`; `None` if `all` is 0.
 fn percent(hits: i64, all: i64) -> Option<f64> {
     (all > 0).then(|| 100.0 * hits as f64 / all as f64)
 }
 
-/// Whether the classical numbers can be believed.
+/// Whether the classical decomposition is valid.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(
     feature = "schema",
@@ -170,13 +170,13 @@ fn percent(hits: i64, all: i64) -> Option<f64> {
     schemars(rename = "ClassicalVerdict")
 )]
 pub struct OverheadVerdict {
-    /// They can.
+    /// It is valid.
     pub valid: bool,
     /// Why, or why not.
     pub why: String,
 }
 
-/// The verdict on `c` beside what was measured directly.
+/// Judges `c` by the direct measurement.
 pub fn judge(c: &Classical, direct: &Direct) -> OverheadVerdict {
     if c.io_us <= 0.0 || c.overhead_us < 0.0 {
         let why = format!(
@@ -192,8 +192,8 @@ pub fn judge(c: &Classical, direct: &Direct) -> OverheadVerdict {
     )
 }
 
-/// VALID if and only if the classical cost of an I/O is within 20 % of what second I/Os really took, and at most 10 %
-/// of these found their data in memory: the derivation assumes that all I/Os cost the same, which readahead breaks.
+/// Valid if and only if the classical cost of an I/O is within 20 % of the duration of second I/Os, and at most 10 %
+/// of these found their data in memory. The derivation assumes that all I/Os cost the same, which readahead breaks.
 pub fn verdict(
     io_us: f64,
     second_us: Option<f64>,
@@ -207,7 +207,7 @@ pub fn verdict(
     };
     let off = 100.0 * (io_us - second).abs() / second.abs().max(f64::MIN_POSITIVE);
     let hits = second_hit_percent.unwrap_or(0.0);
-    // An I/O from memory costs next to nothing: with many of them the mean of all says nothing of those from the device.
+    // An I/O from memory costs next to nothing: with many of them, the mean says nothing about I/Os from the device.
     if hits > 10.0 {
         let why = format!(
             "{hits:.0} % of second I/Os found their data in memory (readahead or cache), so that I/Os do not cost the same"

@@ -1,8 +1,8 @@
 //! The share of I/O that the page cache serves (A16: `hit = 1 - device reads / program reads`, without a benchmark).
 //!
-//! Two things show it: programs read more from files than devices returned (known where file-level requests were
-//! recorded, since each synchronous read shows whether it went to the device or slept), and write-back writes reach the
-//! device later, so no program waits for them.
+//! Two signs show it. Programs read more from files than devices returned (known if file-level requests were
+//! recorded, since each synchronous read shows whether it went to the device or slept). And write-back reaches the
+//! device later, so no program waits for it.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,16 @@ use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, Io, Origin, Request, RequestFlags};
 
-/// Less than this says nothing.
+/// Minimum number of bytes to be reported.
 const MIN_BYTES: u64 = 4 << 20;
 
-/// From this share of bytes on the cache answers for the device.
+/// Share of the bytes read from which on the cache serves the reads.
 const READ_SHARE: f64 = 0.5;
 
-/// From this share of bytes on writes are the kernel's, not the programs'.
+/// Share of the bytes written from which on the kernel writes, not the programs.
 const WRITE_SHARE: f64 = 0.9;
 
-/// Writes to one device by cause.
+/// Bytes written to one device, by origin.
 #[derive(Debug, Clone, Copy, Default)]
 struct Written {
     bytes: u64,
@@ -40,15 +40,15 @@ pub struct PageCache {
     index: DeviceIndex,
     written: Vec<Written>,
     device_read: u64,
-    /// Bytes that programs read through files, without `O_DIRECT` and without block devices' nodes.
+    /// Bytes that programs read through files, without `O_DIRECT` and without reading block devices.
     program_read: u64,
-    /// Reads one by one, and those of them that found all in memory.
+    /// Number of reads known one by one, and of those that found all data in memory.
     reads: (u64, u64),
     span: Option<(i64, i64)>,
 }
 
 impl PageCache {
-    /// Of what ends inside `window`. What `layers` read is read on the devices under them, too.
+    /// For what ends inside `window`. Reads of `layers` are not counted, as they are read on the devices below, too.
     pub fn new(window: Window, layers: BTreeSet<DevId>) -> PageCache {
         PageCache {
             window,
@@ -117,7 +117,7 @@ impl PageCache {
         ));
     }
 
-    /// The findings. `complete`: no I/O is missing.
+    /// The findings. `complete` means that no I/O is lost.
     pub fn finish(self, complete: bool) -> Vec<Finding> {
         let devices = self.index.devices().iter().copied();
         let mut written: Vec<(DevId, &Written)> = devices.zip(&self.written).collect();

@@ -18,11 +18,11 @@ use crate::analysis::stream::peak::peak;
 use crate::analysis::stream::window::Window;
 use crate::model::{Device, Io, Lost, Request, RequestClass, RequestFlags};
 
-/// How many of the slowest requests and of the most expensive files are shown.
+/// Number of slowest requests, and of most expensive files, that are shown.
 const TOP: usize = 20;
-/// Requests kept for medians; of more, a fair sample.
+/// Maximum number of requests kept for medians; of more, a random sample.
 const KEPT: usize = 400_000;
-/// Block I/Os remembered for what happened during syncs.
+/// Maximum number of block I/Os kept, to find those completed during syncs.
 const BRIEF: usize = 5_000_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -111,7 +111,7 @@ impl FilesReportBuilder {
         }
     }
 
-    /// With the recording's devices, to tell which of them synced files lie on.
+    /// Adds the recording's devices, to find those under synced files.
     #[must_use]
     pub fn with_devices(self, devices: &[Device]) -> FilesReportBuilder {
         FilesReportBuilder {
@@ -128,7 +128,7 @@ impl FilesReportBuilder {
         }
     }
 
-    /// Takes what is missing.
+    /// Adds a loss.
     pub fn lost(&mut self, lost: &Lost) {
         if lost.reason.is_of_requests() {
             self.lost += lost.ios.unwrap_or(0).max(0) as u64;
@@ -191,7 +191,7 @@ impl FilesReportBuilder {
             let random = &mut self.random;
             self.kept.retain(|_| random.below(2) == 0);
         }
-        // What is mapped or asynchronous did more than its calls show: no size, no times.
+        // Mapped and asynchronous requests did more than their calls show, so they have no size and no times.
         let odd = [
             RequestFlags::MMAP,
             RequestFlags::AIO,
@@ -216,7 +216,7 @@ impl FilesReportBuilder {
         });
     }
 
-    /// By the time inside calls: of a file that a program keeps open most of the time is the program's own.
+    /// Ranks by the time inside calls: if a program keeps a file open, most of the response time is its own.
     fn rank(&mut self, r: &Request) {
         let Some(waited) = call_ns(r) else { return };
         let (ranking, most) = match r.sync {
@@ -230,7 +230,7 @@ impl FilesReportBuilder {
         }
     }
 
-    /// The answers.
+    /// The result.
     pub fn finish(mut self) -> FilesReport {
         let group_ns = (self.window.len_ns() / 60).clamp(1_000_000_000, 1_200_000_000_000);
         let counts = self.counts(group_ns);
@@ -281,7 +281,7 @@ impl FilesReportBuilder {
         counts
     }
 
-    /// The busiest three groups in a row, if there are enough groups for that to say anything.
+    /// The three consecutive groups with most requests; `None` if there are no more groups than these.
     fn peak(&self, counts: &[f64], group_ns: i64) -> Option<PeakWindow> {
         const GROUPS: usize = 3;
         let values: Vec<Option<f64>> = counts.iter().copied().map(Some).collect();
@@ -310,7 +310,7 @@ impl FilesReportBuilder {
         let points: Vec<SizePoint> = of_class.iter().filter_map(|k| k.size).collect();
         let steps = steps(&points);
         let block = steps.map_or(8192, |s| s.block_bytes);
-        // Only of requests of two blocks is the duration of the second I/O the total less that of the first.
+        // Only for requests of two blocks, the duration of the second I/O is the total minus that of the first.
         let two_blocks = of_class.iter().filter(|k| {
             k.size
                 .is_some_and(|s| block < s.bytes && s.bytes <= 2 * block)
@@ -335,7 +335,7 @@ impl FilesReportBuilder {
         })
     }
 
-    /// The table of those of `kept` that ended in the busiest window.
+    /// The table of requests in `kept` that ended in the peak window.
     fn peak_table(&self, kept: &[&Kept], block: i64, peak: PeakWindow) -> ClassTable {
         let from = (peak.start_s * 1e9) as i64;
         let to = ((peak.start_s + peak.duration_s) * 1e9) as i64;
@@ -359,7 +359,7 @@ impl FilesReportBuilder {
         let direct = direct(&directs);
         let classical = classical(&points, block);
         let verdict = classical.as_ref().map(|c| judge(c, &direct));
-        // Requests of which it is not known whether they are atomic count on neither side.
+        // Requests that are not known to be atomic or not are left out of both sums.
         let mut with_data = 0;
         let mut with_data_ns = 0;
         let mut atomic = 0;

@@ -6,12 +6,12 @@ use super::median;
 use crate::analysis::math::stats::nearest_rank;
 
 const KIB: i64 = 1024;
-/// Up to here bins are 1 KiB wide; beyond they double.
+/// Bins are 1 KiB wide up to this size; beyond it their width doubles.
 const FINE: i64 = 16 * KIB;
-/// A wide bin with fewer entries is joined with the next.
+/// Minimum number of entries of a wide bin; with fewer it is joined with the next.
 const MIN_ENTRIES: usize = 30;
 
-/// One request: how much, and how long.
+/// Size and response times of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizePoint {
     /// Bytes it moved.
@@ -26,17 +26,17 @@ pub struct SizePoint {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizeBin {
-    /// More than so many bytes ...
+    /// Requests of more than this many bytes ...
     pub over_bytes: i64,
-    /// ... and at most so many.
+    /// ... and at most this many.
     pub to_bytes: i64,
-    /// Requests.
+    /// Number of requests.
     pub n: usize,
-    /// Too few for a stable median.
+    /// Fewer than 30, too few for a stable median.
     pub low_n: bool,
     /// Median of open to last exit, in microseconds.
     pub total_p50_us: f64,
-    /// 95 % confidence interval of that median, by order statistics.
+    /// Lower end of the 95 % confidence interval of that median, from order statistics.
     pub total_low_us: f64,
     /// Its upper end.
     pub total_high_us: f64,
@@ -44,7 +44,7 @@ pub struct SizeBin {
     pub first_p50_us: f64,
 }
 
-/// Bins of 1 KiB up to 16 KiB, then of powers of two until each holds 30 entries; empty ones are left out.
+/// Bins of 1 KiB up to 16 KiB, then powers of two, joined until each has 30 entries. Empty bins are left out.
 pub fn bins(points: &[SizePoint]) -> Vec<SizeBin> {
     let mut sorted: Vec<SizePoint> = points.iter().filter(|p| p.bytes > 0).copied().collect();
     sorted.sort_by_key(|p| p.bytes);
@@ -90,7 +90,7 @@ fn bin(points: &[SizePoint], over_bytes: i64, to_bytes: i64) -> SizeBin {
     }
 }
 
-/// Of `sorted` values, which must not be empty, the one whose rank (from 0) is nearest to `rank`.
+/// The element of `sorted` (not empty) whose rank, from 0, is nearest to `rank`.
 pub(super) fn at_rank(sorted: &[f64], rank: f64) -> f64 {
     sorted[(rank.round() as isize).clamp(0, sorted.len() as isize - 1) as usize]
 }
@@ -103,15 +103,15 @@ pub struct Steps {
     pub block_bytes: i64,
     /// Cost of each I/O (height of a step), in microseconds.
     pub io_us: f64,
-    /// What is paid once, in microseconds; below zero if the first I/O costs less than those after it.
+    /// Cost that is paid once, in microseconds; negative if the first I/O costs less than those after it.
     pub overhead_us: f64,
-    /// By how much the Bayesian information criterion prefers it to a straight line; more than 10 is decisive.
+    /// How much the Bayesian information criterion (BIC) prefers this to a straight line; more than 10 is decisive.
     pub bic_gain: f64,
 }
 
 /// Candidates for the size of an I/O.
 const BLOCKS: [i64; 6] = [4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB];
-/// A bin of 1 KiB with fewer entries says nothing.
+/// Minimum number of entries in a bin of 1 KiB.
 const MIN_IN_BIN: usize = 3;
 
 /// Median of a bin of 1 KiB.
@@ -121,9 +121,9 @@ struct SizeLevel {
     us: f64,
 }
 
-/// Looks for steps: medians of 1 KiB bins against functions that are constant over each period, with steps of any
-/// heights or all of one height, chosen by BIC. `None` if a straight line explains the data as well, or there is too
-/// little of it.
+/// Searches for steps: compares medians of 1 KiB bins with functions that are constant over each period, with steps
+/// of any height or all of one height, selected by BIC. `None` if a straight line explains the data as well, or if
+/// there are too few data.
 pub fn steps(points: &[SizePoint]) -> Option<Steps> {
     let mut sorted: Vec<SizePoint> = points.iter().filter(|p| p.bytes > 0).copied().collect();
     sorted.sort_by_key(|p| p.bytes);
@@ -146,14 +146,14 @@ pub fn steps(points: &[SizePoint]) -> Option<Steps> {
     let candidates = BLOCKS.into_iter().filter_map(|block| {
         let (rss, groups) = piecewise(&levels, block / KIB);
         let stairs = straight_line(&levels, |kib| ((kib - 1) / (block / KIB) + 1) as f64);
-        // The period is a parameter of the stairs; many periods of their own height would cost one each.
+        // The period is a parameter of equal steps; periods with heights of their own have one parameter each.
         let best = bic(&levels, groups, rss).min(bic(&levels, 3.0, stairs));
         (groups >= 2.0).then_some((best, block))
     });
     let (best, block_bytes) = candidates.min_by(|a, b| a.0.total_cmp(&b.0))?;
     let (overhead_us, io_us) = costs(&sorted, block_bytes)?;
-    // A cost below zero is a fit of something else; an overhead below zero is not: with each I/O but the first comes a
-    // wait of the program's own, as for a slow client.
+    // A negative cost per I/O means that something else was fitted. A negative overhead does not: each I/O but the
+    // first may come after a wait of the program itself, as for a slow client.
     (best < line && io_us > 0.0).then_some(Steps {
         block_bytes,
         io_us,
@@ -170,11 +170,11 @@ fn bic(levels: &[SizeLevel], parameters: f64, rss: f64) -> f64 {
         .iter()
         .map(|l| l.weight * (l.us - mean).powi(2))
         .sum::<f64>();
-    // A perfect fit must not be infinitely good, or the number of parameters would not count.
+    // Limits how good a perfect fit can be; otherwise the number of parameters would not count.
     n * (rss.max(1e-9 * all).max(f64::MIN_POSITIVE) / weight).ln() + parameters * n.ln()
 }
 
-/// Residual sum of squares around the straight line over `x`.
+/// Residual sum of squares around a straight line in `x`.
 fn straight_line(levels: &[SizeLevel], x: impl Fn(i64) -> f64) -> f64 {
     let w: f64 = levels.iter().map(|l| l.weight).sum();
     let (mx, my) = levels.iter().fold((0.0, 0.0), |(mx, my), l| {
@@ -191,7 +191,7 @@ fn straight_line(levels: &[SizeLevel], x: impl Fn(i64) -> f64) -> f64 {
         .sum()
 }
 
-/// Residual sum of squares around the mean of each period, and how many periods there are.
+/// Residual sum of squares around the mean of each period, and the number of periods.
 fn piecewise(levels: &[SizeLevel], period_kib: i64) -> (f64, f64) {
     let mut rss = 0.0;
     let mut groups = 0.0;

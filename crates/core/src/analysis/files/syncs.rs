@@ -1,4 +1,4 @@
-//! Duration of fsync and similar calls, and the device I/O during them.
+//! Duration of fsync and similar calls, and device I/O during them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,11 +12,11 @@ use crate::model::{Class, DevId, Device, Io, Request, find_device};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SyncSummary {
-    /// How many.
+    /// Number of syncs.
     pub n: u64,
-    /// Fewer than 30.
+    /// Fewer than 30 syncs.
     pub low_n: bool,
-    /// How many failed.
+    /// Number of failed syncs.
     pub failed: u64,
     /// Mean duration, in microseconds.
     pub mean_us: f64,
@@ -41,7 +41,7 @@ pub struct SyncGroup {
     pub sync: SyncSummary,
 }
 
-/// The `most` groups that waited longest in all.
+/// The `most` groups with the longest total wait.
 pub fn worst(groups: HashMap<String, Syncs>, most: usize) -> Vec<SyncGroup> {
     let mut out: Vec<SyncGroup> = Vec::new();
     for (name, mut syncs) in groups {
@@ -77,7 +77,7 @@ impl Syncs {
         self.failed += u64::from(r.failed != 0);
     }
 
-    /// The summary; `None` of none.
+    /// The summary; `None` without syncs.
     pub fn finish(&mut self) -> Option<SyncSummary> {
         Some(SyncSummary {
             n: self.latencies.n(),
@@ -92,7 +92,7 @@ impl Syncs {
     }
 }
 
-/// What a device completed while at least one sync of a file on it was waiting.
+/// I/O that a device completed while at least one sync of a file on it was waiting.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Meanwhile {
@@ -100,17 +100,17 @@ pub struct Meanwhile {
     pub device: String,
     /// Seconds with a sync waiting.
     pub syncing_s: f64,
-    /// Writes completed in that time.
+    /// Number of writes completed in that time.
     pub writes: u64,
     /// Bytes of them.
     pub written_bytes: i64,
-    /// Flushes completed.
+    /// Number of flushes completed in that time.
     pub flushes: u64,
-    /// Reads completed: what the syncs competed with.
+    /// Number of reads completed in that time, which competed with the syncs.
     pub reads: u64,
 }
 
-/// An I/O, as far as [`meanwhile`] looks at it.
+/// The values of an I/O that [`meanwhile`] needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Brief {
     done_ns: i64,
@@ -130,7 +130,7 @@ impl From<&Io> for Brief {
     }
 }
 
-/// A sync: its interval, and the device number of its file's file system.
+/// A sync: its start and end, and the device number of its file's file system.
 pub type SyncSpan = (i64, i64, Option<i32>);
 
 /// The whole disk of a device or partition.
@@ -142,9 +142,9 @@ fn disk_of(fs_dev: i32, devices: &[Device]) -> Option<DevId> {
     disk.map(|d| d.id)
 }
 
-/// Adds up `ios` (in order of completion) over the union of the intervals of `syncs`, for each device under the synced
-/// files: layers and other disks would count the same data twice, or others'. Syncs on file systems whose device is not
-/// known (btrfs, overlays) are left out.
+/// Sums `ios` (in order of completion) over the union of the intervals of `syncs`, for each device under the synced
+/// files. Stacked devices and other disks are left out: they would count the same data twice, or other data. So are
+/// syncs on file systems whose device is not known (btrfs, overlays).
 pub fn meanwhile(syncs: &[SyncSpan], ios: &[Brief], devices: &[Device]) -> Vec<Meanwhile> {
     let mut spans: BTreeMap<DevId, Vec<(i64, i64)>> = BTreeMap::new();
     for (from, to, fs_dev) in syncs {

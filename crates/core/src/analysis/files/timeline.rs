@@ -1,10 +1,10 @@
 //! File-level requests over time (A3, A4, A5, A6, A10 of requests): rates, response times and atomic shares by class,
-//! and how many requests were under way, in slots of 2 ms and exactly.
+//! and the number of requests under way, in slots of 2 ms and exactly.
 //!
 //! A request is under way from the open call to the end of its last data I/O. If the open was not seen, it begins with
 //! the first data I/O. A file that a program keeps open and uses again counts as one request all that time.
 //!
-//! The width of groups follows from the length of the window, so there are few of them, and the joining bins of
+//! The width of groups follows from the length of the window. So there are few of them, and the self-widening bins of
 //! `stream/kept_slots.rs` are not needed.
 
 use std::collections::HashMap;
@@ -16,44 +16,44 @@ use crate::analysis::stream::latencies::Latencies;
 use crate::analysis::stream::window::Window;
 use crate::model::{MS_NS, Request, RequestClass, TimeGrid};
 
-/// Requests whose intervals are kept: 24 bytes each.
+/// Maximum number of requests whose intervals are kept, 24 bytes each.
 const MAX_REQUESTS: usize = 4_000_000;
-/// About so many groups; none shorter than 50 slots, none longer than 20 minutes.
+/// Approximate number of groups. None is shorter than 50 slots, none longer than 20 minutes.
 const GROUPS: i64 = 120;
 /// Lengths of a group, in milliseconds.
 const STEPS_MS: [i64; 13] = [
     100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 300_000, 600_000, 1_200_000,
 ];
 
-/// One class over time; the vectors have an item per group.
+/// One class over time; the vectors have one item per group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassOverTime {
     /// Its name.
     pub class: &'static str,
-    /// Requests that ended.
+    /// Number of requests that ended.
     pub n: Vec<u64>,
-    /// The same per second.
+    /// Requests that ended, per second.
     pub per_s: Vec<f64>,
-    /// Median response time in microseconds; `None` without one of a known start.
+    /// Median response time in microseconds; `None` without a request of known start.
     pub p50_us: Vec<Option<f64>>,
-    /// Percent of one data I/O, of those with any.
+    /// Percent of requests with exactly one data I/O, among those with any.
     pub atomic_percent: Vec<Option<f64>>,
 }
 
-/// Requests under way over time; the vectors have an item per group.
+/// Requests under way over time; the vectors have one item per group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnderWay {
     /// `all` (of data), `in` or `out`.
     pub set: &'static str,
-    /// Median over the group's 2 ms slots of the requests that touch a slot.
+    /// Median, over the group's 2 ms slots, of the number of requests that touch a slot.
     pub p50: Vec<f64>,
     /// 75th percentile.
     pub p75: Vec<f64>,
-    /// Percent of the time with at least one, exactly.
+    /// Percent of the time with at least one request under way, exactly.
     pub under_way_percent: Vec<f64>,
-    /// Percent of 2 ms slots that at least one touches.
+    /// Percent of 2 ms slots that at least one request touches.
     pub touched_percent: Vec<f64>,
     /// `under_way_percent` over all groups.
     pub whole_under_way_percent: f64,
@@ -61,11 +61,11 @@ pub struct UnderWay {
     pub whole_touched_percent: f64,
 }
 
-/// Requests over time, in groups of `step_s` from `start_s` on; the last one may be cut short.
+/// Requests over time, in groups of `step_s` from `start_s` on; the last group may be shorter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilesOverTime {
-    /// Begin of the first group, in seconds since the recording's start.
+    /// Start of the first group, in seconds since the recording's start.
     pub start_s: f64,
     /// End of the last.
     pub end_s: f64,
@@ -75,7 +75,7 @@ pub struct FilesOverTime {
     pub slot_s: f64,
     /// The classes that occurred.
     pub classes: Vec<ClassOverTime>,
-    /// Requests under way; `None` of more requests than are kept.
+    /// Requests under way; `None` if there are more requests than are kept.
     pub under_way: Option<Vec<UnderWay>>,
 }
 
@@ -140,7 +140,7 @@ impl FilesTimeline {
         }
     }
 
-    /// Groups, of which the last may be short.
+    /// Number of groups; the last one may be shorter.
     fn groups(&self) -> usize {
         (self.window.len_ns() as u64).div_ceil(self.grid.step_ns as u64) as usize
     }
@@ -172,7 +172,7 @@ impl FilesTimeline {
         }
     }
 
-    /// Seconds of a group.
+    /// Length of a group in seconds.
     fn seconds(&self, group: usize) -> f64 {
         let from_ns = self.grid.start_ns(group as i64);
         (self.window.to_ns - from_ns).clamp(1, self.grid.step_ns) as f64 / 1e9
@@ -210,7 +210,7 @@ impl FilesTimeline {
             .map(|s| (s.0, s.1))
     }
 
-    /// `spans` must be in the order of their starts.
+    /// Requests of one class, or of all, under way. `spans` must be sorted by start.
     fn under_way(&self, set: &'static str, only: Option<RequestClass>) -> UnderWay {
         let slots = self.slots(self.spans_of(only));
         let busy = self.busy(self.spans_of(only));
@@ -260,7 +260,7 @@ impl FilesTimeline {
         stream.finish(self.window)
     }
 
-    /// Nanoseconds of each group in which at least one was under way: the measure of the union.
+    /// Nanoseconds of each group with at least one request under way: length of the union.
     fn busy(&self, spans: impl Iterator<Item = (i64, i64)>) -> Vec<i64> {
         let mut busy = vec![0; self.groups()];
         let mut done_to = self.window.from_ns;
@@ -277,7 +277,7 @@ impl FilesTimeline {
     }
 }
 
-/// A value of each group; a window shorter than a slot has no slot to ask.
+/// A value of each group; 0 for a group without slots, as in a window shorter than a slot.
 fn by_group(slots: &[SlotGroup], groups: usize, value: fn(&SlotGroup) -> f64) -> Vec<f64> {
     (0..groups)
         .map(|g| slots.get(g).map_or(0.0, value))

@@ -18,10 +18,10 @@ use crate::analysis::periodicity::{Clock, Periodicity, Verdict};
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, PathOf};
 
-/// One with fewer bytes a cycle moves nothing that matters.
+/// Fast clocks that move less than a quarter of this per cycle, in bytes, are not reported.
 const MIN_BYTES: u64 = 4 << 20;
 
-/// Faster clocks must move some data to be reported.
+/// Clocks with a shorter period, in seconds, must move some data to be reported.
 const FAST_S: f64 = 0.5;
 
 /// The findings of one device.
@@ -100,7 +100,7 @@ fn periodic(
     found
 }
 
-/// One clock of `class` on `dev`, whose stream moves `bytes` in all.
+/// The finding about one clock of `class` on `dev`, whose stream moves `bytes` in total.
 pub(in crate::analysis) fn period_finding(
     (dev, class): (DevId, Class),
     (p, clock): (&Periodicity, &Clock),
@@ -108,7 +108,7 @@ pub(in crate::analysis) fn period_finding(
     cause: Option<Cause>,
     window: Window,
 ) -> Option<Finding> {
-    // A program that reads a block ten times a second is no news.
+    // A program that reads a block ten times a second is not worth a finding.
     let per_cycle = bytes as f64 / (window.len_s() / clock.period_s).max(1.0);
     if clock.period_s < FAST_S && per_cycle < MIN_BYTES as f64 / 4.0 {
         return None;
@@ -142,8 +142,8 @@ pub(in crate::analysis) fn period_finding(
     })
 }
 
-/// Whether another stream keeps the same time with more bytes: what waits for a flush, or is let loose after it, only
-/// echoes the flush.
+/// Whether the other class has a clock of the same period and more bytes in bursts: I/O that waits for a flush, or is
+/// released after it, only echoes the flush.
 fn is_echo(stream: &StreamDetail, clock: &Clock, streams: &[StreamDetail]) -> bool {
     for other in streams.iter().filter(|s| s.class != stream.class) {
         let mut clocks = other.periodicity.clocks.iter();
@@ -164,7 +164,7 @@ fn saturated(detail: &DeviceDetail) -> Option<Finding> {
     let knee = c.knee_in_flight?.max(1.0);
     let saturated_percent = c.saturated_percent.filter(|p| *p >= 5.0)?;
     let beyond: Vec<&LoadPoint> = detail.load.iter().filter(|p| is_beyond(p, knee)).collect();
-    // A second of it, at least: shorter queues are bursts.
+    // At least a second of it: shorter queues are bursts.
     if beyond.len() < 10 || matches!(c.state, State::Inconsistent | State::Idle) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! I/Os that went wrong: failed ones, very slow ones, and those that are missing.
+//! Failed I/Os, very slow I/Os, and lost I/Os.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,16 +12,16 @@ use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, Comm, DevId, Io, LossReason, Lost};
 
-/// From here on a single I/O is worth a finding: people wait.
+/// Latency from which on a single I/O is worth a finding: people notice the wait.
 pub const SLOW_NS: i64 = 1_000_000_000;
 
-/// From here on drivers begin to abort and reset (SCSI and NVMe time-outs are 30 s; hung-task warnings follow).
+/// Latency from which on drivers begin to abort and reset (SCSI and NVMe timeouts are 30 s; hung-task warnings follow).
 pub const VERY_SLOW_NS: i64 = 10_000_000_000;
 
-/// So many of a device's slowest I/Os are compared with what the host was short of.
+/// Number of a device's slowest I/Os that are compared with the host's pressure.
 const MAX_COMPARED: usize = 256;
 
-/// One I/O that stands out.
+/// One slow or failed I/O.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Case {
     done_ns: i64,
@@ -60,7 +60,7 @@ struct PerDevice {
     slow: u64,
     slow_span: Option<(i64, i64)>,
     slowest: Option<Case>,
-    /// Latency and completion of the slowest ones, the least slow on top.
+    /// (latency, completion) of the slowest ones; the least slow one is on top.
     compared: BinaryHeap<Reverse<(i64, i64)>>,
     errors: BTreeMap<i32, u64>,
     error_span: Option<(i64, i64)>,
@@ -89,7 +89,7 @@ struct LossSum {
 }
 
 impl ErrorCounts {
-    /// For what completes inside `window`.
+    /// For I/Os that complete inside `window`.
     pub fn new(window: Window) -> ErrorCounts {
         ErrorCounts {
             window,
@@ -134,7 +134,7 @@ impl ErrorCounts {
         }
     }
 
-    /// Takes what is missing.
+    /// Adds a loss.
     pub fn lost(&mut self, lost: &Lost) {
         if !lost.reason.is_loss()
             || lost.to_ns < self.window.from_ns
@@ -149,7 +149,7 @@ impl ErrorCounts {
         widen(&mut sum.span, lost.from_ns, lost.to_ns);
     }
 
-    /// The findings. `ios` is the number of I/Os that are not missing; `host` is what the machine was short of.
+    /// The findings. `ios` is the number of I/Os that are not lost; `host` is the pressure of the host.
     pub fn finish(self, ios: u64, host: &HostPressure) -> Vec<Finding> {
         let mut found: Vec<Finding> = self
             .lost
@@ -164,8 +164,8 @@ impl ErrorCounts {
     }
 }
 
-/// The latency of the slowest I/O that no shortage of CPU time explains, or the shortage that explains the slowest where
-/// there is no such I/O.
+/// The latency of the slowest I/O that no shortage of CPU time explains. If there is no such I/O, the shortage that
+/// explains the slowest one.
 fn unexplained_ns(d: &PerDevice, host: &HostPressure) -> Result<i64, CpuShortage> {
     let mut of_slowest = None;
     let mut compared: Vec<(i64, i64)> = d.compared.iter().map(|c| c.0).collect();
@@ -176,7 +176,7 @@ fn unexplained_ns(d: &PerDevice, host: &HostPressure) -> Result<i64, CpuShortage
         };
         of_slowest = of_slowest.or(Some(shortage));
     }
-    // Those beyond the compared ones are slow as well, and nothing is known of them.
+    // I/Os beyond the compared ones are slow as well, and may be unexplained.
     match of_slowest {
         Some(shortage) if d.slow <= MAX_COMPARED as u64 => Err(shortage),
         _ => Ok(SLOW_NS),

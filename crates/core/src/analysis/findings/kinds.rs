@@ -1,4 +1,5 @@
-//! The table of kinds: the only place that lists them. A new kind is added here; `docs/architecture.md` has the rest.
+//! The table of finding kinds, the only place that lists them. A new kind is added here; `docs/architecture.md`
+//! describes the rest.
 
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use crate::analysis::findings::evidence::{
 };
 use crate::model::KindName;
 
-/// Makes [`FindingKind`] and [`Evidence`] of the table. An entry is
+/// Generates [`FindingKind`] and [`Evidence`] from the table. An entry is
 ///
 /// ```text
 /// /// What was found.
@@ -21,8 +22,8 @@ use crate::model::KindName;
 /// }
 /// ```
 ///
-/// The name stands in JSON and on screens, and the rank is the place among findings of one severity, the first the lowest. A
-/// kind has several forms where some sources tell less than others.
+/// The name appears in JSON and on screens. The rank orders findings of the same severity, lowest first. A kind has
+/// several forms if some sources provide less than others.
 macro_rules! finding_kinds {
     ($dollar:tt $(
         $(#[$kind_doc:meta])*
@@ -33,7 +34,7 @@ macro_rules! finding_kinds {
             )+
         }
     )+) => {
-        /// What was found.
+        /// Kind of a finding.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "kebab-case")]
@@ -42,10 +43,10 @@ macro_rules! finding_kinds {
         }
 
         impl FindingKind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[FindingKind] = &[$(FindingKind::$kind),+];
 
-            /// The order in which equals are listed.
+            /// Order among findings of the same severity.
             pub(super) fn rank(self) -> u8 {
                 match self {
                     $(FindingKind::$kind => $rank,)+
@@ -59,7 +60,7 @@ macro_rules! finding_kinds {
                 }
             }
 
-            /// The one of this name; `None` of a kind that this version does not know.
+            /// The kind with this name; `None` for a kind that this version does not know.
             pub fn from_name(name: &str) -> Option<FindingKind> {
                 FindingKind::ALL.iter().copied().find(|kind| kind.name() == name)
             }
@@ -71,7 +72,8 @@ macro_rules! finding_kinds {
             }
         }
 
-        /// What a finding rests on. The variant says what was found; some kinds have a second form where the source says less.
+        /// The numbers behind a finding. The variant determines the kind; some kinds have a second form for sources
+        /// that provide less.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(untagged)]
@@ -87,9 +89,9 @@ macro_rules! finding_kinds {
                 }
             }
 
-            /// Its fields that say who it was, by key: documents hold their names instead.
+            /// Its fields that name a process, by key. Documents hold the names instead.
             pub fn causes(&self) -> Vec<(&'static str, &Cause)> {
-                // A form without such fields has no use for its evidence.
+                // A form without such fields does not use its evidence.
                 #[allow(unused_variables)]
                 let fields: Vec<(&'static str, &Option<Cause>)> = match self {
                     $($(Evidence::$form(e) => vec![$($((stringify!($cause), &e.$cause)),+)?],)+)+
@@ -101,7 +103,7 @@ macro_rules! finding_kinds {
             }
         }
 
-        /// Does the same with the evidence of any kind: `with_evidence!(finding.evidence, e => e.sentence())`.
+        /// Evaluates an expression with the evidence of any kind: `with_evidence!(finding.evidence, e => e.sentence())`.
         #[macro_export]
         macro_rules! with_evidence {
             ($dollar evidence:expr, $dollar e:ident => $dollar then:expr) => {
@@ -116,94 +118,94 @@ macro_rules! finding_kinds {
 finding_kinds! { $
     /// A burst that coarse sampling hides (A13).
     Microburst = "microburst", rank 10 {
-        /// Of `microburst`.
+        /// Evidence of `microburst`.
         Microburst(Box<MicroburstEvidence>) names [cause],
     }
     /// Requests are in flight and none completes.
     Stall = "stall", rank 1 {
-        /// Of `stall`.
+        /// Evidence of `stall`.
         Stall(StallEvidence),
     }
-    /// From some moment on a device takes longer, or less long, for the same load.
+    /// Device time at equal load changes at once, up or down.
     LatencyStep = "latency-step", rank 4 {
-        /// Of `latency-step`.
+        /// Evidence of `latency-step`.
         LatencyStep(LatencyChangeEvidence),
     }
-    /// A device takes longer and longer, or less and less long, for the same load.
+    /// Device time at equal load rises or falls gradually.
     LatencyTrend = "latency-trend", rank 5 {
-        /// Of `latency-trend`.
+        /// Evidence of `latency-trend`.
         LatencyTrend(LatencyChangeEvidence),
     }
-    /// Some requests take far longer than others that are alike, but less than a second.
+    /// Some requests take far longer than similar ones, but less than a second.
     LatencyMode = "latency-mode", rank 6 {
-        /// Of `latency-mode`.
+        /// Evidence of `latency-mode`.
         LatencyMode(LatencyModeEvidence),
     }
     /// One member of an array takes longer than each of the others.
     SlowMember = "slow-member", rank 5 {
-        /// Of `slow-member`.
+        /// Evidence of `slow-member`.
         SlowMember(SlowMemberEvidence),
     }
-    /// A device moves bytes as fast as it can, and more demand only waits.
+    /// Throughput is at the limit of the device: more demand only adds waiting.
     BandwidthSaturation = "bandwidth-saturation", rank 8 {
-        /// Of `bandwidth-saturation`.
+        /// Evidence of `bandwidth-saturation`.
         BandwidthSaturation(BandwidthSaturationEvidence),
     }
-    /// A device takes no more requests at once, and others wait in the kernel.
+    /// A device accepts no more requests, and others wait in the kernel.
     QueueFull = "queue-full", rank 9 {
-        /// Of `queue-full`.
+        /// Evidence of `queue-full`.
         QueueFull(QueueFullEvidence),
     }
-    /// Bursts that come back (A15).
+    /// Periodic load (A15).
     Periodicity = "periodicity", rank 11 {
-        /// Of `periodicity`.
+        /// Evidence of `periodicity`.
         Periodicity(PeriodicityEvidence) names [cause],
     }
     /// A device at its capacity (A18).
     Saturation = "saturation", rank 7 {
-        /// Of `saturation`.
+        /// Evidence of `saturation`.
         Saturation(Box<SaturationEvidence>),
     }
-    /// The kernel's %util and the truth differ (A2).
+    /// The kernel's %util and the exact busy time differ (A2).
     UtilDisagreement = "util-disagreement", rank 13 {
-        /// Of `util-disagreement`.
+        /// Evidence of `util-disagreement`.
         UtilDisagreement(UtilDisagreementEvidence),
     }
     /// A writer that waits for its syncs most of the time.
     FsyncBound = "fsync-bound", rank 7 {
-        /// Of `fsync-bound`.
+        /// Evidence of `fsync-bound`.
         FsyncBound(FsyncBoundEvidence) names [cause],
     }
     /// A sequential stream cut into small requests.
     SmallSequential = "small-sequential", rank 12 {
-        /// Of `small-sequential`.
+        /// Evidence of `small-sequential`.
         SmallSequential(SmallSequentialEvidence) names [cause],
     }
     /// Single I/Os that took very long.
     SlowIo = "slow-io", rank 2 {
-        /// Of `slow-io`.
+        /// Evidence of `slow-io`.
         SlowIo(SlowIoEvidence),
     }
     /// I/Os that the device failed.
     IoError = "io-error", rank 0 {
-        /// Of `io-error`.
+        /// Evidence of `io-error`.
         IoError(IoErrorEvidence),
     }
-    /// The page cache answers for the device (A16).
+    /// The page cache serves I/O instead of the device (A16).
     PageCache = "page-cache", rank 12 {
-        /// Of `page-cache`, where programs read more than devices.
+        /// Evidence of `page-cache`: programs read more than devices returned.
         CachedReads(CachedReadsEvidence),
-        /// Of `page-cache`, where the kernel writes for programs.
+        /// Evidence of `page-cache`: the kernel writes for programs.
         WrittenBack(WrittenBackEvidence),
     }
     /// Imported means were checked against finer rows (A25).
     AveragedAverages = "averaged-averages", rank 14 {
-        /// Of `averaged-averages`.
+        /// Evidence of `averaged-averages`.
         AveragedAverages(AveragedAveragesEvidence),
     }
-    /// I/Os are missing from the recording.
+    /// I/Os are lost from the recording.
     LostEvents = "lost-events", rank 15 {
-        /// Of `lost-events`.
+        /// Evidence of `lost-events`.
         LostEvents(LostEventsEvidence),
     }
 }

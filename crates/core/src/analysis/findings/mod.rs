@@ -1,4 +1,4 @@
-//! Findings: the most important results of a report, as numbers. Sentences are made of them where they are shown.
+//! Findings: the most important results of a report, as numbers. Sentences are made from them where they are shown.
 
 pub mod conclusions;
 pub mod evidence;
@@ -16,13 +16,13 @@ use crate::model::{DevId, KindName};
 /// One finding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// Where; `None` if it concerns all devices, or those of [`Finding::link`].
+    /// The device; `None` if it concerns all devices, or those of [`Finding::link`].
     pub dev: Option<DevId>,
-    /// When it began, in nanoseconds since the recording's start.
+    /// Its start, in nanoseconds since the recording's start.
     pub from_ns: i64,
-    /// When it ended.
+    /// Its end.
     pub to_ns: i64,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// Kind of the finding, and its evidence.
     pub evidence: Evidence,
@@ -34,8 +34,8 @@ impl Finding {
         self.evidence.kind()
     }
 
-    /// Whether it only says what was seen: it harmed no program that is known, so that it is no news by itself. A limit that
-    /// the user gave makes a burst one that matters.
+    /// Whether it only states what was seen and harmed no program that is known, so that it is not news by itself. A
+    /// burst that exceeds a limit given by the user is not such a fact.
     pub fn is_fact(&self) -> bool {
         match &self.evidence {
             Evidence::Microburst(e) => {
@@ -45,7 +45,7 @@ impl Finding {
         }
     }
 
-    /// The devices behind one link whose sum it is about; empty otherwise.
+    /// The devices behind one link if it is about their sum; otherwise empty.
     pub fn link(&self) -> &[DevId] {
         match &self.evidence {
             Evidence::Microburst(e) => &e.link_devices,
@@ -54,14 +54,14 @@ impl Finding {
     }
 }
 
-/// How much such a finding matters beside others, the most harmful least: the severe first, then what people feel before what
-/// explains it, and last kinds that this version does not know.
+/// Sort key of a finding, most harmful first: by severity, then effects on programs before their explanations, and
+/// last kinds that this version does not know.
 pub fn harm(severity: Severity, kind: &KindName) -> (Reverse<Severity>, u8) {
     let rank = FindingKind::from_name(kind.as_str()).map_or(u8::MAX, FindingKind::rank);
     (Reverse(severity), rank)
 }
 
-/// The most harmful first, equals by time.
+/// Sorts findings, most harmful first, equal ones by time.
 pub fn sort(findings: &mut [Finding]) {
     findings.sort_by_key(|f| (Reverse(f.severity), f.kind().rank(), f.from_ns));
 }

@@ -1,10 +1,10 @@
 //! Finds devices whose device time changes at equal load: at once (step) or gradually (trend).
 //!
-//! Each request is compared with those issued at the same load (`at_issue.rs`). The recording is cut into blocks, and
-//! the best split of their means is a *step*, if a straight line does not fit better, which is a *trend*. Device times
-//! stay high or low for a while on any device: the step must beat shuffles of pairs of blocks, Student's t over blocks
-//! widened by their autocorrelation, over all splits and streams of the report, and must part the blocks into high and
-//! low ones. If the load itself changes at the step (more requests, other sizes, another mixture), nothing is reported.
+//! Each request is compared with those issued at the same load (`at_issue.rs`). The recording is cut into blocks. The best
+//! split of their means is a *step*, unless a straight line fits better, which is a *trend*. Device times stay high or low for
+//! a while on any device, so a step must pass three tests: shuffles of pairs of blocks; Student's t over blocks, widened by
+//! their autocorrelation and corrected for all splits and streams of the report; and a separation into high and low blocks. If
+//! the load itself changes at the step (more requests, other sizes, another mix), nothing is reported.
 
 use serde::Serialize;
 
@@ -18,26 +18,26 @@ use crate::analysis::stream::requests::Requests;
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId};
 
-/// The recording is cut into so many; a step has at least five on each side.
+/// Number of blocks, and minimum number of blocks on each side of a step.
 const BLOCKS: usize = 32;
 const MIN_SIDE: usize = 5;
-/// Fewer blocks with requests say nothing of their own spread.
+/// Minimum number of blocks with requests; fewer do not show their spread.
 const MIN_BLOCKS: usize = 24;
-/// Fewer requests are no mean of a block.
+/// Minimum number of requests in a block.
 const MIN_IN_BLOCK: usize = 20;
-/// Shorter recordings only show how a load begins: 10 s.
+/// Minimum length of a recording, 10 s: shorter ones only show how a load begins.
 const MIN_NS: i64 = 10_000_000_000;
-/// Significance needed: by shuffles for each stream, by Student's t and by Kendall's tau for all streams together.
+/// Significance level: by shuffles for each stream, by Student's t and by Kendall's tau for all streams together.
 const ALPHA: f64 = 0.01;
 const SHUFFLES: usize = 999;
-/// Smaller changes are not reported; its interval must lie beyond the second.
+/// Minimum ratio that is reported, and minimum of the end of its confidence interval that is nearer to 1.
 const NOTICEABLE: f64 = 1.25;
 const MIN_INTERVAL_RATIO: f64 = 1.1;
-/// A class that takes so many times as long is a warning.
+/// Ratio from which on a slowdown is a warning.
 const WARNING: f64 = 1.5;
-/// So many of the pairs (block before, block after) must differ in the direction of the step.
+/// Minimum share of the pairs (block before, block after) that differ in the direction of the step.
 const MIN_PAIRS_SEPARATED: f64 = 0.9;
-/// Kendall's tau of a trend.
+/// Minimum Kendall's tau of a trend.
 const MIN_TAU: f64 = 0.6;
 
 /// How device time changes.
@@ -51,18 +51,18 @@ const MIN_TAU: f64 = 0.6;
 pub enum Form {
     /// At once.
     Step,
-    /// Little by little.
+    /// Gradually.
     Trend,
 }
 
-/// Device times on one side of the change (a trend: of the first and the last quarter).
+/// Device times on one side of the change; for a trend, of the first and the last quarter.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Side {
     /// Requests in the sample.
     pub ios: usize,
     /// Median.
     pub p50_us: Option<f64>,
-    /// 99th percentile; `None` of fewer than 100.
+    /// 99th percentile; `None` with fewer than 100 requests.
     pub p99_us: Option<f64>,
 }
 
@@ -85,25 +85,26 @@ impl Side {
 /// A change of device time at comparable load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// Of which requests.
+    /// Class of the requests.
     pub class: Class,
-    /// How.
+    /// Step or trend.
     pub form: Form,
     /// The step, or the beginning of the trend, in nanoseconds since the recording's start.
     pub at_ns: i64,
-    /// The end of what was compared.
+    /// End of the compared time.
     pub to_ns: i64,
-    /// Device time after it over device time before it, of requests that met the same; a trend: end over beginning.
+    /// Device time after the change divided by that before, at the same load; for a trend, end divided by beginning.
     pub ratio: f64,
-    /// Its 95 % interval, over blocks.
+    /// 95 % confidence interval of `ratio`, over blocks.
     pub ratio_ci: (f64, f64),
-    /// By shuffles of pairs of blocks; a trend: Mann and Kendall's test, corrected for autocorrelation.
+    /// Of shuffles of pairs of blocks; for a trend, of the Mann-Kendall test, corrected for autocorrelation.
     pub p_value: f64,
-    /// For all streams of the report: Student's t over blocks, times splits; a trend: `p_value` times streams.
+    /// Corrected for all streams of the report: Student's t over blocks, times splits and streams; for a trend,
+    /// `p_value` times streams.
     pub p_family: f64,
     /// Blocks compared.
     pub blocks: usize,
-    /// Requests issued per second after it over before it.
+    /// Requests issued per second after the change divided by those before.
     pub load_ratio: f64,
     /// Before.
     pub before: Side,
@@ -115,10 +116,10 @@ pub struct Change {
 #[derive(Clone, Copy, Default)]
 struct Block {
     from_ns: i64,
-    /// Requests with residuals, and the sum of these.
+    /// Requests with residuals, and the sum of the residuals.
     n: usize,
     sum: f64,
-    /// Load: requests of the class, of the other one, logarithms of sizes, continued ones.
+    /// Load: requests of the class, of the other class, logarithms of sizes, sequential requests.
     own: f64,
     others: f64,
     log_sizes: f64,
@@ -131,7 +132,7 @@ impl Block {
     }
 }
 
-/// The blocks in which I/Os are not missing and the class is active.
+/// The blocks without lost I/Os in which the class is active.
 fn blocks(
     rows: &[(&AtIssue, f64)],
     samples: &[Requests<AtIssue>; 2],
@@ -152,7 +153,7 @@ fn blocks(
             b.sum += residual;
         }
     }
-    // The load counts all requests, also those that have no like and thus no residual.
+    // The load counts all requests, also those without a residual because their cell is rare.
     for (c, sample) in samples.iter().enumerate() {
         for r in sample
             .kept()
@@ -184,13 +185,13 @@ fn blocks(
 /// Inputs of a test besides the requests.
 pub(in crate::analysis) struct LatencyContext<'a> {
     pub window: Window,
-    /// Where I/Os are missing.
+    /// Intervals with lost I/Os.
     pub gaps: &'a [(i64, i64)],
-    /// Streams judged in this report.
+    /// Number of streams tested in this report.
     pub family: usize,
 }
 
-/// The change of reads (class 0) or writes (1) of which `samples` are; `None` if there is none.
+/// The change of the reads or writes in `samples` (in this order); `None` if there is none.
 pub(in crate::analysis) fn find(
     samples: &[Requests<AtIssue>; 2],
     class: Class,
@@ -207,7 +208,7 @@ pub(in crate::analysis) fn find(
     if requests.len() < MIN_BLOCKS * MIN_IN_BLOCK {
         return None;
     }
-    // How much longer each request took than its like goes into means of blocks: a change is one of these.
+    // A residual says how much longer a request took than similar ones. A change is a change of its block means.
     let rows = against_alike(&requests);
     let blocks = blocks(&rows, samples, class as usize, around);
     if blocks.len() < MIN_BLOCKS {
@@ -231,7 +232,7 @@ pub(in crate::analysis) fn find(
         .window
         .to_ns
         .min(last.from_ns + around.window.len_ns() / BLOCKS as i64);
-    // What is shown of the two sides are plain device times, as a person measures them.
+    // The two sides are shown as plain device times, as a person would measure them.
     let all = requests.iter().copied();
     let before = Side::of(all.clone().filter(|r| r.issue_ns < found.before_ns));
     let after = Side::of(all.filter(|r| r.issue_ns >= found.after_ns));
@@ -251,21 +252,21 @@ pub(in crate::analysis) fn find(
     })
 }
 
-/// A change that the means of blocks show, whatever the load does.
+/// A change of the means of blocks. Whether the load explains it is checked later.
 struct Found {
     form: Form,
     effect: Effect,
-    /// The first block after it; of a trend the middle one.
+    /// The first block after the change; for a trend, the middle block.
     first_after: usize,
-    /// When, or since when, in nanoseconds since the recording's start.
+    /// Time of the step or start of the trend, in nanoseconds since the recording's start.
     at_ns: i64,
-    /// Requests issued before this are shown as those before it.
+    /// Requests issued before this are shown as the side before the change.
     before_ns: i64,
-    /// Requests issued from here on are shown as those after it.
+    /// Requests issued from here on are shown as the side after the change.
     after_ns: i64,
 }
 
-/// The trend along `line`, if it is one.
+/// The trend along `line`, if it is significant.
 fn found_trend(
     line: &Line,
     means: &[f64],
@@ -283,7 +284,7 @@ fn found_trend(
     })
 }
 
-/// The step at the best split, if it is one. `rows` are requests with how much longer they took than their like.
+/// The step at the best split, if it is significant. `rows` are requests with their residuals.
 fn found_step(
     step: &Split,
     means: &[f64],
@@ -295,7 +296,7 @@ fn found_step(
     let (before, after): (Vec<_>, Vec<_>) = rows.iter().partition(|r| r.0.issue_ns < at_ns);
     let of_blocks = stepped(step, means, around)?;
     let ratio = matched(&before, &after)?.exp();
-    // Means of blocks underestimate it where slower requests meet more of their like.
+    // Means of blocks underestimate the ratio where slower requests are compared mostly with each other.
     let (low, high) = of_blocks.ratio_ci;
     let ratio_ci = (
         low * ratio / of_blocks.ratio,
@@ -315,7 +316,7 @@ fn found_step(
     })
 }
 
-/// How much longer requests take, and how sure that is: as in [`Change`].
+/// Ratio of device times and its significance, as in [`Change`].
 struct Effect {
     ratio: f64,
     ratio_ci: (f64, f64),
@@ -324,7 +325,7 @@ struct Effect {
 }
 
 impl Effect {
-    /// Whether it is large enough, and surely so.
+    /// Whether the ratio and the nearer end of its confidence interval are large enough to be reported.
     fn is_noticeable(&self) -> bool {
         let is_sure = if self.ratio > 1.0 {
             self.ratio_ci.0 >= MIN_INTERVAL_RATIO
@@ -343,7 +344,7 @@ struct Split {
     squares: f64,
 }
 
-/// The split with the smallest sum of squares, of equals the first.
+/// The split with the smallest sum of squares; the first of equal ones.
 fn best_split(means: &[f64]) -> Option<Split> {
     let n = means.len();
     let total = means.iter().sum::<f64>();
@@ -369,8 +370,9 @@ fn best_split(means: &[f64]) -> Option<Split> {
     best
 }
 
-/// How many values of a series that remembers say as much as one of an independent series, from what a model leaves of it:
-/// `(1 + r) / (1 - r)` with the autocorrelation at lag one, corrected for the shortness of the series and never negative.
+/// Variance inflation of an autocorrelated series, from the residuals of a model: how many of its values are worth
+/// one independent value. It is `(1 + r) / (1 - r)` with the autocorrelation r at lag one, corrected for short series
+/// and never negative.
 pub(in crate::analysis) fn inflation(rest: &[f64]) -> f64 {
     let squares: f64 = rest.iter().map(|r| r * r).sum();
     let products: f64 = rest.windows(2).map(|w| w[0] * w[1]).sum();
@@ -383,7 +385,7 @@ pub(in crate::analysis) fn inflation(rest: &[f64]) -> f64 {
     (1.0 + r) / (1.0 - r)
 }
 
-/// The step, if it is one.
+/// The step, if it is significant.
 fn stepped(step: &Split, means: &[f64], around: &LatencyContext) -> Option<Effect> {
     let (before, after) = means.split_at(step.first_after);
     let levels = [before, after].map(|side| side.iter().sum::<f64>() / side.len() as f64);
@@ -392,7 +394,7 @@ fn stepped(step: &Split, means: &[f64], around: &LatencyContext) -> Option<Effec
         .enumerate()
         .map(|(i, m)| m - levels[usize::from(i >= step.first_after)])
         .collect();
-    // Blocks that remember the one before say less than so many independent ones, so fewer degrees of freedom are left.
+    // Autocorrelated blocks are worth fewer independent ones, which leaves fewer degrees of freedom.
     let df = (means.len() as f64 / inflation(&rest) - 2.0).max(1.0);
     let variance = (step.squares / df).max(1e-12);
     let se = (variance * (1.0 / before.len() as f64 + 1.0 / after.len() as f64)).sqrt();
@@ -400,7 +402,7 @@ fn stepped(step: &Split, means: &[f64], around: &LatencyContext) -> Option<Effec
     let p_family = (t_both_sides(step.difference.abs() / se, df)
         * (splits * around.family.max(1)) as f64)
         .min(1.0);
-    // A step parts the blocks into high and low ones; a few extreme blocks on one side do not.
+    // A step separates the blocks into high and low ones; a few extreme blocks on one side do not.
     let sign = step.difference.signum();
     let apart = before
         .iter()
@@ -411,7 +413,7 @@ fn stepped(step: &Split, means: &[f64], around: &LatencyContext) -> Option<Effec
     if !is_apart || p_family > ALPHA {
         return None;
     }
-    // The shuffles cost most and come last.
+    // The shuffles are the most expensive test, so they come last.
     let p_value = p_shuffled(means, step.squares);
     let half = t_critical(0.05, df) * se;
     let ratio_ci = (
@@ -426,7 +428,7 @@ fn stepped(step: &Split, means: &[f64], around: &LatencyContext) -> Option<Effec
     })
 }
 
-/// How often shuffled pairs of neighbouring blocks split as well.
+/// p-value: how often shuffled pairs of neighbouring blocks split at least as well.
 fn p_shuffled(means: &[f64], squares: f64) -> f64 {
     let mut random = Shuffler::new(0x5eed_57e9);
     let mut pairs: Vec<&[f64]> = means.chunks(2).collect();
@@ -437,13 +439,13 @@ fn p_shuffled(means: &[f64], squares: f64) -> f64 {
     (1 + as_good.count()) as f64 / (1 + SHUFFLES) as f64
 }
 
-/// Theil and Sen's line through a series, and Kendall's tau.
+/// Theil-Sen line through a series, and Kendall's S.
 struct Line {
     slope: f64,
     middle: f64,
-    /// All slopes between two values, in order.
+    /// All pairwise slopes, sorted.
     slopes: Vec<f64>,
-    /// Kendall's S: rising pairs less falling ones.
+    /// Kendall's S: rising pairs minus falling ones.
     s: f64,
 }
 
@@ -483,13 +485,13 @@ impl Line {
         self.rest(means).iter().map(|r| r * r).sum()
     }
 
-    /// The slope at a place in the order of all, or the nearest.
+    /// The slope of a rank among all slopes, or the nearest one.
     fn slope_at(&self, place: f64) -> f64 {
         self.slopes[(place.max(0.0) as usize).min(self.slopes.len() - 1)]
     }
 }
 
-/// The trend, if it is one: Mann and Kendall's test with the variance of a series that remembers.
+/// The trend, if it is significant: Mann-Kendall test with the variance of an autocorrelated series.
 fn trend(line: &Line, means: &[f64], around: &LatencyContext) -> Option<Effect> {
     let n = means.len() as f64;
     let sigma = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0 * inflation(&line.rest(means))).sqrt();
@@ -499,7 +501,7 @@ fn trend(line: &Line, means: &[f64], around: &LatencyContext) -> Option<Effect> 
     if p_family > ALPHA || tau.abs() < MIN_TAU {
         return None;
     }
-    // Sen's interval: so many slopes from the middle.
+    // Sen's confidence interval: the slopes within `reach / 2` ranks of the middle.
     let pairs = line.slopes.len() as f64;
     let reach = 1.96 * sigma;
     let low = line.slope_at((pairs - reach) / 2.0);
@@ -514,7 +516,7 @@ fn trend(line: &Line, means: &[f64], around: &LatencyContext) -> Option<Effect> 
     })
 }
 
-/// When, to the request: where the residuals go from one side of their middle to the other.
+/// Time of the step, to the request: where the residuals change from one side of their middle to the other.
 fn moment(rows: &[(&AtIssue, f64)], blocks: &[Block], step: &Split) -> i64 {
     let k = step.first_after;
     let n = blocks.len();
@@ -530,7 +532,7 @@ fn moment(rows: &[(&AtIssue, f64)], blocks: &[Block], step: &Split) -> i64 {
         .iter()
         .filter(|r| from_ns <= r.0.issue_ns && r.0.issue_ns < to_ns)
     {
-        // Residuals before it lie on the near side, so the sum falls up to it.
+        // Terms before the step are negative, so the sum has its minimum at the step.
         at_ns = at_ns.or(Some(r.issue_ns));
         if sum < least {
             least = sum;
@@ -541,7 +543,7 @@ fn moment(rows: &[(&AtIssue, f64)], blocks: &[Block], step: &Split) -> i64 {
     at_ns.unwrap_or(blocks[k].from_ns)
 }
 
-/// Difference of mean logarithms, over cells that have requests on both sides.
+/// Difference of mean logarithms, over cells with enough requests on both sides.
 fn matched(before: &[&(&AtIssue, f64)], after: &[&(&AtIssue, f64)]) -> Option<f64> {
     let mut cells: std::collections::BTreeMap<IssueCell, [(f64, f64); 2]> =
         std::collections::BTreeMap::new();
@@ -559,8 +561,8 @@ fn matched(before: &[&(&AtIssue, f64)], after: &[&(&AtIssue, f64)]) -> Option<f6
     (weight >= MIN_IN_BLOCK as f64).then(|| sum / weight)
 }
 
-/// The ratio of requests issued per second after and before `split`; `None` where the load changed there, so that it may
-/// be the reason: more requests where they are slower (fewer where they are faster), other sizes, another mixture.
+/// The ratio of requests issued per second after and before `split`. `None` if the load changed there, so that it may
+/// be the reason: more requests if they are slower (fewer if they are faster), other sizes, another mix.
 fn load_only(blocks: &[Block], split: usize, slower: bool) -> Option<f64> {
     let (before, after) = blocks.split_at(split);
     let load = Contrast::of(before, after, |b| (b.own + b.others).max(1.0).ln());
@@ -572,10 +574,10 @@ fn load_only(blocks: &[Block], split: usize, slower: bool) -> Option<f64> {
     (!is_loaded && !is_other).then(|| load.difference.exp())
 }
 
-/// By how much a quantity of blocks is higher after a split than before it.
+/// How much higher the mean of a quantity is in the blocks after a split than in those before it.
 struct Contrast {
     difference: f64,
-    /// More than blocks differ among themselves.
+    /// Whether it exceeds the noise among blocks.
     is_beyond_noise: bool,
 }
 
@@ -609,13 +611,13 @@ impl Contrast {
 struct Hosts {
     before: Option<HostState>,
     after: Option<HostState>,
-    /// The shortage on the slower side alone that makes I/Os wait for as long as they wait longer.
+    /// A shortage of CPU time, on the slower side only, that explains the longer latency.
     shortage: Option<CpuShortage>,
 }
 
 impl Hosts {
     fn of(c: &Change, window: Window, host: &HostPressure) -> Hosts {
-        // A trend has no two sides: its halves are compared.
+        // A trend has no two sides, so its halves are compared.
         let middle_ns = match c.form {
             Form::Step => c.at_ns,
             Form::Trend => i64::midpoint(c.at_ns, c.to_ns),
@@ -639,7 +641,7 @@ impl Hosts {
     }
 }
 
-/// The finding. Where the CPUs became short or free with it, it is no warning about the device.
+/// The finding. If a shortage of CPU time began or ended with it, it is no warning about the device.
 pub(in crate::analysis) fn finding(
     dev: DevId,
     c: &Change,

@@ -1,9 +1,9 @@
 //! Finds a second mode in device times: for example 1 % of similar requests at 12 ms beside 99 % at 100 us.
 //!
-//! Device times are compared within one class and size (a factor of two), each relative to those issued at the same
-//! load (`at_issue.rs`), so that neither sizes nor queueing in the device make a mode. A *second mode* is a peak of the
-//! density of their logarithms beyond a valley: exponential, log-normal and gamma times, and sums of them, have none. A
-//! *tail* is far more slow requests than a log-normal one with the same median and 90th percentile has.
+//! Device times are compared within one class and size (a factor of two), relative to those issued at the same load
+//! (`at_issue.rs`), so that neither sizes nor queueing in the device cause a mode. A *second mode* is a peak in the
+//! density of their logarithms beyond a valley: exponential, log-normal and gamma times, and sums of them, have none.
+//! A *tail* has far more slow requests than a log-normal distribution with the same median and 90th percentile.
 
 use std::collections::HashSet;
 
@@ -19,35 +19,35 @@ use crate::analysis::math::stats::nearest_rank;
 use crate::analysis::stream::requests::Requests;
 use crate::model::{Class, DevId};
 
-/// Bins of the logarithm, a fifth of a factor e wide, from e^-6 of the usual time on.
+/// Histogram of the residuals (natural logarithms): bin width, range below 0, number of bins.
 const BIN: f64 = 0.2;
 const BELOW: f64 = 6.0;
 const BINS: usize = 90;
-/// A second mode is this many times as slow; a tail begins at the second figure.
+/// Minimum ratio of a second mode to the usual device time, and of the beginning of a tail.
 const FARTHER: f64 = 4.0;
 const TAIL: f64 = 10.0;
-/// So many requests at least must be slow, and in so many separate stretches, the longest with this share of them.
+/// Minimum number of slow requests and of separate stretches of them, and maximum share of them in one stretch.
 const MIN_SLOW: usize = 30;
 const MIN_STRETCHES: usize = 10;
 const MAX_LENGTH_SHARE: f64 = 0.2;
-/// Of a class and size: fewer are an accident, more are one of two ways in which the device serves.
+/// Share of slow requests of a class and size. Fewer are an accident; more are one of two ways in which the device serves.
 const MIN_SHARE: f64 = 0.0005;
 const MAX_SHARE: f64 = 0.2;
-/// The peak is so many times as high as the valley, and not by chance at this probability for all places and streams.
+/// The peak must be this many times as high as the valley, and significant at this level over all places and streams.
 const HIGHER: f64 = 4.0;
 const ALPHA: f64 = 1e-5;
-/// A tail lies so many standard deviations (from median and 90th percentile) out: one in a million.
+/// A tail begins at least this many standard deviations (from median and 90th percentile) out: one in a million.
 const FAR_OUT: f64 = 4.75;
-/// Fewer requests of a size show no shape.
+/// Minimum number of requests of a size; fewer show no shape.
 const MIN_REQUESTS: usize = 2000;
-/// Slow ones below 0.5 ms matter to few.
+/// Slow requests below 0.5 ms are not reported.
 const MIN_SLOW_US: f64 = 500.0;
-/// Slower than a second is a finding of its own.
+/// Requests slower than a second are a finding of their own.
 const MAX_SLOW_US: f64 = 1e6;
-/// A warning takes this share of the class's device time.
+/// Share of the device time from which on slow requests are a warning.
 const WARNING: f64 = 0.2;
 
-/// How the slow ones lie.
+/// Distribution of the slow requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(
     feature = "schema",
@@ -56,7 +56,7 @@ const WARNING: f64 = 0.2;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// Around a time of their own.
+    /// Around a device time of their own.
     SecondMode,
     /// Spread out.
     Tail,
@@ -65,40 +65,40 @@ pub enum Form {
 /// A second mode or heavy tail of device time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Mode {
-    /// Of which requests.
+    /// Class of the requests.
     pub class: Class,
-    /// Of at least this size.
+    /// Minimum size of the requests.
     pub min_bytes: u64,
-    /// And less than twice as much.
+    /// Sizes are below this: twice the minimum.
     pub below_bytes: u64,
-    /// How they lie.
+    /// Second mode or tail.
     pub form: Form,
     /// Requests of that size in the sample.
     pub ios: usize,
-    /// Slow ones.
+    /// Slow requests among them.
     pub slow_ios: usize,
-    /// Median device time of the others, in microseconds.
+    /// Median device time of the other requests, in microseconds.
     pub usual_us: f64,
-    /// Of the slow ones.
+    /// Median device time of the slow requests, in microseconds.
     pub slow_us: f64,
-    /// Share of the device time of this class and size that the slow ones take.
+    /// Share of the device time of this class and size that slow requests take, 0 to 1.
     pub slow_time_share: f64,
-    /// Stretches of slow ones without a usual one between.
+    /// Number of stretches of consecutive slow requests.
     pub stretches: usize,
-    /// The first and the last slow one, in nanoseconds since the recording's start.
+    /// Issue of the first slow request, in nanoseconds since the recording's start.
     pub from_ns: i64,
-    /// See above.
+    /// Issue of the last slow request.
     pub to_ns: i64,
     /// The sectors between which four fifths of the slow ones begin, if these hold a fifth of all requests or less.
     pub sectors: Option<(i64, i64)>,
-    /// When each slow one of the sample was with the device.
+    /// Issue and completion of each slow request in the sample.
     #[serde(skip)]
     pub slow_spans: Vec<(i64, i64)>,
 }
 
 type ModeRow<'a> = (&'a AtIssue, f64);
 
-/// The mode that takes most device time, of reads or writes of which `samples` are.
+/// The mode with the largest share of device time among the reads or writes in `samples`.
 pub(in crate::analysis) fn find(
     samples: &[Requests<AtIssue>; 2],
     class: Class,
@@ -129,7 +129,7 @@ fn of_size(rows: &[ModeRow], octave: u32, class: Class, family: usize) -> Option
     described(&alike, limit, (class, octave, form))
 }
 
-/// Residuals beyond this are slow, if any are.
+/// The form of the slow requests, and the residual beyond which requests are slow.
 fn slow_beyond(rows: &[ModeRow], family: usize) -> Option<(Form, f64)> {
     if rows.len() < MIN_REQUESTS {
         return None;
@@ -145,7 +145,7 @@ fn slow_beyond(rows: &[ModeRow], family: usize) -> Option<(Form, f64)> {
         })
 }
 
-/// The deepest place between the main peak and the highest one that is beyond a valley.
+/// Bottom of the valley between the main peak and the highest peak beyond a valley.
 fn valley(rows: &[ModeRow], family: usize) -> Option<f64> {
     let mut counts = [0.0f64; BINS];
     for r in rows {
@@ -156,26 +156,27 @@ fn valley(rows: &[ModeRow], family: usize) -> Option<f64> {
     let main = (0..smooth.len()).max_by(|a, b| smooth[*a].total_cmp(&smooth[*b]))?;
     let first = main + (FARTHER.ln() / BIN).ceil() as usize;
     let places = (smooth.len() * family.max(1)) as f64;
-    // Each place far enough from the main peak may be the second one: of those beyond a valley it is the highest.
+    // Any place far enough from the main peak can be the second peak: take the highest one with a valley before it.
     let (_, lowest) = (first..smooth.len())
         .filter_map(|peak| Some((peak, valley_before(peak, main, &smooth, places)?)))
         .max_by(|(a, _), (b, _)| smooth[*a].total_cmp(&smooth[*b]))?;
-    // Bin i of the smooth ones is centred on bin i + 1.
+    // Bin i of the smoothed histogram is centred on bin i + 1.
     Some((lowest as f64 + 1.5) * BIN - BELOW)
 }
 
-/// The lowest place between the main peak and `peak`; `None` where the two differ too little, for so many places.
+/// The lowest place between the main peak and `peak`; `None` if peak and valley differ too little, given the number
+/// of `places` tried.
 fn valley_before(peak: usize, main: usize, smooth: &[f64], places: f64) -> Option<usize> {
     let lowest = (main..peak).min_by(|a, b| smooth[*a].total_cmp(&smooth[*b]))?;
     let high = smooth[peak];
     let low = smooth[lowest];
-    // Of so many, as many beyond one half by chance.
+    // Bound of the chance that two equal bins share `n` requests so unevenly (Chernoff).
     let n = high + low;
     (high >= HIGHER * low && chernoff(n, high / n, 0.5) * places <= ALPHA).then_some(lowest)
 }
 
-/// Describes the slow requests of a class and size; `None` if they are few, many, near the others, or explained
-/// otherwise.
+/// Describes the slow requests of a class and size; `None` if they are too few or too many, too similar to the
+/// others, or explained otherwise.
 fn described(
     rows: &[ModeRow],
     limit: f64,
@@ -189,7 +190,7 @@ fn described(
     {
         return None;
     }
-    // In the order of issue, as they were sampled: one episode of slowness is one stretch, and no mode.
+    // Requests are in order of issue. One long episode of slowness is a single stretch, which is no mode.
     let stretches: Vec<usize> = rows
         .chunk_by(|a, b| (a.1 > limit) == (b.1 > limit))
         .filter(|stretch| stretch[0].1 > limit)
@@ -231,10 +232,10 @@ fn device_us(rows: &[ModeRow]) -> Vec<f64> {
     rows.iter().map(|r| r.0.device_ns as f64 / 1e3).collect()
 }
 
-/// Whether reads of what was read before are hardly ever slow: the device's cache serves them, and the medium the others.
+/// Whether repeated reads of the same sectors are hardly ever slow: the device's cache serves these, the medium the others.
 fn is_cache(rows: &[ModeRow], limit: f64, class: Class) -> bool {
     let mut seen = HashSet::new();
-    // (requests, slow ones) of first and of later reads of a place.
+    // (requests, slow ones) of first and of repeated reads of a sector.
     let mut sides = [(0.0, 0.0); 2];
     for r in rows
         .iter()
@@ -247,10 +248,11 @@ fn is_cache(rows: &[ModeRow], limit: f64, class: Class) -> bool {
     first.0 >= 50.0 && again.0 >= 50.0 && again.1 / again.0 < 0.2 * first.1 / first.0
 }
 
-/// Parts of equally many requests, by place, into which a device is cut to see where the slow ones lie.
+/// Number of parts with equally many requests, by sector, used to locate the slow ones.
 const PARTS: usize = 20;
 
-/// Of twentieths of all requests by place the fewest neighbours that hold four fifths of the slow ones, if these are four at most.
+/// Sector range of the fewest adjacent twentieths of all requests that hold four fifths of the slow ones; at most
+/// four twentieths.
 fn sectors_of(rows: &[ModeRow], slow: &[ModeRow]) -> Option<(i64, i64)> {
     let all = places(rows);
     let slow = places(slow);
@@ -262,7 +264,7 @@ fn sectors_of(rows: &[ModeRow], slow: &[ModeRow]) -> Option<(i64, i64)> {
             let low = part_begin(&all, from);
             let high = part_begin(&all, from + width);
             if count_between(&slow, low, high) * 5 >= slow.len() * 4 {
-                // Many requests at one place are more than their part.
+                // Many requests at one sector can make a part larger than a twentieth.
                 return (count_between(&all, low, high) * 4 <= all.len()).then_some((low, high));
             }
         }
@@ -270,7 +272,7 @@ fn sectors_of(rows: &[ModeRow], slow: &[ModeRow]) -> Option<(i64, i64)> {
     None
 }
 
-/// The sectors at which requests begin, in order; those that are not known are left out.
+/// First sectors of the requests, sorted; unknown ones are left out.
 fn places(rows: &[ModeRow]) -> Vec<i64> {
     let mut places: Vec<i64> = rows
         .iter()
@@ -281,7 +283,7 @@ fn places(rows: &[ModeRow]) -> Vec<i64> {
     places
 }
 
-/// Where a part of `places` begins; the one after the last where they end.
+/// First sector of a part of `places`; for `PARTS` the end of the last one.
 fn part_begin(places: &[i64], part: usize) -> i64 {
     if part == PARTS {
         places[places.len() - 1].saturating_add(1)
@@ -294,10 +296,10 @@ fn count_between(places: &[i64], low: i64, high: i64) -> usize {
     places.partition_point(|s| *s < high) - places.partition_point(|s| *s < low)
 }
 
-/// How many of the slow ones a shortage of CPU time explains.
+/// How many of the slow requests a shortage of CPU time explains.
 struct InShortage {
     percent: Option<f64>,
-    /// The one that explains most of those, if it is at least half of all slow ones.
+    /// The most frequent shortage, if shortages explain at least half of all slow requests.
     shortage: Option<CpuShortage>,
 }
 
@@ -324,7 +326,7 @@ impl InShortage {
     }
 }
 
-/// The finding. Where a shortage of CPU time explains half of the slow ones, it is no warning about the device.
+/// The finding. If a shortage of CPU time explains half of the slow requests, it is no warning about the device.
 pub(in crate::analysis) fn finding(dev: DevId, m: &Mode, host: &HostPressure) -> Finding {
     let in_shortage = InShortage::of(&m.slow_spans, host);
     Finding {

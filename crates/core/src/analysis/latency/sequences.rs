@@ -1,10 +1,9 @@
 //! Sequential streams cut into small requests: one process moves adjacent sectors, all requests of one small size, back to back.
 //!
-//! A stream's next request begins where the furthest one so far ended, up to a few requests of disorder (several may be
-//! in flight at once). A run of them counts if it covers as many sectors as it moved and keeps the device or its queue
-//! occupied most of the time: requests that arrive at their own pace could not be joined without waiting. Requests that
-//! were merged, read ahead by the kernel, or forced out one by one by syncs are left out: they could not be larger, or
-//! the kernel makes them larger already.
+//! The next request of a stream begins where the furthest one so far ended, give or take a few requests, as several may be in
+//! flight at once. A run counts if it covers as many sectors as it moved and keeps the device or its queue occupied: requests
+//! that arrive at their own pace could not be joined without waiting. Requests that were merged, read ahead by the kernel, or
+//! forced out one by one by syncs are left out: they could not be larger, or the kernel makes them larger already.
 
 use crate::analysis::bursts::cells::IoActor;
 use crate::analysis::capacity::mix::Cost;
@@ -13,43 +12,43 @@ use crate::analysis::findings::evidence::{Cause, Evidence, SmallSequentialEviden
 use crate::analysis::findings::{Finding, Severity};
 use crate::model::{Class, DevId, Io, Origin, PathOf, SECTOR_BYTES};
 
-/// Larger requests are not small.
+/// Maximum size of a small request, in bytes.
 const SMALL_BYTES: i64 = 32 << 10;
 
-/// Requests of a stream could be this large, unless the device takes less.
+/// Size that requests of a stream could have, in bytes, unless the device accepts less.
 const LARGE_BYTES: u64 = 128 << 10;
 
-/// So many times smaller than the device takes them is small.
+/// A request is small if the possible size is at least this many times larger.
 const FAR_BELOW: u64 = 4;
 
-/// Requests of a run.
+/// Minimum number of requests in a run.
 const MIN_RUN: u64 = 64;
 
-/// Requests of all runs of a process, and their share of the device's.
+/// Minimum number of requests in all runs of a process, and their minimum share of the device's requests.
 const MIN_IOS: u64 = 1000;
 const MIN_SHARE: f64 = 0.2;
 
-/// Requests in flight over the time of a run, and of the recording that they take.
+/// Minimum mean number of requests in flight during a run, and minimum share of the window that runs must take.
 const BACK_TO_BACK: f64 = 0.3;
 const MIN_TIME_SHARE: f64 = 0.01;
 
-/// Requests that may overtake others.
+/// Maximum disorder, in requests.
 const DISORDER: i64 = 32;
 
-/// Streams that are followed at once, and those that are reported.
+/// Maximum number of runs followed at once, and of streams kept.
 const MAX_OPEN: usize = 8;
 const MAX_STREAMS: usize = 16;
 
-/// An established stream is not forgotten for random I/O within this time.
+/// A run of this many requests is established: random I/O does not displace it within this time.
 const LASTING: u64 = 8;
 const LASTING_NS: i64 = 1_000_000_000;
 
-/// Established streams come after all others in the order in which they give way; more than there are I/Os.
+/// Added to the rank of established runs, so that others are displaced first. It exceeds any number of I/Os.
 const ESTABLISHED: u64 = 1 << 63;
 
 #[derive(Debug, Clone, Copy)]
 struct SequentialRun {
-    /// The number of its last I/O among all that were taken into runs.
+    /// Sequence number of its last I/O among all I/Os taken into runs.
     met: u64,
     actor: IoActor,
     class: Class,
@@ -82,7 +81,7 @@ impl SequentialRun {
     fn goes_on(&self, io: &Io, sector: i64) -> bool {
         let away = (sector - self.next_sector).abs();
         let is_near = away <= DISORDER * (io.bytes / SECTOR_BYTES);
-        // Sizes alone differ now and then, both together hardly ever agree by chance: one branch that is foreseen.
+        // Size and position hardly ever both agree by chance, so they are tested in one well-predicted branch.
         (is_near & (io.bytes == self.bytes))
             && io.tgid == self.actor.tgid
             && io.class() == self.class
@@ -99,13 +98,13 @@ impl SequentialRun {
         self.actor.keep_file(io.inode());
     }
 
-    /// Established, and not long over.
+    /// Whether it is established and its last I/O is recent.
     #[inline]
     fn is_lasting(&self, now_ns: i64) -> bool {
         self.n >= LASTING && now_ns - self.to_ns < LASTING_NS
     }
 
-    /// Neither the same sectors again, nor with holes, nor with pauses.
+    /// Whether it is long enough, without repeated sectors, holes or pauses.
     fn counts(&self) -> bool {
         let moved = self.n as i64 * (self.bytes / SECTOR_BYTES);
         let covered = self.next_sector - self.first_sector;
@@ -134,7 +133,7 @@ impl Stream {
         self.actor.tgid == run.actor.tgid && self.class == run.class && self.bytes == run.bytes
     }
 
-    /// Whether moving the bytes takes longer than the rest of a request: larger ones gain little there.
+    /// Whether moving the bytes takes longer than the fixed cost of a request: larger requests gain little then.
     fn is_efficient(&self, costs: &[Option<Cost>]) -> bool {
         let Some(cost) = costs.get(self.class as usize).copied().flatten() else {
             return false;
@@ -143,13 +142,13 @@ impl Stream {
     }
 }
 
-/// A stream that could do with far fewer requests.
+/// A stream that could use far fewer requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SmallSequential {
     stream: Stream,
     /// I/Os of the device, reads and writes.
     of_ios: u64,
-    /// What requests could be as large as, in bytes.
+    /// Size that requests could have, in bytes.
     large_bytes: u64,
 }
 
@@ -157,9 +156,9 @@ pub struct SmallSequential {
 #[derive(Debug, Default)]
 pub(in crate::analysis) struct Sequences {
     ios: u64,
-    /// I/Os taken into runs.
+    /// Number of I/Os taken into runs.
     met: u64,
-    /// At most [`MAX_OPEN`], in no order.
+    /// At most [`MAX_OPEN`], in no particular order.
     open: Vec<SequentialRun>,
     streams: Vec<Stream>,
 }
@@ -206,7 +205,7 @@ impl Sequences {
         }
     }
 
-    /// The place of the run that `is_meant` is true of and that was met longest ago.
+    /// Index of the least recently continued run that satisfies `is_meant`.
     fn longest_ago(&self, is_meant: impl Fn(&SequentialRun) -> bool) -> Option<usize> {
         let mut found = None;
         let mut met = u64::MAX;
@@ -219,7 +218,7 @@ impl Sequences {
         found
     }
 
-    /// What was written before a sync could not wait for what comes after it.
+    /// Ends all runs of writes: a write before a sync could not wait to be joined with one after it.
     fn sync(&mut self) {
         while let Some(place) = self.longest_ago(|run| run.class == Class::Write) {
             self.close(place);
@@ -227,8 +226,8 @@ impl Sequences {
         }
     }
 
-    /// Follows another run. If there are too many, the one that was met longest ago goes, if possible none that is established:
-    /// nearly all are random I/Os, runs of one.
+    /// Starts a run. If there are too many, the least recently continued one is closed, preferably one that is not
+    /// established: nearly all of these are random I/Os, runs of one.
     fn begin(&mut self, new: SequentialRun) {
         if self.open.len() < MAX_OPEN {
             return self.open.push(new);
@@ -246,7 +245,7 @@ impl Sequences {
         self.open[place] = new;
     }
 
-    /// Adds the run in this place to its stream.
+    /// Adds the run at `place` to its stream.
     fn close(&mut self, place: usize) {
         let run = &self.open[place];
         if !run.counts() {
@@ -275,7 +274,7 @@ impl Sequences {
         }
     }
 
-    /// The stream with most I/Os, if it matters. `costs` are those of the device's reads and writes.
+    /// The stream with most I/Os, if it is worth a finding. `costs` are those of the device's reads and writes.
     pub fn finish(
         mut self,
         around: &DeviceContext,

@@ -1,10 +1,10 @@
 //! Finds a member of an array that is slower than each of its peers.
 //!
-//! Members of an array get alike requests, so their device times are compared at the same time, size and direction: the
-//! recording is cut into blocks of equally many requests, and in each the mean logarithm of a member's device times is
-//! compared with each peer's over requests of one size (a factor of two), those that continue the one before apart from
-//! others. The differences of blocks must be surely and noticeably above zero against *every* peer, for all members,
-//! classes and arrays of the report together. A member that is given more to do than any peer is not judged.
+//! Members of an array get similar requests, so their device times are compared at the same time, size and direction.
+//! The recording is cut into blocks of equally many requests. In each block the mean logarithm of a member's device
+//! times is compared with each peer's, over requests of one size (a factor of two), sequential ones separately. The
+//! differences must be significantly and noticeably above zero against *every* peer, corrected for all members,
+//! classes and arrays of the report. A member with more load than any peer is not judged.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -19,23 +19,23 @@ use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::requests::Requests;
 use crate::model::{Below, BtrfsSettings, Class, DevId, Device, SECTOR_BYTES, Settings};
 
-/// What is compared is cut into so many blocks; fewer comparable ones say nothing of their own spread.
+/// Number of blocks, and minimum number of comparable ones; fewer do not show their spread.
 const BLOCKS: usize = 16;
 const MIN_BLOCKS: usize = 8;
-/// Requests of both that must be alike in a block.
+/// Minimum number of similar requests of both members in a block.
 const MIN_ALIKE: usize = 5;
-/// Smaller ratios are not reported; the interval must lie beyond the second.
+/// Minimum ratio that is reported, and minimum of the lower end of its confidence interval.
 const NOTICEABLE: f64 = 1.5;
 const MIN_INTERVAL_RATIO: f64 = 1.25;
-/// A member that takes so many times as long is a warning.
+/// Ratio from which on a slow member is a warning.
 const WARNING: f64 = 2.0;
-/// Its median must be so much above each peer's, in microseconds.
+/// Minimum difference of medians to the peer that is compared, in microseconds.
 const MIN_EXCESS_US: f64 = 50.0;
-/// Significance needed, for all comparisons of the report together.
+/// Significance level, for all comparisons of the report together.
 const ALPHA: f64 = 0.01;
-/// So many of the blocks must agree.
+/// Minimum share of blocks that must agree.
 const MIN_BLOCKS_AGREE: f64 = 0.9;
-/// A member with so many times the I/Os or bytes of its busiest peer has a load of its own.
+/// A member with more than this many times the I/Os or bytes of its busiest peer has a load of its own.
 const MAX_LOAD: f64 = 1.25;
 
 /// Reads and writes of one device.
@@ -86,7 +86,8 @@ impl Array {
         layers
     }
 
-    /// `None` where each piece of data has one place, which a member's load follows.
+    /// `None` unless the data profile is a RAID. Otherwise each piece of data is on one device, which determines the
+    /// devices' load.
     fn of_btrfs(btrfs: &BtrfsSettings, devices: &[Device]) -> Option<Array> {
         let is_spread = btrfs.data_profile.as_ref()?.starts_with("raid");
         let members = devices.iter().filter(|d| btrfs.devices.contains(&d.id));
@@ -108,7 +109,7 @@ struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// What `dev` did of `class` in `span` outside of `gaps`; what it had to do counts both classes.
+    /// The requests of `dev` of `class` in `span` outside `gaps`. `ios` and `bytes`, its load, include both classes.
     fn of(
         (dev, own): (DevId, &'a Samples),
         class: Class,
@@ -148,7 +149,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// About how many requests completed in an interval.
+/// Estimated number of requests that completed in an interval.
 fn completed_in(samples: &Samples, from_ns: i64, to_ns: i64) -> u64 {
     let mut completed = 0;
     for sample in samples {
@@ -170,7 +171,7 @@ struct Comparison {
     is_apart: bool,
 }
 
-/// The findings about `arrays`; `samples` are those of each device.
+/// The findings about `arrays`; `samples` holds those of each device.
 pub(in crate::analysis) fn find(
     arrays: &[Array],
     samples: &[(DevId, &Samples)],
@@ -181,7 +182,7 @@ pub(in crate::analysis) fn find(
     for array in arrays {
         let of_classes =
             [Class::Read, Class::Write].map(|class| slowest(array, class, samples, losses, family));
-        // Once is enough; what takes longer compared with its peers says it best.
+        // One finding per array: of reads and writes the one with the larger ratio.
         let clearest = of_classes
             .into_iter()
             .flatten()
@@ -191,7 +192,7 @@ pub(in crate::analysis) fn find(
     found
 }
 
-/// From the first issue to the last completion of the array's own requests; all time if it has no device of its own.
+/// From the first issue to the last completion of the array's own requests; all time if it has none.
 fn active_span(array: &Array, samples: &[(DevId, &Samples)]) -> RangeInclusive<i64> {
     let mut from_ns = i64::MAX;
     let mut to_ns = i64::MIN;
@@ -207,7 +208,7 @@ fn active_span(array: &Array, samples: &[(DevId, &Samples)]) -> RangeInclusive<i
     }
 }
 
-/// The member that is slower than all others, with how many times.
+/// The member that is slower than all others, with the ratio of its device times.
 fn slowest(
     array: &Array,
     class: Class,
@@ -215,12 +216,12 @@ fn slowest(
     losses: &Losses,
     family: usize,
 ) -> Option<(f64, Finding)> {
-    // What its members do before and after is not the array's.
+    // I/O of the members before and after this is not the array's.
     let span = active_span(array, samples);
     let mut members = Vec::new();
     for (dev, _) in &array.members {
         if let Some(own) = samples.iter().find(|s| s.0 == *dev) {
-            // What one I/O of many does not show changes no median of the others.
+            // A few lost I/Os among many do not change the median of the others.
             let gaps = losses.heavy(*dev, |from_ns, to_ns| completed_in(own.1, from_ns, to_ns));
             let member = Member::of(*own, class, &span, &gaps);
             if !member.requests.is_empty() {
@@ -234,7 +235,7 @@ fn slowest(
     for (i, member) in members.iter().enumerate() {
         let mut peers = members.iter().zip(&blocks).collect::<Vec<_>>();
         peers.remove(i);
-        // A member that has more to do than any peer may take longer for it.
+        // A member with more load than any peer may be slower because of it.
         let most_ios = peers.iter().map(|(p, _)| p.ios).fold(0.0, f64::max);
         let most_bytes = peers.iter().map(|(p, _)| p.bytes).fold(0.0, f64::max);
         if peers.is_empty()
@@ -243,7 +244,7 @@ fn slowest(
         {
             continue;
         }
-        // It must be slower than every peer: the one it is least surely slower than decides.
+        // It must be slower than every peer, so the least certain comparison decides.
         let all: Option<Vec<(Comparison, &Member)>> = peers
             .iter()
             .map(|(peer, cells)| Some((compare(&blocks[i], cells, family)?, *peer)))
@@ -269,7 +270,7 @@ fn slowest(
     found
 }
 
-/// The ends of blocks that have equally many requests of all members together; `None` if they are too few.
+/// The ends of blocks with equally many requests of all members together; `None` if there are too few requests.
 fn edges(members: &[Member]) -> Option<Vec<i64>> {
     let mut issues: Vec<i64> = members
         .iter()
@@ -285,7 +286,7 @@ fn edges(members: &[Member]) -> Option<Vec<i64>> {
     })
 }
 
-/// Number and sum of logarithms of device times, by size and sequence.
+/// Number and sum of logarithms of device times, by size (power of two) and whether sequential.
 type MemberCells = BTreeMap<(u32, bool), (usize, f64)>;
 
 fn cells(member: &Member, edges: &[i64]) -> Vec<MemberCells> {
@@ -302,7 +303,7 @@ fn cells(member: &Member, edges: &[i64]) -> Vec<MemberCells> {
     all
 }
 
-/// Mean difference of logarithms over the requests of one block that are alike; `None` where those are too few.
+/// Mean difference of logarithms over similar requests in one block; `None` if these are too few.
 fn difference(own: &MemberCells, other: &MemberCells) -> Option<f64> {
     let mut alike = 0;
     let mut sum = 0.0;
@@ -317,7 +318,7 @@ fn difference(own: &MemberCells, other: &MemberCells) -> Option<f64> {
     (alike >= MIN_ALIKE).then(|| sum / alike as f64)
 }
 
-/// `None` where too little of theirs is alike.
+/// Compares a member with a peer; `None` if too few blocks are comparable.
 fn compare(member: &[MemberCells], peer: &[MemberCells], family: usize) -> Option<Comparison> {
     let differences: Vec<f64> = member
         .iter()

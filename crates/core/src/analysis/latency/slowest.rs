@@ -2,22 +2,22 @@
 
 use crate::model::{Class, Histogram, Io};
 
-/// The slowest I/O, and what is usual.
+/// The slowest I/O, and the median latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlowestIo {
-    /// Its completion.
+    /// Its completion time.
     pub done_ns: i64,
     /// From start to done.
     pub total_ns: i64,
-    /// Between the completion before it and its own: so long none completed. `None` for the first one.
+    /// Time since the previous completion of the same process and class, in which nothing completed. `None` for the first one.
     pub gap_ns: Option<i64>,
-    /// Median of all of them.
+    /// Median latency of all I/Os.
     pub median_ns: i64,
-    /// All of them.
+    /// Number of I/Os.
     pub ios: u64,
 }
 
-/// Finds the slowest I/O of one class of one process; of equals the first.
+/// Finds the slowest I/O of one class of one process; the first of equally slow ones.
 #[derive(Debug)]
 pub struct SlowestFinder {
     tgid: i32,
@@ -35,7 +35,7 @@ struct Candidate {
 }
 
 impl SlowestFinder {
-    /// Of the process `tgid`.
+    /// For I/Os of `class` by the process `tgid`.
     pub fn new(tgid: i32, class: Class) -> SlowestFinder {
         SlowestFinder {
             tgid,
@@ -46,7 +46,7 @@ impl SlowestFinder {
         }
     }
 
-    /// Takes the next completed I/O, in the order of completion; those of others are ignored.
+    /// Takes the next completed I/O, in order of completion; I/Os of other processes or classes are ignored.
     pub fn push(&mut self, io: &Io) {
         if io.tgid != Some(self.tgid) || io.class() != self.class {
             return;
@@ -64,7 +64,7 @@ impl SlowestFinder {
         }
     }
 
-    /// The answer; `None` if the process did no such I/O.
+    /// The result; `None` if the process did no such I/O.
     pub fn finish(self) -> Option<SlowestIo> {
         let slowest = self.slowest?;
         Some(SlowestIo {

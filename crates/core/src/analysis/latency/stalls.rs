@@ -1,15 +1,15 @@
-//! Stalls: requests are with the device and none completes, for far longer than its own service times predict.
+//! Stalls: requests are in flight on the device and none completes, for far longer than its own service times predict.
 //!
-//! A gap is the time in which something is with the device, from the last completion (or from the issue that ended
-//! idleness) to the next one. Gaps of a working device follow its service times: their logarithms' median and 99th
-//! percentile give a scale, from which the longest gap that so many would show follows.
+//! A gap is a time with something in flight on the device, from the last completion (or from the issue that ended
+//! idleness) to the next one. Gaps of a working device follow its service times: the median and 99th percentile of
+//! their logarithms give a scale, from which the longest gap expected among so many follows.
 //!
-//! A completion needs a CPU. Where the recording holds what the host was short of (`counters/pressure.rs`), a gap that a
-//! shortage of CPU time explains is no stall of the device.
+//! A completion needs a CPU. If the recording holds the host's pressure (`counters/pressure.rs`), a gap explained by
+//! a shortage of CPU time is no stall of the device.
 //!
-//! How far a stall reaches follows from which devices stalled at the same time: one, one member of an array (md, dm), all of its
-//! members, all behind one controller or host, or all there are. A layer that stands still because a device under it does has
-//! no finding of its own. Which hardware queue an I/O took is not recorded.
+//! The scope of a stall follows from the devices that stalled at the same time: one device, one member of an array
+//! (md, dm), all of its members, all devices behind one controller or host, or all devices. A layer that stalls
+//! because a device under it does has no finding of its own. Which hardware queue an I/O took is not recorded.
 
 use std::collections::BTreeMap;
 
@@ -22,45 +22,45 @@ use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::order::{End, Span, Sweep};
 use crate::model::{Below, Class, DevId, Device, Histogram};
 
-/// Shorter ones than 20 ms are not reported.
+/// Minimum length of a reported stall: 20 ms.
 const MIN_NS: i64 = 20_000_000;
 
-/// Gaps of this length say how an I/O that took so long was delayed.
+/// Gaps of at least this length are kept as pauses. They explain how an I/O that took so long was delayed.
 const PAUSE_NS: i64 = 100_000_000;
 
-/// From this many gaps on it is known what the device's gaps are like.
+/// Minimum number of gaps from which the expected length is computed.
 const MIN_GAPS: u64 = 100;
 
-/// From 256 KiB on a request's time is its transfer: the device needs longer, the more of them it has at once.
+/// From 256 KiB on, the transfer dominates the time of a request: with more of them in flight, the device needs longer.
 const LARGE_SECTORS: u32 = 512;
 
-/// Candidates that are kept, the longest.
+/// Maximum number of candidates kept, the longest.
 const MAX_CANDIDATES: usize = 64;
 
-/// Stalls of one device that get a finding of their own.
+/// Maximum number of stalls of one device that get a finding of their own.
 const REPORTED: usize = 3;
 
-/// Nothing completed between these instants.
+/// A time in which nothing completed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Stall {
     /// The last completion, or the issue after idleness, in nanoseconds since the recording's start.
     pub from_ns: i64,
     /// The next completion.
     pub to_ns: i64,
-    /// With the device at its end.
+    /// I/Os in flight on the device at its end.
     pub in_flight: i64,
-    /// Issued meanwhile.
+    /// I/Os issued during it.
     pub issued: i64,
     /// Class of the last completion before it; `None` if the device was idle.
     pub before: Option<Class>,
     /// Class of the first completion after it.
     pub after: Class,
-    /// A flush was with the device.
+    /// Whether a flush was in flight on the device.
     pub flush: bool,
-    /// The shortage of CPU time that explains it: then it is no stall of the device. `None` if none does, or if the host's
-    /// pressure is not in the recording.
+    /// The shortage of CPU time that explains it; then it is no stall of the device. `None` if there is none, or if
+    /// the recording does not hold the host's pressure.
     pub cpu_shortage: Option<CpuShortage>,
-    /// In large requests that were with the device, in sectors.
+    /// Sectors of large requests in flight on the device.
     #[serde(skip)]
     large_sectors: u64,
 }
@@ -68,12 +68,12 @@ pub struct Stall {
 /// The stalls of one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stalls {
-    /// In order of time; at most 64, the longest.
+    /// In order of time; at most the 64 longest.
     pub stalls: Vec<Stall>,
     /// The longest gap, in nanoseconds, that the device's service times explain; `None` if there were too few.
     pub expected_ns: Option<i64>,
-    /// Gaps of 100 ms and more, `stalls` among them, whether or not the device's service times explain them. They say how an
-    /// I/O was delayed that is known to have been; they are no findings.
+    /// Gaps of 100 ms and more, including those in `stalls`, whether or not the device's service times explain them.
+    /// They explain how an I/O that is known to be delayed was delayed, and are no findings.
     #[serde(skip)]
     pub pauses: Vec<Stall>,
 }
@@ -87,9 +87,9 @@ pub(in crate::analysis) struct GapSweep {
     issued: i64,
     gaps: Histogram,
     longest: Vec<Stall>,
-    /// In large requests with the device.
+    /// Sectors of large requests in flight on the device.
     large_sectors: u64,
-    /// Their time with the device for each 1024 sectors, in nanoseconds.
+    /// Device time of large requests per 1024 sectors, in nanoseconds.
     transfers: Histogram,
 }
 
@@ -111,7 +111,7 @@ impl Sweep for GapSweep {
 
     fn done(&mut self, end: &End) {
         let gap_ns = end.at_ns - self.since_ns;
-        // Completions of one interrupt are one.
+        // Completions of one interrupt count as one.
         if gap_ns >= 1000 {
             self.gaps.add(gap_ns);
         }
@@ -141,7 +141,7 @@ impl Sweep for GapSweep {
         self.issued = 0;
     }
 
-    /// Served at once: it is no gap, and ends none that is known.
+    /// A request of zero length makes no gap, and ends none.
     fn instant(&mut self, _: &Span) {}
 }
 
@@ -152,17 +152,17 @@ impl GapSweep {
         self.longest.truncate(MAX_CANDIDATES);
     }
 
-    /// The stalls outside `losses`. `device_p50_us` is the usual time with the device: a queue that completes at once in
-    /// batches has gaps as long as that.
+    /// The stalls outside `losses`. `device_p50_us` is the median device time: a device that completes requests in
+    /// batches has gaps of that length.
     pub fn finish(mut self, dev: DevId, device_p50_us: Option<f64>, losses: &Losses) -> Stalls {
         let expected_ns = self.expected_ns(device_p50_us);
         self.keep_longest();
         let mut stalls = self.longest;
         let transfer_ns = self.transfers.quantile(0.5).unwrap_or(0) as f64 / 1024.0;
-        // A request alone with the device is a slow one, not a device that stopped.
+        // A single request in flight is a slow request, not a device that stopped.
         stalls.retain(|s| {
             let len_ns = s.to_ns - s.from_ns;
-            // What they all take one after the other, at the usual speed of one.
+            // Time to transfer all large requests one after the other, at the median speed of one.
             let is_transfer = len_ns as f64 <= s.large_sectors as f64 * transfer_ns;
             !is_transfer && s.in_flight >= 2 && !losses.overlap(dev, s.from_ns, s.to_ns)
         });
@@ -177,8 +177,8 @@ impl GapSweep {
         }
     }
 
-    /// Gaps longer than this are expected once in ten thousand recordings like this one, if logarithms of gaps are normal.
-    /// Exponential service times have shorter tails than that.
+    /// Length that a gap exceeds once in ten thousand recordings like this one if logarithms of gaps are normal, in
+    /// nanoseconds. Exponential service times have shorter tails than that. `None` with too few gaps.
     fn expected_ns(&self, device_p50_us: Option<f64>) -> Option<i64> {
         let n = self.gaps.n();
         if n < MIN_GAPS {
@@ -198,14 +198,14 @@ impl GapSweep {
 }
 
 impl Stalls {
-    /// Notes which of them a shortage of CPU time explains.
+    /// Marks the stalls and pauses that a shortage of CPU time explains.
     pub(in crate::analysis) fn compare_with_host(&mut self, host: &HostPressure) {
         for stall in self.stalls.iter_mut().chain(&mut self.pauses) {
             stall.cpu_shortage = host.cpu_shortage(stall.from_ns, stall.to_ns);
         }
     }
 
-    /// Those that are the device's.
+    /// The stalls that are the device's own.
     fn of_device(&self) -> impl Iterator<Item = &Stall> {
         self.stalls.iter().filter(|s| s.cpu_shortage.is_none())
     }
@@ -214,7 +214,7 @@ impl Stalls {
 /// Stacking of devices, and the controller or host of each.
 #[derive(Debug, Clone, Default)]
 pub struct Stacks {
-    /// Under each layer, next or deeper.
+    /// The devices under each layer, directly or deeper.
     under: BTreeMap<DevId, Vec<DevId>>,
     names: BTreeMap<DevId, String>,
     behind: BTreeMap<DevId, String>,
@@ -253,12 +253,12 @@ impl Stacks {
             .is_some_and(|under| under.contains(&lower))
     }
 
-    /// Whether one of two devices lies on the other.
+    /// Whether one of two devices is stacked on the other.
     fn are_stacked(&self, a: DevId, b: DevId) -> bool {
         self.lies_on(a, b) || self.lies_on(b, a)
     }
 
-    /// The members of `array` in `all`: `dev` and the devices beside it.
+    /// The members of `array` in `all`: `dev`, and the devices that are not stacked with it.
     fn members(&self, array: DevId, dev: DevId, all: &[(DevId, &Stalls)]) -> Vec<DevId> {
         let under = all.iter().map(|(d, _)| *d);
         under
@@ -266,7 +266,7 @@ impl Stacks {
             .collect()
     }
 
-    /// The smallest layer of several devices that has `dev` under it, with those of `all` that it lies on and that lie on none of them.
+    /// The smallest layer that has `dev` and other devices side by side under it, with these members.
     fn array_of(&self, dev: DevId, all: &[(DevId, &Stalls)]) -> Option<(DevId, Vec<DevId>)> {
         let arrays = self
             .under
@@ -283,10 +283,10 @@ impl Stacks {
 #[derive(Debug)]
 struct Reach {
     scope: StallScope,
-    /// Devices beside it, and how many of them stalled.
+    /// Devices that are not stacked with it, and how many of them stalled.
     others: usize,
     others_stalled: usize,
-    /// The array or the controller that the scope speaks of.
+    /// The array or controller that the scope refers to.
     group: Option<StallGroup>,
     layers: Vec<String>,
 }
@@ -299,7 +299,7 @@ struct StallGroup {
     stalled: usize,
 }
 
-/// The devices beside one that stalls: those that lie neither on it nor under it.
+/// The devices that are not stacked with the stalled one.
 #[derive(Debug, Default)]
 struct Beside {
     devices: usize,
@@ -308,12 +308,12 @@ struct Beside {
 }
 
 impl Beside {
-    /// How many of `members` stall; the device itself is one of them.
+    /// Number of `members` that stall, including the device itself.
     fn stalled_of(&self, members: &[DevId]) -> usize {
         1 + self.stalled.iter().filter(|d| members.contains(d)).count()
     }
 
-    /// How far the stall reaches where devices have nothing in common.
+    /// The scope if devices have no array and no controller in common.
     fn scope(&self) -> StallScope {
         match self.stalled.len() {
             0 => StallScope::Device,
@@ -335,7 +335,7 @@ pub(in crate::analysis) fn conclude<'a>(
         let Some(expected_ns) = stalls.expected_ns else {
             continue;
         };
-        // A layer that stands still because a device under it does has no stall of its own.
+        // A layer that stalls because a device under it does has no stall of its own.
         let mut longest = Vec::new();
         for stall in stalls.of_device() {
             let is_from_below = all
@@ -367,7 +367,7 @@ fn meets(stalls: &Stalls, stall: &Stall) -> bool {
         .any(|s| s.from_ns < stall.to_ns && s.to_ns > stall.from_ns)
 }
 
-/// Whether stalls of a device under a layer cover at least half of the layer's.
+/// Whether stalls of a device under a layer cover at least half of the layer's stall.
 fn explains(lower: &Stalls, upper: &Stall) -> bool {
     let mut both_ns = 0;
     for stall in lower.of_device() {
@@ -377,14 +377,14 @@ fn explains(lower: &Stalls, upper: &Stall) -> bool {
     2 * both_ns >= upper.to_ns - upper.from_ns
 }
 
-/// How far a stall of `dev` reaches. The nearest that devices can have in common is an array, then a controller; without
-/// either they are just devices.
+/// The scope of a stall of `dev`: within its array if there is one, otherwise behind its controller if there is one,
+/// otherwise among all devices.
 fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -> Reach {
     let mut layers = Vec::new();
     let mut beside = Beside::default();
     for (other, stalls) in all {
         let is_stalled = meets(stalls, stall);
-        // Layers above stall because this device does; others with it have something in common.
+        // Layers above stall because this device does. Other devices that stall have something in common with it.
         if is_stalled && stacks.lies_on(*other, dev) {
             layers.extend(stacks.names.get(other).cloned());
         }
@@ -410,7 +410,7 @@ fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -
     }
 }
 
-/// The reach of a stall of an array's member within the array; `None` if `dev` is in no array.
+/// The scope of a stall within the array of `dev`; `None` if `dev` is in no array.
 fn in_array(
     dev: DevId,
     all: &[(DevId, &Stalls)],
@@ -431,8 +431,8 @@ fn in_array(
     Some((scope, group))
 }
 
-/// The reach of a stall among the devices behind one controller or host; `None` if there is one such device only, or if
-/// all devices stall, which no single controller explains.
+/// The scope of a stall among the devices behind one controller or host; `None` if there is only one such device, or
+/// if all devices stall, which no single controller explains.
 fn behind_controller(
     dev: DevId,
     all: &[(DevId, &Stalls)],
@@ -453,7 +453,7 @@ fn behind_controller(
         devices: neighbours.len(),
         stalled: beside.stalled_of(&neighbours),
     };
-    // All behind it, and no other device, is the controller or the host itself.
+    // If all devices behind it stall and no other does, the cause is the controller or host itself.
     let is_whole = group.stalled == group.devices && beside.stalled.len() == group.devices - 1;
     let scope = match group.stalled {
         1 => StallScope::Device,

@@ -1,12 +1,12 @@
 //! Finds writers bound by syncs: they write, wait until a flush or a forced write completes, and continue.
 //!
-//! A *sync* on a device is the union of overlapping flushes and writes that carry one (`PREFLUSH`, `FUA`). A *cycle* lasts from
-//! the end of one sync to the end of the next; longer pauses than a second are the writer's own and end a series of cycles. A
-//! writer is bound by syncs if they take half of its cycles' time or more, and if it submits nothing while one is in flight: one
-//! that does not wait submits during syncs as often as their share of the time. A cycle that grows no longer when its sync does
-//! is paced by a clock, not bound.
+//! A *sync* on a device is the union of overlapping flushes and of writes that carry one (`PREFLUSH`, `FUA`). A
+//! *cycle* lasts from the end of one sync to the end of the next. Pauses longer than a second are the writer's own,
+//! and end a series of cycles. A writer is bound by syncs if they take at least half of the time of its cycles, and
+//! if it submits nothing while one is in flight: a writer that does not wait submits during syncs as often as their
+//! share of the time. If cycles do not get longer when their syncs do, a clock paces the writer, and it is not bound.
 //!
-//! Sync calls of programs (where files were recorded) say the same without inference: each is one wait of its process.
+//! Sync calls of programs (where files were recorded) show the same without inference: each is one wait of its process.
 
 use std::collections::BTreeMap;
 
@@ -22,41 +22,41 @@ use crate::model::{Class, Comm, DevId, Inode, Io, Origin, PathOf, Request};
 /// A longer time without a sync is a pause of the writer.
 const PAUSE_NS: i64 = 1_000_000_000;
 
-/// Cycles needed for a finding, and for a warning.
+/// Minimum number of cycles for a finding, and for a warning.
 const MIN_CYCLES: u64 = 50;
 const MANY_CYCLES: u64 = 200;
 
-/// Share of the cycles' time in syncs from which on it is a finding, and a warning.
+/// Minimum share of the cycles' time in syncs for a finding, and for a warning.
 const BOUND: f64 = 0.5;
 const MOSTLY: f64 = 0.8;
 
-/// Share of the window that syncs must take for a finding, and for a warning.
+/// Minimum share of the window in syncs for a finding, and for a warning.
 const MIN_TIME_SHARE: f64 = 0.01;
 const WARNING_TIME_SHARE: f64 = 0.05;
 
-/// Share of cycles in which the writer may submit during the sync.
+/// Maximum share of cycles in which the writer submits during the sync.
 const STRAY: f64 = 0.1;
 
-/// I/Os of one device that are looked at together, and writers distinguished on it.
+/// I/Os of one device that are processed together, and maximum number of writers distinguished on it.
 const BLOCK: usize = 4096;
 const MAX_WRITERS: usize = 16;
 
-/// Processes distinguished by their sync calls, and those of them with a finding.
+/// Maximum number of processes distinguished by their sync calls, and of those with a finding.
 const MAX_PROCESSES: usize = 1 << 14;
 const REPORTED: usize = 3;
 
-/// The time of one writer, cut at the ends of its syncs.
+/// The time of one writer, divided at the ends of its syncs.
 #[derive(Debug, Clone, Default)]
 struct Cycles {
     n: u64,
     wait_ns: i64,
     active_ns: i64,
-    /// Cycles in which something of the writer's began while a sync was in flight.
+    /// Cycles in which the writer submitted something while a sync was in flight.
     stray: u64,
     from_ns: i64,
     to_ns: i64,
     last_wait_ns: i64,
-    /// Wait, and the pause after it, of some of them.
+    /// (sync, pause after it) of a sample of cycles, in nanoseconds.
     sample: Vec<(i64, i64)>,
     one_in: u64,
 }
@@ -64,12 +64,12 @@ struct Cycles {
 impl Cycles {
     const SAMPLE: usize = 512;
 
-    /// A sync of `wait_ns` at the end of a cycle of `cycle_ns` that ends at `to_ns`.
+    /// Adds a cycle of `cycle_ns` that ends at `to_ns` with a sync of `wait_ns`.
     fn add(&mut self, wait_ns: i64, cycle_ns: i64, to_ns: i64, is_stray: bool) {
         if self.n == 0 {
             self.from_ns = to_ns - cycle_ns;
         }
-        // All, then every second, every fourth one of them: as good as all for a median.
+        // Sample all cycles, later every second, every fourth and so on. That is enough for a median.
         if self.n > 0 && self.n.is_multiple_of(self.one_in.max(1)) {
             self.sample.push((self.last_wait_ns, cycle_ns - wait_ns));
             if self.sample.len() == Self::SAMPLE {
@@ -93,8 +93,8 @@ impl Cycles {
         self.wait_ns as f64 / self.active_ns.max(1) as f64
     }
 
-    /// Whether pauses shrink as waits grow: a clock sets the pace. The shortest quarter of waits against the next one: longer
-    /// waits may miss a beat, and wait for the next.
+    /// Whether pauses shrink as waits grow, because a clock sets the pace. The shortest quarter of waits is compared
+    /// with the next quarter only: longer waits may miss a beat, and continue until the next one.
     fn is_paced(&self) -> bool {
         let mut pairs = self.sample.clone();
         pairs.sort_unstable();
@@ -110,7 +110,7 @@ impl Cycles {
         pause < -0.5 * wait && longer as f64 >= 0.65 * (quarter * quarter) as f64
     }
 
-    /// At most the probability that one who does not wait begins something in so few syncs (Chernoff).
+    /// Upper bound of the probability that a writer that does not wait submits something in so few syncs (Chernoff).
     fn p_value(&self) -> f64 {
         let n = self.n as f64;
         let seen = self.stray as f64 / self.n.max(1) as f64;
@@ -148,12 +148,12 @@ fn median_of(pairs: &[(i64, i64)], of: fn(&(i64, i64)) -> i64) -> f64 {
     median(&mut values).unwrap_or(0.0)
 }
 
-/// One submission, or the block layer's own flush.
+/// One submission, or a flush by the block layer itself.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     start_ns: i64,
     done_ns: i64,
-    /// In [`SyncScan::writers`]; `None`: the block layer's flush, or one writer too many.
+    /// Index in [`SyncScan::writers`]; `None` for the block layer's flush, and for writers beyond the maximum.
     writer: Option<u8>,
     is_sync: bool,
 }
@@ -164,12 +164,12 @@ struct Writer {
     cycles: Cycles,
     writes: u64,
     bytes: u64,
-    /// In the cycle at hand: submissions, and whether one came during its sync.
+    /// Of the current cycle: number of submissions, and whether one came during its sync.
     open: (u64, bool),
 }
 
 impl Writer {
-    /// It writes for others, who wait: a journal, or a file system's metadata.
+    /// Whether it writes for other processes, which wait: a journal, or a file system's metadata.
     fn is_helper(&self) -> bool {
         matches!(self.actor.origin, Origin::Metadata | Origin::Journal)
     }
@@ -237,7 +237,7 @@ impl SyncScan {
         u8::try_from(found).ok()
     }
 
-    /// Cuts what has gathered into cycles.
+    /// Divides the collected I/Os into cycles.
     fn settle(&mut self) {
         let mut block = std::mem::take(&mut self.block);
         block.sort_unstable_by_key(|s| (s.start_ns, !s.is_sync));
@@ -268,7 +268,7 @@ impl SyncScan {
         self.writers.iter_mut().for_each(|w| w.open = (0, false));
         block.clear();
         self.block = block;
-        // A device that syncs no more costs nothing again.
+        // If there was no sync, later writes are skipped again, until the next sync.
         self.syncs = usize::from(last_end.is_some());
     }
 
@@ -290,7 +290,7 @@ impl SyncScan {
         }
     }
 
-    /// The writer that is bound by the syncs of `dev`, if one is: of several the one with most cycles, journals last.
+    /// The writer that is bound by the syncs of `dev`, if there is one; of several the one with most cycles, journals last.
     pub fn finish(mut self, dev: DevId, window: Window, losses: &Losses) -> Option<Bound> {
         self.settle();
         let found = self
@@ -331,7 +331,7 @@ impl PartialEq for Bound {
 }
 
 impl Bound {
-    /// On `dev`, or by its calls on whatever device.
+    /// The finding on `dev`; without a device if it comes from sync calls.
     pub(in crate::analysis) fn finding(
         &self,
         dev: Option<DevId>,
@@ -388,7 +388,7 @@ struct Caller {
     bytes: u64,
 }
 
-/// Accumulates sync calls of processes, and what these write.
+/// Accumulates the sync calls and writes of processes.
 #[derive(Debug)]
 pub(in crate::analysis) struct SyncCalls {
     window: Window,
@@ -427,7 +427,7 @@ impl SyncCalls {
         caller.one_path &= caller.path.is_none() || caller.path == r.path;
         caller.path.clone_from(&r.path);
         if let Some(last) = caller.last_end.filter(|last| r.start_ns - last <= PAUSE_NS) {
-            // Of overlapping calls, time counts once.
+            // The time of overlapping calls counts once.
             let begin = r.start_ns.max(last);
             if r.end_ns > last {
                 caller.cycles.add(
@@ -441,7 +441,7 @@ impl SyncCalls {
         caller.last_end = Some(caller.last_end.unwrap_or(r.end_ns).max(r.end_ns));
     }
 
-    /// The processes that are bound by their sync calls, those that waited longest. `window` is closed.
+    /// The processes that are bound by their sync calls, longest wait first. `window` is closed.
     pub fn finish(self, window: Window) -> Vec<Bound> {
         let mut bound: Vec<Bound> = self
             .callers
@@ -467,7 +467,7 @@ impl SyncCalls {
     }
 }
 
-/// What calls say of a process needs no inference from its I/Os.
+/// Removes findings inferred from I/Os if there is one from the sync calls of the same process.
 pub(in crate::analysis) fn without_doubles(found: &mut Vec<Finding>) {
     let mut by_calls: Vec<Option<i32>> = Vec::new();
     for f in found.iter() {

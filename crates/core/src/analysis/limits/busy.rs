@@ -1,13 +1,13 @@
-//! Time in which any I/O of a group is in flight, as sums per second.
+//! Time in which any I/O of a group is in flight, summed per second.
 
 use std::collections::BTreeMap;
 
 use super::BINS;
 
-/// Stretches that a later I/O may still reach back into; older ones are added to their seconds.
+/// Maximum number of intervals that a later I/O can still extend; older ones are added to their seconds.
 const MAX_OPEN: usize = 4096;
 
-/// Adds up the union of intervals that come in the order of their ends.
+/// Adds up the union of intervals, which come in order of their ends.
 #[derive(Debug, Default)]
 pub(super) struct BusyTime {
     /// Disjoint, in order of time.
@@ -31,7 +31,7 @@ impl BusyTime {
         }
     }
 
-    /// By the number of the second.
+    /// Busy nanoseconds, by the number of the second.
     pub fn finish(mut self) -> BTreeMap<i64, i64> {
         for stretch in std::mem::take(&mut self.open) {
             self.settle(stretch);

@@ -1,8 +1,8 @@
-//! Finds control groups that read pages again which their memory limit had evicted.
+//! Finds control groups that read pages again after their memory limit had evicted them.
 //!
-//! A group at its memory limit evicts pages of files, and reads them again when they are asked for. The kernel counts both:
-//! how often the group was about to exceed the limit, and how many pages it read again (refaults). A29 in `docs/analyses.md`
-//! has the definition.
+//! A group at its memory limit evicts pages of files, and reads them again when they are needed. The kernel counts
+//! both: how often the group was about to exceed the limit, and how many pages it read again (refaults). A29 in
+//! `docs/analyses.md` has the definition.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use crate::model::CgroupSample;
 
 use super::{LimitMembers, is_at_or_below};
 
-/// A control group that was at its memory limit and read again what it had read before.
+/// A control group that was at its memory limit and read evicted pages again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryLimit {
     /// Path of the group that has the limit.
     pub path: String,
     /// Its id under cgroup v2; `None` under v1.
     pub cgroup: Option<i64>,
-    /// The limit that held last, in bytes.
+    /// The last known limit, in bytes.
     pub limit_bytes: i64,
-    /// Whether the limit is `memory.high`, else it is `memory.max`.
+    /// Whether the limit is `memory.high`; otherwise it is `memory.max`.
     pub is_high: bool,
-    /// Bytes that were read again while the group met its limit. A lower bound: what was before the first sample is not known.
+    /// Bytes that were read again while the group hit its limit. A lower bound: what was before the first sample is not known.
     pub refaulted_bytes: i64,
-    /// The intervals between two samples in which there were any, adjacent ones joined.
+    /// The intervals between two samples with such reads; adjacent ones are joined.
     pub intervals: Vec<Window>,
     members: LimitMembers,
 }
@@ -39,13 +39,14 @@ impl MemoryLimit {
         }
     }
 
-    /// Whether the I/O of a process in a group is under this limit.
+    /// Whether I/O of a process in a group is under this limit.
     pub fn is_for(&self, tgid: Option<i32>, cgroup: Option<i64>) -> bool {
         self.members.include(tgid, cgroup)
     }
 }
 
-/// The groups of `samples` (all of the recording) that read again inside `window` what their memory limit had evicted.
+/// The groups that read pages again inside `window` after their memory limit had evicted them. `samples` are all of
+/// the recording.
 pub fn memory_limits(samples: &[CgroupSample], window: Window) -> Vec<MemoryLimit> {
     let mut groups: BTreeMap<(&str, Option<i64>), Vec<&CgroupSample>> = BTreeMap::new();
     for sample in samples.iter().filter(|s| limit_of(s).is_some()) {
@@ -80,14 +81,14 @@ pub fn memory_limits(samples: &[CgroupSample], window: Window) -> Vec<MemoryLimi
     limits
 }
 
-/// The lower limit of a group's row, in bytes, and whether it is `memory.high`.
+/// The lower limit in a group's row, in bytes, and whether it is `memory.high`.
 fn limit_of(sample: &CgroupSample) -> Option<(i64, bool)> {
     let max = sample.memory_max.map(|bytes| (bytes, false));
     let high = sample.memory_high.map(|bytes| (bytes, true));
     max.into_iter().chain(high).min()
 }
 
-/// By how much a counter has grown; `None` if it has not, is not known, or began anew.
+/// Growth of a counter; `None` if it has not grown, is not known, or was reset.
 fn growth(before: Option<i64>, after: Option<i64>) -> Option<i64> {
     let growth = after? - before?;
     (growth > 0).then_some(growth)
@@ -105,7 +106,7 @@ impl MemoryLimit {
         let Some(refaulted_bytes) = refaulted_bytes.filter(|_| hits.is_some()) else {
             return;
         };
-        // Of an interval that is partly in view its share.
+        // An interval that is partly inside the window counts in proportion.
         let interval = Window::new(before.at_ns, after.at_ns);
         let from_ns = interval.from_ns.max(window.from_ns);
         let to_ns = interval.to_ns.min(window.to_ns);
@@ -120,7 +121,7 @@ impl MemoryLimit {
         }
     }
 
-    /// Under v1 a limit holds for the processes of the group, under v2 for all groups below it together.
+    /// Under v1 a limit applies to the processes of the group, under v2 to all groups below it together.
     fn find_members(&mut self, samples: &[CgroupSample]) {
         for sample in samples {
             match sample.tgid {

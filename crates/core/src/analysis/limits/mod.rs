@@ -1,10 +1,10 @@
-//! Finds control groups that were throttled by their own limit: of I/O (here), or of memory ([`memory_limits`]).
+//! Finds control groups that were throttled by their own limit, of I/O (here) or of memory ([`memory_limits`]).
 //!
 //! The rate of a throttled group is constant at its `io.max`, and its tasks wait for I/O that has not reached the block
 //! layer.
 //!
-//! The limit delays I/O before the block layer accounts it, so no I/O shows the wait. Two things do: completions come
-//! at the rate of the limit, second after second, and the group's pressure (PSI) says that tasks wait for I/O while
+//! The limit delays I/O before the block layer accounts it, so no I/O shows the wait. Two signs do: completions come
+//! at the rate of the limit, second after second, and the group's pressure (PSI) shows that tasks wait for I/O while
 //! none of its I/Os is in flight. A29 in `docs/analyses.md` has the definition.
 
 mod busy;
@@ -21,32 +21,32 @@ use crate::model::{CgroupSample, Class, DevId, Io, KernelThread, TimeGrid};
 use busy::BusyTime;
 pub use memory::{MemoryLimit, memory_limits};
 
-/// Rates are measured over so long at least.
+/// Minimum length of a bin in which rates are measured.
 const BINS: TimeGrid = TimeGrid::SECONDS;
 const BIN_NS: i64 = BINS.step_ns;
 
-/// A rate is at its limit if it differs by at most so much from it.
+/// Maximum relative difference between a rate and the limit that it is at.
 const TOLERANCE: f64 = 0.1;
 
-/// A rate is measured over so many of the largest I/Os at least: one more or less is then within half of the tolerance.
+/// Minimum number of the largest I/Os per bin: one more or less is then within half of the tolerance.
 const MIN_IOS_PER_BIN: f64 = 20.0;
 
-/// Bins are at most so many seconds long: a limit that lets pass so little cannot be judged.
+/// Maximum length of a bin, in seconds: lower limits than this allows for cannot be judged.
 const MAX_BIN_S: i64 = 60;
 
-/// Requests that start within this time may be charged at once.
+/// Requests that start within this time may be charged together.
 const TOGETHER_NS: i64 = 2_000_000;
 
-/// So many bins in a row make a flat rate.
+/// Minimum number of bins in a row that make a flat rate.
 const MIN_FLAT_BINS: usize = 3;
 
 /// A group waits if at least one of its tasks waits for I/O in this share of the time,
 const MIN_WAITED_SHARE: f64 = 0.25;
 
-/// and no I/O of its own is in flight in this share of what it waits.
+/// and if no I/O of its own is in flight during this share of the wait.
 const MIN_UNSEEN_SHARE: f64 = 0.25;
 
-/// What of a group's I/O is limited.
+/// The rate of a group's I/O that is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -62,7 +62,7 @@ pub enum LimitedRate {
 }
 
 impl LimitedRate {
-    /// All of them.
+    /// All rates.
     pub const ALL: [LimitedRate; 4] = [
         LimitedRate::ReadBytes,
         LimitedRate::WriteBytes,
@@ -95,7 +95,7 @@ impl LimitedRate {
         matches!(self, LimitedRate::ReadIos | LimitedRate::WriteIos)
     }
 
-    /// Which I/Os it limits.
+    /// Class of the I/Os that it limits.
     pub fn class(self) -> Class {
         match self {
             LimitedRate::ReadBytes | LimitedRate::ReadIos => Class::Read,
@@ -124,16 +124,16 @@ impl LimitedRate {
     }
 }
 
-/// Whether a group was held by a limit.
+/// Whether a group was throttled by a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Held {
     /// Its rate is flat at the limit, and its tasks wait for I/O that is not in the block layer.
     Yes,
-    /// Its rate is flat at the limit; whether it waits is not known, since the kernel does not say.
+    /// Its rate is flat at the limit; whether it waits is not known, since the kernel does not report it.
     Probably,
-    /// Its rate is at the limit, but its tasks do not wait, or only for I/O that the device has.
+    /// Its rate is at the limit, but its tasks do not wait, or only for I/O in flight on the device.
     NotWaiting,
     /// Its rate was not flat at the limit for long enough.
     No,
@@ -155,10 +155,10 @@ impl LimitMembers {
     }
 }
 
-/// One limit of one control group on one device, and how its rate was.
+/// One limit of one control group on one device, and the measured rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnLimit {
-    /// Path of the group that has the limit: what the groups below it do counts, too.
+    /// Path of the group that has the limit. I/O of the groups below it counts, too.
     pub path: String,
     /// Its id under cgroup v2.
     pub cgroup: Option<i64>,
@@ -166,21 +166,21 @@ pub struct OwnLimit {
     pub dev: DevId,
     /// The limited rate.
     pub rate: LimitedRate,
-    /// The limit that held last, per second.
+    /// The last known limit, per second.
     pub limit_per_s: i64,
-    /// Mean rate while it was flat at the limit, per second; of all its time with I/O if it never was.
+    /// Mean rate while it was flat at the limit, per second; if it never was, over all its time with I/O.
     pub rate_per_s: f64,
-    /// The stretches in which the rate was flat at the limit.
+    /// The intervals in which the rate was flat at the limit.
     pub flat: Vec<Window>,
-    /// How long at least one task of the group waited for I/O, in the samples of its pressure that are at least half flat, as
-    /// a share of their time; `None` if that is not known.
+    /// Share of the time in which at least one task of the group waited for I/O, over the samples of its pressure
+    /// that are at least half flat; `None` if that is not known.
     pub waited_share: Option<f64>,
-    /// How much of that time none of the group's I/Os was in flight: what it waited for was held above the block layer.
+    /// Share of that wait in which none of the group's I/Os was in flight: what it waited for was held above the block layer.
     pub unseen_share: Option<f64>,
-    /// How the limit held the group.
+    /// Whether the limit throttled the group.
     pub held: Held,
-    /// How long its I/O was held back: waited for while none of it was in flight, in the samples of its pressure that are at
-    /// least half flat; where that is not known, the flat time in which none was in flight. A lower bound.
+    /// Time for which its I/O was held back, in nanoseconds: the wait while none of it was in flight, over the samples of its
+    /// pressure that are at least half flat. If that is not known, the flat time in which none was in flight. A lower bound.
     pub held_ns: i64,
     members: LimitMembers,
 }
@@ -191,12 +191,12 @@ impl OwnLimit {
         self.members.include(tgid, cgroup)
     }
 
-    /// How long the rate was flat at the limit, in nanoseconds.
+    /// Time in which the rate was flat at the limit, in nanoseconds.
     pub fn flat_ns(&self) -> i64 {
         self.flat.iter().map(Window::len_ns).sum()
     }
 
-    /// How much of `window` the rate was flat at the limit, in nanoseconds.
+    /// Time of `window` in which the rate was flat at the limit, in nanoseconds.
     pub fn flat_ns_in(&self, window: Window) -> i64 {
         let mut sum_ns = 0;
         for flat in &self.flat {
@@ -213,10 +213,10 @@ impl OwnLimit {
 pub struct OwnLimitsBuilder {
     window: Window,
     groups: Vec<LimitedGroup>,
-    /// Which of `groups` an I/O counts in, by its cgroup (v2) and by its process (v1).
+    /// Indices in `groups` for which an I/O counts, by its cgroup (v2) and by its process (v1).
     by_cgroup: HashMap<i64, Vec<usize>>,
     by_process: HashMap<i32, Vec<usize>>,
-    /// Devices on which one group of v1 alone has a limit, and which.
+    /// Devices on which a single group of v1 has a limit, and its index.
     alone_on: Vec<(DevId, usize)>,
 }
 
@@ -227,29 +227,29 @@ struct LimitedGroup {
     cgroup: Option<i64>,
     /// Rows with limits, in order of time.
     limits: Vec<CgroupSample>,
-    /// The v2 group whose pressure is known: itself, or under v1 that of the first of its processes.
+    /// The v2 group whose pressure is known: the group itself, or under v1 that of its first process.
     pressure_of: Option<i64>,
-    /// When it was read and how long its tasks had waited by then, in order of time.
+    /// (time of a sample, total wait of its tasks up to then) in nanoseconds, in order of time.
     waited: Vec<(i64, i64)>,
     busy: BusyTime,
     members: LimitMembers,
     rates: BTreeMap<(DevId, LimitedRate), Rate>,
 }
 
-/// The amount charged in each second with I/O.
+/// The amount charged in each second with I/O, by the number of the second.
 #[derive(Debug, Default)]
 struct Rate {
     bins: Vec<(i64, i64)>,
-    /// The most that was charged for one request, and for those that started together.
+    /// Highest charge of one request, and of requests that start together.
     max_charge: i64,
     max_together: i64,
-    /// Charged since here.
+    /// Start of the first of the latest requests that start together, and their charge.
     together_from_ns: i64,
     together: i64,
 }
 
 impl Rate {
-    /// What starts together may have passed the limit at once: a bio of some megabytes becomes many requests.
+    /// Requests that start together may have passed the limit at once: a bio of some megabytes becomes many requests.
     fn add(&mut self, bin: i64, charge: i64, start_ns: i64) {
         if (start_ns - self.together_from_ns).abs() > TOGETHER_NS {
             self.together_from_ns = start_ns;
@@ -258,14 +258,14 @@ impl Rate {
         self.together += charge;
         self.max_charge = self.max_charge.max(charge);
         self.max_together = self.max_together.max(self.together);
-        // I/Os come in the order of completion: only the last bin grows.
+        // I/Os come in order of completion, so only the last bin grows.
         match self.bins.last_mut() {
             Some(last) if last.0 >= bin => last.1 += charge,
             _ => self.bins.push((bin, charge)),
         }
     }
 
-    /// Sums over `bin_s` seconds each, aligned, by the number of the wider bin.
+    /// Sums over aligned bins of `bin_s` seconds, by the number of the wider bin.
     fn widened(&self, bin_s: i64) -> Vec<(i64, i64)> {
         let mut wide: Vec<(i64, i64)> = Vec::new();
         for (bin, charge) in &self.bins {
@@ -280,7 +280,7 @@ impl Rate {
 }
 
 impl OwnLimitsBuilder {
-    /// Of the I/Os that complete in `window`, for the groups whose `samples` (all of the recording) have limits.
+    /// For I/Os that complete in `window`, of groups that have limits. `samples` are all of the recording.
     pub fn new(samples: &[CgroupSample], window: Window) -> OwnLimitsBuilder {
         let mut builder = OwnLimitsBuilder {
             window,
@@ -332,7 +332,7 @@ impl OwnLimitsBuilder {
         }
     }
 
-    /// Notes in which limited groups the I/Os of a group count, and what a limited group itself waited.
+    /// Notes for which limited groups the I/Os of a group count, and the wait of a limited group itself.
     fn add_member(
         &mut self,
         sample: &CgroupSample,
@@ -352,7 +352,7 @@ impl OwnLimitsBuilder {
             return;
         }
         for (number, group) in self.groups.iter_mut().enumerate() {
-            // Under v1 a limit holds for the group alone, under v2 for all groups below it together.
+            // Under v1 a limit applies to the group alone, under v2 to all groups below it together.
             let counts = match sample.tgid {
                 Some(_) => group.path == sample.path,
                 None => is_at_or_below(&sample.path, &group.path),
@@ -387,7 +387,7 @@ impl OwnLimitsBuilder {
         }
     }
 
-    /// Every limit of every group that did I/O of the limited kind on the limited device.
+    /// Every limit of every group with I/O of the limited kind on the limited device.
     pub fn finish(self) -> Vec<OwnLimit> {
         let mut limits = Vec::new();
         for mut group in self.groups {
@@ -408,8 +408,8 @@ impl Consumer for OwnLimitsBuilder {
     }
 }
 
-/// What a limit has held back a worker of the kernel hands on, which then is the I/O's process. Under v2 the I/O still has its
-/// group. Under v1 it must be of the group that alone has a limit on the device, if one has.
+/// I/O that a limit has held back is submitted by a kernel worker, which then is the I/O's process. Under v2 the I/O
+/// still has its group. Under v1 it counts for the group that alone has a limit on the device, if there is one.
 fn held_under_v1<'a>(alone_on: &'a [(DevId, usize)], io: &Io) -> &'a [usize] {
     let thread = io.comm.and_then(|comm| comm.kernel_thread());
     if thread != Some(KernelThread::Worker) {
@@ -419,7 +419,7 @@ fn held_under_v1<'a>(alone_on: &'a [(DevId, usize)], io: &Io) -> &'a [usize] {
     alone.map_or(&[], |(_, number)| std::slice::from_ref(number))
 }
 
-/// The devices that one group alone limits.
+/// The devices that a single group limits.
 fn alone_on(groups: &[LimitedGroup]) -> Vec<(DevId, usize)> {
     let mut limiting: BTreeMap<DevId, BTreeSet<usize>> = BTreeMap::new();
     for (number, group) in groups.iter().enumerate() {
@@ -460,7 +460,7 @@ impl LimitedGroup {
         }
     }
 
-    /// The limit that held at an instant: the last that was read by then, or else the first.
+    /// The limit in effect at `at_ns`: the last one that was read by then, or else the first.
     fn limit_at(&self, dev: DevId, rate: LimitedRate, at_ns: i64) -> Option<i64> {
         let mut of_device = self.limits.iter().filter(|l| l.dev == Some(dev));
         let first = of_device.clone().next();
@@ -478,7 +478,7 @@ impl LimitedGroup {
         let end_ns = measured.bins.last()?.0.saturating_add(1) * BIN_NS;
         let limit_per_s = self.limit_at(dev, rate, end_ns)?;
         let flat_runs = self.flat_runs(dev, rate, measured, limit_per_s);
-        // The rate is that of the time at the limit; of a group that never was there, of all its time.
+        // The rate is measured while it is at the limit; for a group that never was, over all its time.
         let never_flat = flat_runs.is_empty();
         let mut seconds = 0.0;
         let mut charged = 0.0;
@@ -488,7 +488,8 @@ impl LimitedGroup {
                 charged += *charge as f64;
             }
         }
-        // A rate at the limit may be all that the group wants: it was held if it waited, and for no I/O in flight.
+        // A rate at the limit may be all that the group needs. It was throttled if it waited while none of its I/O
+        // was in flight.
         let pressure = self.pressure_in(&flat_runs, busy);
         let held = match pressure {
             _ if never_flat => Held::No,
@@ -519,8 +520,8 @@ impl LimitedGroup {
         })
     }
 
-    /// Stretches at the rate of the limit: in bins that are long enough for requests, or in those that are long enough for
-    /// what starts together, whichever finds more.
+    /// Intervals at the rate of the limit. Bins are long enough for single requests, or for requests that start
+    /// together, whichever finds more.
     fn flat_runs(
         &self,
         dev: DevId,
@@ -544,7 +545,7 @@ impl LimitedGroup {
         most
     }
 
-    /// Stretches of [`MIN_FLAT_BINS`] bins of `bin_s` seconds or more, one after the other, at the rate of the limit.
+    /// Runs of at least [`MIN_FLAT_BINS`] consecutive bins of `bin_s` seconds at the rate of the limit.
     fn flat_bins(&self, dev: DevId, rate: LimitedRate, measured: &Rate, bin_s: i64) -> Vec<Window> {
         let bin_ns = bin_s * BIN_NS;
         let mut runs: Vec<(Window, usize)> = Vec::new();
@@ -607,7 +608,8 @@ struct WaitedShares {
     unseen_ns: i64,
 }
 
-/// Time with I/O in flight in an interval, from sums per second; of seconds that are partly in it their share.
+/// Time with I/O in flight in an interval, in nanoseconds, from sums per second. Seconds that are partly in it count
+/// in proportion.
 fn busy_in(busy: &BTreeMap<i64, i64>, interval: Window) -> i64 {
     let first = BINS.slot(interval.from_ns);
     let last = BINS.slot(interval.to_ns);
@@ -621,7 +623,7 @@ fn busy_in(busy: &BTreeMap<i64, i64>, interval: Window) -> i64 {
     sum_ns as i64
 }
 
-/// The shortest bin in which enough I/Os pass at the limit; `None` if none of a useful length does.
+/// Length of the shortest bin in which enough I/Os pass at the limit, in seconds; `None` if it would be too long.
 fn bin_length_s(limit_per_s: i64, max_charge: i64) -> Option<i64> {
     let per_second = limit_per_s as f64 / max_charge.max(1) as f64;
     if per_second <= 0.0 {

@@ -10,12 +10,12 @@ pub(in crate::analysis::periodicity) fn gain(half: f64, rate: f64) -> f64 {
     (KEPT / (1.0 - (-2.0 * half * rate).exp())).ln()
 }
 
-/// The best chain that ends at each onset, for one period: evidence, the onset before it, and how many periods earlier.
+/// The best chain that ends at each onset, for one period.
 pub(in crate::analysis::periodicity) struct Chains<'a> {
     onsets: &'a [f64],
     evidence: Vec<f64>,
     steps: Vec<ChainStep>,
-    /// Evidence that a beat adds, by the number of onsets beyond the usual within the last five periods.
+    /// Evidence that a beat adds, by the number of onsets above the mean within the last five periods.
     gains: Vec<Option<[f64; 3]>>,
 }
 
@@ -25,7 +25,7 @@ thread_local! {
     pub static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// How a chain came to an onset: from which one, how many periods earlier (0: it begins here), and where it began.
+/// How a chain reaches an onset: from which one, how many periods earlier (0: the chain starts here), and its first onset.
 #[derive(Clone, Copy)]
 struct ChainStep {
     from: u32,
@@ -33,7 +33,7 @@ struct ChainStep {
     periods: u8,
 }
 
-/// How far before an onset the beat some periods earlier lies, in nanoseconds.
+/// Range of the distance from an onset back to an earlier beat, in nanoseconds.
 struct BeatWindow {
     most: f64,
     least: f64,
@@ -50,8 +50,9 @@ impl<'a> Chains<'a> {
         }
     }
 
-    /// Finds the best chain that ends at each onset, for one `period` in nanoseconds. A beat may come `half` a window's width
-    /// early or late, and up to two beats may be missing; the window of two and three periods is wider by the root of them.
+    /// Finds the best chain that ends at each onset, for one `period` in nanoseconds. A beat may come up to `half`
+    /// (half the width of its window) early or late, and up to two beats may be missing. The windows of two and three
+    /// periods are wider by the square root of these numbers.
     pub fn follow(&mut self, period: f64, half: f64) {
         let onsets = self.onsets;
         #[cfg(test)]
@@ -68,7 +69,7 @@ impl<'a> Chains<'a> {
             }
         });
 
-        // Up to this many the mean rate counts, and all gain the same.
+        // Up to this number of recent onsets the mean rate applies, and the gain is the same.
         let usual = (5.0 * period * mean_rate) as usize;
         self.evidence.clear();
         self.steps.clear();
@@ -83,7 +84,7 @@ impl<'a> Chains<'a> {
             if self.gains.len() <= crowd {
                 self.gains.resize(crowd + 1, None);
             }
-            // What a beat adds depends only on how crowded the onset is, so it is worked out once for each crowd.
+            // The gain of a beat depends only on how many onsets are recent, so it is computed once for each number.
             let gain = *self.gains[crowd].get_or_insert_with(|| {
                 let rate = mean_rate.max((j - recent) as f64 / (5.0 * period));
                 gains_at(rate, wide)
@@ -94,8 +95,8 @@ impl<'a> Chains<'a> {
         }
     }
 
-    /// The best chain that ends at onset `j`, and its evidence. `from` is the first onset that may lie in each window; it
-    /// moves on from onset to onset.
+    /// The best chain that ends at onset `j`, and its evidence. `from` holds the first onset that can be in each
+    /// window; it advances from onset to onset.
     fn best_step(
         &self,
         j: usize,
@@ -140,7 +141,7 @@ impl<'a> Chains<'a> {
         (best, step)
     }
 
-    /// Most evidence, and the onset that its chain ends at.
+    /// The highest evidence, and the onset at which its chain ends.
     pub fn best(&self) -> (f64, usize) {
         let mut best = (0.0, 0);
         for (end, evidence) in self.evidence.iter().enumerate() {
@@ -171,8 +172,8 @@ impl<'a> Chains<'a> {
     }
 }
 
-/// Evidence that a beat adds in the window of one, two and three periods, if random onsets come at `rate`. Empty
-/// windows before it count against the clock.
+/// Evidence that a beat adds after one, two and three periods if random onsets come at `rate`. Empty windows before
+/// it count against the clock.
 fn gains_at(rate: f64, half_widths: [f64; 3]) -> [f64; 3] {
     let mut missed = 0.0;
     half_widths.map(|half| {
@@ -184,7 +185,7 @@ fn gains_at(rate: f64, half_widths: [f64; 3]) -> [f64; 3] {
     })
 }
 
-/// An onset that keeps step: its cycle, its time, and the stretch without a slip to which it belongs.
+/// A beat of a clock: its cycle, its time in nanoseconds, and the number of its stretch without a phase slip.
 #[derive(Clone, Copy)]
 pub(in crate::analysis::periodicity) struct Beat {
     pub cycle: f64,
@@ -192,9 +193,9 @@ pub(in crate::analysis::periodicity) struct Beat {
     pub stretch: usize,
 }
 
-/// Clocks that something sets back (a forced commit restarts the journal's timer) keep their period and slip in phase.
-/// A step that lies more than six robust deviations off begins a new stretch; steady jitter never does, nor does what
-/// times of this `resolution` round to one more or less.
+/// Divides a chain into stretches without a phase slip. A clock that something resets (a forced commit restarts the
+/// journal's timer) keeps its period but slips in phase. A step that is off by more than six robust standard
+/// deviations begins a new stretch. Steady jitter is never off that far, nor is rounding to this `resolution`.
 pub(in crate::analysis::periodicity) fn unbroken(
     chain: &[(f64, f64)],
     resolution: f64,

@@ -1,7 +1,8 @@
 //! Finds the times of high demand of a stream, from its submissions.
 //!
-//! Submissions are cut into segments of constant rate: neighbouring cells are merged, the most alike first, until each
-//! remaining step is beyond what a Poisson stream shows by chance (likelihood ratio). A steady stream, however busy, has one segment and no high ones.
+//! Submissions are divided into segments of constant rate: neighbouring cells are merged, most similar first, until
+//! each remaining step exceeds what a Poisson stream shows by chance (likelihood ratio). A steady stream, however
+//! busy, is a single segment without high demand.
 //!
 //! Completions would mislead: after a stall many requests complete at once, although no program submitted them at once.
 
@@ -11,18 +12,19 @@ use std::collections::BinaryHeap;
 use crate::analysis::math::intervals::union;
 use crate::analysis::stream::requests::Request;
 
-/// Submissions closer together are one cell: batches of one system call are not bursts.
+/// Submissions closer together share a cell, so that batches of one system call are not bursts.
 const CELL_NS: i64 = 1_000_000;
 
-/// At most so many cells.
+/// Maximum number of cells.
 const MAX_CELLS: i64 = 1 << 16;
 
-/// Shorter or smaller episodes are not episodes of demand.
+/// Minimum length and number of requests of an episode of high demand.
 const MIN_HIGH_NS: i64 = 2_000_000;
 const MIN_HIGH_REQUESTS: f64 = 4.0;
 
-/// When `requests` inside `window` are many, by number or, where sizes differ, by bytes: in order, half-open, in nanoseconds.
-/// At least twice the rate of the calmest fifth of the time, and a quarter of the highest that moves a noticeable share.
+/// Intervals of high demand in `requests` inside `window`, by number or, if sizes differ, by bytes: sorted,
+/// half-open, in nanoseconds. Demand is high from twice the rate of the calmest fifth of the time on, and from a
+/// quarter of the highest rate that moves a noticeable share.
 pub fn high_demand(requests: &[Request], window: (i64, i64)) -> Vec<(i64, i64)> {
     let mut arrivals: Vec<&Request> = requests
         .iter()
@@ -35,17 +37,17 @@ pub fn high_demand(requests: &[Request], window: (i64, i64)) -> Vec<(i64, i64)> 
     if alike || largest == 0.0 {
         return by_number;
     }
-    // Jumps of at most the largest size: in its units the Poisson bound holds for any mixture of sizes.
+    // In units of the largest size no submission exceeds 1, so the Poisson bound holds for any mix of sizes.
     let by_bytes = high_levels(&arrivals, window, |r| f64::from(r.bytes) / largest);
     union(by_number.into_iter().chain(by_bytes))
 }
 
-/// Bytes of each I/O of `r`, on average.
+/// Mean bytes per I/O of `r`.
 fn mean_size(r: &Request) -> f64 {
     f64::from(r.bytes) / f64::from(r.ios.max(1))
 }
 
-/// A stretch with the weight of what was submitted in it, and how many submissions.
+/// An interval with the weight of its submissions, and their number.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     from_ns: i64,
@@ -72,14 +74,14 @@ impl Segment {
         }
     }
 
-    /// Whether it is an episode of demand, where the lowest rate that counts as high is `least`.
+    /// Whether it is an episode of high demand; `least` is the lowest rate that counts as high.
     fn is_high(&self, least: f64) -> bool {
         self.rate() >= least
             && self.requests >= MIN_HIGH_REQUESTS
             && self.to_ns - self.from_ns >= MIN_HIGH_NS
     }
 
-    /// The logarithm of its likelihood at its own rate, up to what it has in common with that of its parts.
+    /// Logarithm of its likelihood at its own rate, without the terms that it has in common with its parts.
     fn fit(&self) -> f64 {
         if self.weight > 0.0 {
             self.weight * self.rate().ln()
@@ -96,7 +98,7 @@ fn high_levels(
 ) -> Vec<(i64, i64)> {
     let cells = cells(arrivals, window, weight);
     let n = cells.len() as f64;
-    // The greatest of all steps of a steady stream: calibrated on Poisson streams of 100 to 100000 submissions.
+    // Bound of the largest step in a steady stream: calibrated on Poisson streams of 100 to 100000 submissions.
     let segments = merged(cells, STEP + 4.0 * n.max(1.0).ln());
     let calm_rate = quantile(&segments, 0.2, Segment::seconds);
     let top_rate = quantile(&segments, 0.95, |s| s.weight);
@@ -105,7 +107,7 @@ fn high_levels(
     union(high.map(|s| (s.from_ns, s.to_ns)))
 }
 
-/// Beside the term that grows with the number of cells.
+/// Constant part of the bound; the other part grows with the number of cells.
 const STEP: f64 = 8.0;
 
 /// One cell for each submission and the silence after it, no shorter than [`CELL_NS`].
@@ -137,7 +139,7 @@ fn cells(
             last.requests += f64::from(request.ios);
         }
     }
-    // The silence before a burst is not part of it, nor is the one after it.
+    // The silences before and after a burst are not part of it.
     let mut split = Vec::with_capacity(cells.len());
     for c in cells {
         let len = c.to_ns - c.from_ns;
@@ -159,29 +161,29 @@ fn cells(
     split
 }
 
-/// Merges neighbours, the most alike first, until every step is at least `least`.
+/// Merges neighbours, most similar first, until every step is at least `least`.
 fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
     let n = cells.len();
     let mut next: Vec<u32> = (1..=n as u32).collect();
     let mut previous: Vec<u32> = (0..n as u32).map(|i| i.wrapping_sub(1)).collect();
     let mut version = vec![0u32; n];
-    // Each segment's is needed for every step to a neighbour.
+    // The fit of a segment is needed for every step to a neighbour.
     let mut fits: Vec<f64> = cells.iter().map(Segment::fit).collect();
     let first = (0..n.saturating_sub(1))
         .map(|i| Reverse((step_bits(&cells, &fits, i, i + 1), i as u32, 0)));
-    // As narrow as can be: most of the time goes into moving these.
+    // The entries are as small as possible: most of the time is spent moving them.
     let mut heap: BinaryHeap<Reverse<(u64, u32, u32)>> = first.collect::<Vec<_>>().into();
     while let Some(Reverse((bits, at, made))) = heap.pop() {
         let i = at as usize;
         let gone = next[i] as usize;
-        // One of the two was merged since this step was measured: a newer entry holds the step as it is now.
+        // One of the two was merged after this step was measured; a newer entry has the current step.
         if made != version[i] || gone >= n {
             continue;
         }
         if f64::from_bits(bits) >= least {
             break;
         }
-        // The right one of the two goes, and its neighbour becomes that of the left one.
+        // The left segment absorbs the right one, and takes over its right neighbour.
         cells[i] = cells[i].and(&cells[gone]);
         fits[i] = cells[i].fit();
         next[i] = next[gone];
@@ -211,15 +213,15 @@ fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
         .collect()
 }
 
-/// Twice the logarithm of how much likelier two rates are than one for the segments `i` and `j`, as bits: those of positive
-/// numbers have the order of the numbers.
+/// Twice the log likelihood ratio of two rates against a single one for the segments `i` and `j`, as bits: those of
+/// positive numbers have the order of the numbers.
 fn step_bits(cells: &[Segment], fits: &[f64], i: usize, j: usize) -> u64 {
     (2.0 * (fits[i] + fits[j] - cells[i].and(&cells[j]).fit()))
         .max(0.0)
         .to_bits()
 }
 
-/// The rate up to which a share `q` of `by` (time, weight) lies.
+/// The rate that a share `q` of `by` (time or weight) does not exceed.
 fn quantile(segments: &[Segment], q: f64, by: impl Fn(&Segment) -> f64) -> f64 {
     let mut sorted: Vec<&Segment> = segments.iter().collect();
     sorted.sort_by(|a, b| a.rate().total_cmp(&b.rate()));

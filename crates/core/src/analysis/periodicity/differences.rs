@@ -3,42 +3,44 @@
 use std::f64::consts::TAU;
 use std::sync::LazyLock;
 
-/// How often onsets are apart by how much, in steps of 1 %: periods stand out.
+/// Histogram of the distances between onsets, in steps of 1 %: periods stand out.
 pub(in crate::analysis::periodicity) struct Differences {
     shortest: f64,
-    /// Pairs up to each step, and those that chance has in each.
+    /// Cumulative number of pairs, and number expected by chance in each step.
     sums: Vec<f64>,
     expected: Vec<f64>,
-    /// So many standard deviations more than by chance make a candidate.
+    /// Minimum excess of a candidate over chance, in standard deviations.
     least_excess: f64,
 }
 
 /// Number of beats that a chain with this period needs to be a clock; `None` if no chain can be one.
 pub(in crate::analysis::periodicity) type Needed<'a> = dyn Fn(f64) -> Option<f64> + 'a;
 
-/// Among many onsets most periods have 2 standard deviations more pairs than others; those of a clock that lasts have 3.
+/// With more onsets than this, most periods exceed the others by 2 standard deviations. Those of a lasting clock
+/// exceed them by 3.
 const MANY_ONSETS: usize = 256;
 
-/// Of the beats that a clock needs, so many have the next one beside them: up to two in a row may be missing.
+/// Minimum share of the needed beats that are followed by the next beat: up to two in a row may be missing.
 const PAIRED: f64 = 0.3;
 
-/// Candidates of one half width.
+/// Maximum number of candidates per half width.
 const MAX_CANDIDATES: usize = 5;
 
-/// A grid's spectral line exceeds the noise of the pairs by so many standard deviations, and by half of what beats have that
-/// come early or late by a fifth of the period for the shortest time that makes a schedule: 0.19 for each root of an onset.
+/// Minimum of a grid's spectral line, in standard deviations of the pairs' noise. The second value, times the square
+/// root of the number of onsets, is half of what beats have that come up to a fifth of the period early or late for
+/// the shortest time that makes a schedule.
 const LINE: f64 = 4.0;
 const LASTING_LINE: f64 = 0.19;
 const MAX_LINES: usize = 2;
 
-/// Steps to either side in which pairs are compared with their surroundings.
+/// Number of steps on either side with which pairs are compared.
 const AROUND: usize = 30;
 
-/// Logarithms of the mantissas from 1 to 2.
+/// Natural logarithms of mantissas from 1 to 2.
 static LOGARITHMS: LazyLock<[f32; 4096]> =
     LazyLock::new(|| std::array::from_fn(|i| ((i as f64 + 0.5) / 4096.0).ln_1p() as f32));
 
-/// `cos(2 pi lag / period)` by steps between them, from [`Differences::BELOW`] steps below on; and their squares.
+/// `cos(2 pi lag / period)` by the number of steps between them, from [`Differences::BELOW`] steps below on; and its squares.
 static COSINES: LazyLock<[Vec<f64>; 2]> = LazyLock::new(|| {
     let mut cosines = Vec::new();
     for i in 0..Differences::BELOW + Differences::ABOVE {
@@ -49,14 +51,14 @@ static COSINES: LazyLock<[Vec<f64>; 2]> = LazyLock::new(|| {
     [cosines, squares]
 });
 
-/// The natural logarithm of `x` > 0 to 0.00013: there are many pairs, and steps of 1 % must be alike.
+/// The natural logarithm of `x` > 0 to 0.00013: fast, as there are many pairs, and exact enough for equal steps of 1 %.
 fn near_ln(x: f64, logarithms: &[f32; 4096]) -> f64 {
     let bits = x.to_bits();
     let exponent = (bits >> 52) as f64 - 1023.0;
     exponent * std::f64::consts::LN_2 + f64::from(logarithms[(bits >> 40) as usize & 4095])
 }
 
-/// The sum of products, as far as both go; four at a time, which the processor adds side by side.
+/// Sum of products over the shorter length; four at a time, so that the additions can be vectorised.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
     let n = a.len().min(b.len());
@@ -70,9 +72,9 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 impl Differences {
     const STEP: f64 = 0.01;
-    /// Lags below half a period say little of it.
+    /// Lags below half a period contribute little.
     const BELOW: usize = 70;
-    /// Those above seven periods, little that nearer ones do not.
+    /// Lags above seven periods add little to the nearer ones.
     const ABOVE: usize = 195;
 
     pub fn collect(onsets: &[i64], shortest: f64, longest: f64) -> Differences {
@@ -110,12 +112,12 @@ impl Differences {
         }
     }
 
-    /// The middle of step `i`, in nanoseconds.
+    /// Distance at the middle of step `i`, in nanoseconds.
     fn apart(shortest: f64, i: f64) -> f64 {
         shortest * ((i + 0.5 - AROUND as f64) * Self::STEP).exp()
     }
 
-    /// The step in which pairs are that lie `period` apart.
+    /// The step of pairs that are `period` apart.
     fn step_of(&self, period: f64) -> usize {
         ((period / self.shortest).ln() / Self::STEP) as usize + AROUND
     }
@@ -124,7 +126,7 @@ impl Differences {
         self.expected.len()
     }
 
-    /// Pairs in each of the steps around `i`, but for the `wide` nearest ones to either side.
+    /// Mean number of pairs in the steps around `i`, without the `wide` nearest ones on either side.
     fn surroundings(&self, i: usize, wide: usize) -> f64 {
         let [from, low, high, to] = [
             i.saturating_sub(AROUND),
@@ -137,7 +139,7 @@ impl Differences {
         (self.sums[to] - self.sums[high] + self.sums[low] - self.sums[from]) / steps.max(1) as f64
     }
 
-    /// The periods at which, give or take `jitter`, most more pairs are apart than chance would have it.
+    /// The periods, in nanoseconds, at which pairs exceed chance most, within `jitter`.
     pub fn candidates(&self, jitter: f64, needed: &Needed) -> Vec<f64> {
         let wide = ((jitter / Self::STEP).round() as usize).max(1);
         let steps = self.steps();
@@ -150,7 +152,7 @@ impl Differences {
             let Some(beats) = needed(Self::apart(self.shortest, i as f64)) else {
                 continue;
             };
-            // A clock with as many beats as it needs would add at least so many pairs to those of chance.
+            // A clock with only as many beats as it needs would add at least this many pairs to those by chance.
             let pairs = self.by_chance(i, wide) * (2 * wide + 1) as f64;
             if z[i] >= PAIRED * beats / pairs.max(0.25).sqrt() {
                 tops.push(i);
@@ -163,13 +165,13 @@ impl Differences {
             .collect()
     }
 
-    /// The steps from `wide` before `i` to `wide` after it, as far as there are any: first and end.
+    /// First and end of the steps from `wide` before `i` to `wide` after it, as far as they exist.
     fn around(&self, i: usize, wide: usize) -> (usize, usize) {
         (i.saturating_sub(wide), (i + wide + 1).min(self.steps()))
     }
 
-    /// Pairs that step `i` has without a clock. Silence before each onset, and load that changes, make short differences more
-    /// frequent than chance alone.
+    /// Number of pairs in step `i` without a clock. The silence before each onset, and load that changes, make short
+    /// distances more frequent than by chance alone.
     fn by_chance(&self, i: usize, wide: usize) -> f64 {
         let local = if 2 * wide + 1 < AROUND / 2 {
             self.surroundings(i, 2 * wide)
@@ -179,14 +181,14 @@ impl Differences {
         local.max(self.expected[i])
     }
 
-    /// By how many standard deviations the steps around `i` have more pairs than without a clock.
+    /// Excess of pairs in the steps around `i` over those without a clock, in standard deviations.
     fn excess(&self, i: usize, wide: usize) -> f64 {
         let (from, to) = self.around(i, wide);
         let expected = self.by_chance(i, wide) * (to - from) as f64;
         (self.sums[to] - self.sums[from] - expected) / expected.max(0.25).sqrt()
     }
 
-    /// Where around step `i` the differences lie that are too many: those of an exact clock at any place of it.
+    /// Centre of the excess pairs around step `i`; for an exact clock it can be anywhere in the step.
     fn middle(&self, i: usize, wide: usize) -> f64 {
         let (from, to) = self.around(i, wide);
         let mut sum = 0.0;
@@ -199,7 +201,7 @@ impl Differences {
         if sum > 0.0 { weighted / sum } else { i as f64 }
     }
 
-    /// Periods of `from..to` that the pairs keep at all multiples alike, however wide they are spread around each.
+    /// Periods in `from..to` whose multiples all have an excess of pairs, however widely these are spread around each.
     pub fn lines(&self, (from, to): (f64, f64), onsets: usize, mean_gap: f64) -> Vec<f64> {
         let steps = self.steps();
         let usual: Vec<f64> = (0..steps)
@@ -208,7 +210,7 @@ impl Differences {
         let excess: Vec<f64> = (0..steps)
             .map(|i| self.sums[i + 1] - self.sums[i] - usual[i])
             .collect();
-        // A line is wide: every second step shows it.
+        // A line is wide, so every second step shows it.
         const EVERY: usize = 2;
         let first = self.step_of(from).max(AROUND);
         let end = self.step_of(to).min(steps);
@@ -234,8 +236,8 @@ impl Differences {
     }
 }
 
-/// How strongly pairs keep to multiples of the period of step `at`, in standard deviations: the spectral line of `excess`
-/// pairs among the noise of the `usual` ones.
+/// Strength of the spectral line at the period of step `at`, in standard deviations: the sum over the `excess` pairs
+/// against the noise of the `usual` ones.
 fn line_at(at: usize, excess: &[f64], usual: &[f64]) -> f64 {
     let [cosines, squares] = &*COSINES;
     let first = at.saturating_sub(Differences::BELOW);

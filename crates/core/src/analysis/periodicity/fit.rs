@@ -10,25 +10,26 @@ use crate::analysis::math::distributions::t_critical;
 use crate::analysis::math::stats::mean_sd;
 use crate::analysis::periodicity::chains::{Beat, unbroken};
 
-/// Fewer beats have a period, but no interval.
+/// Minimum number of beats for a confidence interval.
 const MIN_BEATS: usize = 5;
 
-/// Von Neumann's ratio of the residuals is 2 if they are independent (2.4 of 12 beats), about 15 / n if they wander: from so much
-/// plus 7 / n on they are independent. Calibrated on schedules and timers of 12 to 1000 beats.
+/// Von Neumann's ratio of the residuals is 2 if they are independent (2.4 for 12 beats), and about 15 / n if they wander. From
+/// this value plus 7 / n on they count as independent. Calibrated on schedules and timers of 12 to 1000 beats.
 const INDEPENDENT: f64 = 1.7;
 
 /// The estimates from a clock's beats.
 pub(in crate::analysis::periodicity) struct Fit {
     pub period_ns: f64,
-    /// 95 %.
+    /// 95 % confidence interval of the period.
     pub interval_ns: Option<(f64, f64)>,
-    /// Periods between the beats; slips and pauses are left out.
+    /// Number of periods between the beats, without slips and pauses.
     pub cycles: f64,
     /// Standard deviation of the time between beats, as a share of the period.
     pub jitter: f64,
 }
 
-/// Of `beats` in order, in nanoseconds, about `period_ns` apart or a small multiple of it; times are multiples of `resolution_ns`.
+/// Estimates from `beats` (sorted, in nanoseconds), which are about `period_ns` or a small multiple of it apart.
+/// Times are multiples of `resolution_ns`.
 pub(in crate::analysis::periodicity) fn fit(
     beats: &[f64],
     period_ns: f64,
@@ -56,7 +57,7 @@ pub(in crate::analysis::periodicity) fn fit(
         }
         _ => as_timer(&lines, cycles, steps.len()),
     };
-    // Rounded times of an exact clock have no scatter that would say how far off they are.
+    // The rounded times of an exact clock do not scatter, so the error is at least that of rounding.
     let error_ns = error_ns.max(0.5 * resolution_ns.max(1.0) / cycles.max(1.0));
     Fit {
         period_ns,
@@ -66,7 +67,7 @@ pub(in crate::analysis::periodicity) fn fit(
     }
 }
 
-/// The beats with the number of their cycle, each counted from the one before.
+/// Numbers the beats by cycle, each relative to the one before.
 fn numbered(beats: &[f64], period_ns: f64) -> Vec<(f64, f64)> {
     let mut cycle = 0.0;
     let mut chain: Vec<(f64, f64)> = Vec::new();
@@ -79,7 +80,7 @@ fn numbered(beats: &[f64], period_ns: f64) -> Vec<(f64, f64)> {
     chain
 }
 
-/// Beats without a slip.
+/// Beats without a phase slip.
 struct BeatLine<'a> {
     beats: &'a [Beat],
     cycle_mean: f64,
@@ -100,7 +101,7 @@ impl BeatLine<'_> {
         self.beats[self.beats.len() - 1].cycle - self.beats[0].cycle
     }
 
-    /// Nanoseconds of each step, by its number of cycles.
+    /// Nanoseconds per cycle of each step.
     fn steps(&self) -> impl Iterator<Item = f64> {
         self.beats
             .windows(2)
@@ -112,8 +113,8 @@ impl BeatLine<'_> {
     }
 }
 
-/// Least squares over all stretches, each with its own phase: the period, the half width of its interval, and von Neumann's
-/// ratio of the residuals.
+/// Least squares over all stretches, each with its own phase. Returns the period, the half width of its confidence
+/// interval, and von Neumann's ratio of the residuals.
 fn as_schedule(lines: &[BeatLine]) -> Option<(f64, f64, f64)> {
     let mut xx = 0.0;
     let mut xy = 0.0;
@@ -145,7 +146,7 @@ fn as_schedule(lines: &[BeatLine]) -> Option<(f64, f64, f64)> {
             pairs += 1.0;
         }
     }
-    // Exact beats have no residuals; they keep their phase.
+    // Exact beats have no residuals; they count as a schedule.
     let ratio = if squares > 0.0 {
         (differences / pairs) / (squares / n)
     } else {
@@ -155,14 +156,14 @@ fn as_schedule(lines: &[BeatLine]) -> Option<(f64, f64, f64)> {
     Some((period, error, ratio))
 }
 
-/// The mean of all steps, which are independent.
+/// The mean of all steps, taken as independent, and the half width of its confidence interval.
 fn as_timer(lines: &[BeatLine], cycles: f64, steps: usize) -> (f64, f64) {
     let total: f64 = lines
         .iter()
         .map(|l| l.beats[l.beats.len() - 1].at - l.beats[0].at)
         .sum();
     let period = total / cycles;
-    // A step over missing beats varies as the sum of as many steps.
+    // The variance of a step grows with the number of periods in it.
     let mut squares = 0.0;
     for pair in lines.iter().flat_map(|l| l.beats.windows(2)) {
         let passed = pair[1].cycle - pair[0].cycle;

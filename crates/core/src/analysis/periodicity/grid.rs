@@ -2,28 +2,28 @@
 
 use std::f64::consts::TAU;
 
-/// Half widths of the window around each place of the grid, as shares of the period: a chain of onsets that come up to a
-/// fifth of the period early or late has steps that differ by twice as much.
+/// Half widths of the window around each point of the grid, as shares of the period. If onsets come up to a fifth of
+/// the period early or late, the steps of a chain differ by twice as much.
 const WIDTHS: [f64; 2] = [0.12, 0.22];
 
 /// Probability that a clock's beat comes inside its window.
 const KEPT: f64 = 0.85;
 
-/// Independent grids, for each that is counted.
+/// Share of the counted grids that are independent.
 const TRIALS: f64 = 0.2;
 
-/// A line of [`super::differences::Differences`] is at the period give or take this share.
+/// A line of [`super::differences::Differences`] is within this share of the period.
 const NEAR: f64 = 0.04;
 
-/// Beats that keep to one grid: their evidence against onsets at random, and (cycle, time in ns) of each.
+/// Beats on one grid: their evidence against random onsets, the period, and (cycle, time in ns) of each.
 pub(in crate::analysis::periodicity) struct Grid {
     pub evidence: f64,
     pub period: f64,
     pub beats: Vec<(f64, f64)>,
 }
 
-/// Grids that were there to be chosen among periods from `shortest` on: periods a window apart over all of the time, with
-/// phases a window apart.
+/// Number of independent grids to choose from, with periods from `shortest` on: periods a window apart over the whole
+/// time, with phases a window apart.
 pub(in crate::analysis::periodicity) fn trials(onsets: usize, mean_gap: f64, shortest: f64) -> f64 {
     let cycles = onsets as f64 * mean_gap / shortest;
     WIDTHS
@@ -32,7 +32,7 @@ pub(in crate::analysis::periodicity) fn trials(onsets: usize, mean_gap: f64, sho
         .sum()
 }
 
-/// The grid with most evidence at a period near `period`.
+/// The grid near `period` with the most evidence.
 pub(in crate::analysis::periodicity) fn best(onsets: &[f64], period: f64) -> Grid {
     let (period, phase) = strongest(onsets, period);
     let [narrow, wide] = WIDTHS.map(|half| on_grid(onsets, period, phase, half));
@@ -43,7 +43,7 @@ pub(in crate::analysis::periodicity) fn best(onsets: &[f64], period: f64) -> Gri
     }
 }
 
-/// Period and phase in nanoseconds at which Rayleigh's statistic is largest near `period`.
+/// Period and phase, in nanoseconds, with the largest Rayleigh statistic near `period`.
 fn strongest(onsets: &[f64], period: f64) -> (f64, f64) {
     let first = onsets[0];
     let span = onsets[onsets.len() - 1] - onsets[0];
@@ -76,7 +76,7 @@ fn angles(onsets: &[f64], frequency: f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The stretch of cycles with most evidence.
+/// The run of cycles of this grid with the most evidence.
 fn on_grid(onsets: &[f64], period: f64, phase: f64, wide: f64) -> Grid {
     let first = onsets[0];
     let last = onsets[onsets.len() - 1];

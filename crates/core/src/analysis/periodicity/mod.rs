@@ -1,10 +1,10 @@
 //! Periodic load such as flushes, commits and scheduled jobs (A15).
 //!
-//! Activity begins at *onsets*: a submission after silence (of many lengths), or a step up in demand. A clock is a chain of
-//! onsets, each a period after the one before, up to its jitter, with up to two beats missing. The chain's evidence is its
-//! likelihood ratio against onsets that come at random at their local rate: whatever period, jitter and beginning are chosen
-//! after the fact, chance reaches a ratio of `x` with a probability of at most `trials / x` (Wald), which is the p-value. A chain may
-//! begin late and end early. The onsets of one clock are taken out before the next is looked for.
+//! Activity begins at *onsets*: a submission after a silence (of various lengths), or a step up in demand. A clock is a chain
+//! of onsets, each one period after the one before, up to its jitter, with up to two beats missing. The evidence of a chain is
+//! its likelihood ratio against onsets that come at random at their local rate. Whatever period, jitter and start are chosen
+//! after the fact, chance reaches a ratio of `x` with a probability of at most `trials / x` (Wald), which is the p-value. A
+//! chain may begin late and end early. The onsets of one clock are removed before the next one is searched.
 //!
 //! A multiple of the period has fewer beats and a divisor misses some: both have less evidence than the period itself.
 
@@ -24,7 +24,7 @@ use crate::analysis::math::stats::{mad, mean_sd, median};
 use crate::analysis::periodicity::search::Search;
 use crate::analysis::stream::requests::Request;
 
-/// What may be said.
+/// Whether load is periodic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(
     feature = "schema",
@@ -33,73 +33,74 @@ use crate::analysis::stream::requests::Request;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It comes back, at least five times in this recording, and not by chance.
+    /// It repeats, at least five times in this recording, and not by chance.
     Periodic,
-    /// It seems to, but only three or four periods were seen.
+    /// It seems to repeat, but only three or four periods were seen.
     Tentative,
-    /// Nothing that chance would not do.
+    /// Chance explains what was seen.
     NotPeriodic,
-    /// Too few onsets, or too coarse samples, to tell.
+    /// Too few onsets, or too coarse samples, to decide.
     InsufficientData,
 }
 
-/// Significance needed.
+/// Significance level.
 pub const ALPHA: f64 = 0.01;
 
-/// Clocks reported of one stream, and how often it is looked for one: what is left of one that was found already, or none of
-/// it, is looked at in vain.
+/// Maximum number of clocks reported of one stream, and maximum number of searches. Some searches find only what is
+/// left of a clock that is known already, or nothing.
 const MAX_CLOCKS: usize = 4;
 const MAX_LOOKS: usize = 12;
 
-/// A clock shorter than this share of the window is not a schedule.
+/// Minimum length of a clock, as a share of the window; a shorter one is not a schedule.
 const MIN_SPAN: f64 = 0.05;
 
-/// A multiple of another clock's period, give or take this share of it or what would set them a quarter of a period apart
-/// meanwhile, is the same clock.
+/// A multiple of another clock's period is the same clock. It may be off by this share, or by what would set them a
+/// quarter of a period apart over its length.
 const LOCKED: f64 = 0.003;
 
-/// Onsets without which nothing can be said.
+/// Minimum number of onsets to decide anything.
 pub(in crate::analysis) const MIN_ONSETS: usize = 4;
 
-/// Shorter periods are pacing within a burst.
+/// Minimum period, 20 ms; shorter ones are pacing within a burst.
 const MIN_NS: i64 = 20_000_000;
 
-/// A clock is followed over at most two missing beats, each at most this share of the period early or late.
+/// A clock is followed over at most two missing beats. A beat may be early or late by at most this share of the period.
 const MAX_STEPS: i32 = 3;
 const MAX_FOLLOWED: f64 = 0.12;
 
-/// One clock.
+/// A clock: onsets that are one period apart.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Clock {
     /// The period in seconds.
     pub period_s: f64,
-    /// Its 95 % interval: of a schedule by the line through its beats, of a timer that starts anew by its steps.
+    /// 95 % confidence interval of the period: for a schedule from the line through its beats, for a timer that
+    /// starts anew after each beat from its steps.
     pub period_ci_s: Option<(f64, f64)>,
-    /// How likely chance shows a chain like it anywhere.
+    /// Probability that chance shows such a chain anywhere.
     pub p_value: f64,
-    /// Periods from its first to its last beat.
+    /// Number of periods from its first to its last beat.
     pub cycles: f64,
-    /// Onsets that keep its time.
+    /// Number of onsets that are its beats.
     pub onsets_in_step: usize,
     /// Standard deviation of the time between beats, as a share of the period.
     pub jitter: f64,
-    /// First beat, in seconds since the beginning of the time looked at.
+    /// First beat, in seconds since the start of the window.
     pub first_beat_s: f64,
-    /// Last beat, in the same seconds.
+    /// Last beat, in seconds since the start of the window.
     pub last_beat_s: f64,
-    /// All beats.
+    /// All beats, in seconds since the start of the window.
     #[serde(skip)]
     pub beats_s: Vec<f64>,
 }
 
 impl Clock {
-    /// Whether a period of so many seconds is indistinguishable from its own.
+    /// Whether a period, in seconds, is indistinguishable from its own.
     pub(in crate::analysis) fn is_like(&self, period_s: f64) -> bool {
         (self.period_s - period_s).abs() <= 0.05 * self.period_s
     }
 
-    /// Whether it is the same clock as `other`, or a multiple of it: they stay together as long as it lasts.
+    /// Whether it is the same clock as `other` or a multiple of it, so that they stay together as long as it lasts.
     fn is_multiple_of(&self, other: &Clock) -> bool {
         let times = (self.period_s / other.period_s).round();
         let off_s = (self.period_s - times * other.period_s).abs();
@@ -107,8 +108,8 @@ impl Clock {
         times >= 1.0 && off_s <= apart_s.max(LOCKED * self.period_s) || self.is_like(other.period_s)
     }
 
-    /// Takes what `other` adds of the same clock: its beats at other times. Those between its own have another phase: what
-    /// the clock starts has more than one part.
+    /// Adds the beats of `other`, which is the same clock, if they are at other times. Beats between its own have
+    /// another phase: what the clock starts has more than one part.
     fn extend(&mut self, other: Clock, resolution_ns: i64) {
         let is_apart =
             other.last_beat_s < self.first_beat_s || self.last_beat_s < other.first_beat_s;
@@ -118,7 +119,7 @@ impl Clock {
         }
     }
 
-    /// Period, interval and length from all beats.
+    /// Recomputes period, interval and length from all beats.
     fn refit(&mut self, resolution_ns: i64) {
         self.beats_s.sort_by(f64::total_cmp);
         let beats_ns: Vec<f64> = self.beats_s.iter().map(|s| s * 1e9).collect();
@@ -132,8 +133,8 @@ impl Clock {
         self.last_beat_s = self.beats_s.last().copied().unwrap_or(self.last_beat_s);
     }
 
-    /// Removes its beats from a list of onsets, and all other onsets that are whole periods apart from their neighbours: they
-    /// are of this clock, too.
+    /// Removes its beats from a list of onsets, and all other onsets that are whole periods away from their
+    /// neighbours: they belong to this clock, too.
     fn take_out(&self, list: &mut Vec<i64>, origin_ns: i64, resolution_ns: i64) {
         let near_ns = resolution_ns.max(1_000_000);
         let beats: Vec<i64> = self
@@ -152,7 +153,7 @@ impl Clock {
         *list = kept;
     }
 
-    /// How early or late a beat may come.
+    /// How early or late a beat may come, in nanoseconds.
     fn half_width_ns(&self, resolution_ns: i64) -> f64 {
         let period_ns = self.period_s * 1e9;
         (3.0 * self.jitter * period_ns)
@@ -161,8 +162,8 @@ impl Clock {
             .max(1e6)
     }
 
-    /// Follows the clock out of the piece of a long list in which it was found. Beats that stayed behind would be found
-    /// again as a clock of a multiple of the period.
+    /// Follows the clock beyond the piece of a long list in which it was found. Beats left behind would be found
+    /// again as a clock with a multiple of the period.
     fn follow_through(&mut self, lists: &[Vec<i64>], origin_ns: i64, resolution_ns: i64) {
         let Some((first_s, last_s)) = self
             .beats_s
@@ -183,45 +184,45 @@ impl Clock {
         self.refit(resolution_ns);
     }
 
-    /// It came back often enough to say so.
+    /// Whether it repeated often enough to be called periodic.
     pub fn is_periodic(&self) -> bool {
         self.cycles >= 4.5 && self.onsets_in_step > 5
     }
 }
 
-/// What was found in one stream.
+/// Periodicity of one stream.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Periodicity {
-    /// The judgement.
+    /// The verdict.
     pub verdict: Verdict,
     /// Resolution of the times, in seconds; 0 for single I/Os.
     pub slot_s: f64,
-    /// The period of the surest clock in seconds.
+    /// Period of the clock with the most evidence, in seconds.
     pub period_s: Option<f64>,
-    /// Its 95 % interval.
+    /// Its 95 % confidence interval.
     pub period_ci_s: Option<(f64, f64)>,
     /// Autocorrelation of the logarithm of KiB at the period.
     pub acf: Option<f64>,
-    /// How likely chance shows a chain like it anywhere.
+    /// Probability that chance shows such a chain anywhere.
     pub p_value: Option<f64>,
-    /// Periods from its first to its last beat.
+    /// Number of periods from its first to its last beat.
     pub cycles: Option<f64>,
-    /// Onsets of activity: n.
+    /// Number of onsets of activity.
     pub onsets: usize,
-    /// Onsets that keep its time, of those.
+    /// Number of these onsets that are its beats.
     pub onsets_in_step: usize,
-    /// Mean time between onsets.
+    /// Mean time between onsets, in seconds.
     pub gap_mean_s: Option<f64>,
-    /// Its coefficient of variation.
+    /// Coefficient of variation of the time between onsets.
     pub gap_cv: Option<f64>,
-    /// Median absolute deviation of gaps.
+    /// Median absolute deviation of the time between onsets, in seconds.
     pub gap_mad_s: Option<f64>,
-    /// All clocks, the surest first.
+    /// All clocks, most evidence first.
     pub clocks: Vec<Clock>,
 }
 
-/// Looks for clocks in what was submitted inside `window`. Times are multiples of `resolution_ns` (0: exact); what lies in
-/// `gaps`, where I/Os are missing, begins nothing.
+/// Searches for clocks in the submissions inside `window`. Times are multiples of `resolution_ns` (0: exact). In
+/// `gaps` I/Os are lost, so that submissions in them are no onsets.
 pub fn find(
     requests: &[Request],
     window: (i64, i64),
@@ -249,7 +250,7 @@ pub fn find(
     let (mut found, p_value) = find_clocks(&search, &mut lists);
     result.p_value = p_value;
 
-    // Short runs of beats are no schedule, and a program that waits between its requests is no clock.
+    // Short runs of beats are not a schedule, and a program that waits between its requests is not a clock.
     let least_s = MIN_SPAN * (window.1 - window.0) as f64 / 1e9;
     found.retain(|clock| {
         let is_long = clock.cycles * clock.period_s >= least_s;
@@ -273,8 +274,8 @@ pub fn find(
     result
 }
 
-/// Finds clocks one after the other: the surest among the onsets in `lists`, whose beats are then taken out for the next.
-/// Also returns the p-value of the first one, significant or not.
+/// Finds clocks one after the other: the one with the most evidence among the onsets in `lists`, whose beats are then
+/// removed before the next search. Also returns the p-value of the first one, significant or not.
 fn find_clocks(search: &Search, lists: &mut [Vec<i64>]) -> (Vec<Clock>, Option<f64>) {
     let origin_ns = search.window.0;
     let resolution_ns = search.resolution_ns;
@@ -335,7 +336,7 @@ fn nothing(lists: &[Vec<i64>], resolution_ns: i64) -> Periodicity {
     }
 }
 
-/// Onsets by several rules: submissions after a silence of at least 2, 5, 10, ... ms, and beginnings of high demand.
+/// Lists of onsets by several rules: submissions after a silence of at least 2, 5, 10, ... ms, and starts of high demand.
 fn onset_lists(
     high: &[(i64, i64)],
     arrivals: &[&Request],
@@ -351,7 +352,7 @@ fn onset_lists(
     );
     let lengths = (0..).map(|i| [2, 5, 10][i % 3] * 10i64.pow(i as u32 / 3) * 1_000_000);
     for quiet_ns in lengths.take_while(|g| *g <= (window.1 - window.0) / 10) {
-        // A silence of two steps of the clock or less may be none at all.
+        // With rounded times, a silence of up to two steps may be none at all.
         if resolution_ns != 0 && quiet_ns <= 2 * resolution_ns {
             continue;
         }
@@ -368,13 +369,13 @@ fn onset_lists(
     lists
 }
 
-/// Whether I/Os are missing at `t`; `gaps` are in order.
+/// Whether I/Os are lost at `t`; `gaps` are sorted.
 fn is_in_gap(gaps: &[(i64, i64)], t: i64) -> bool {
     let after = gaps.partition_point(|g| g.1 < t);
     gaps.get(after).is_some_and(|g| g.0 <= t)
 }
 
-/// Adds a list of onsets, unless a clock cannot be found in it or nearly the same list is there already.
+/// Adds a list of onsets, unless it cannot contain a clock or nearly the same list is there already.
 fn add_list(lists: &mut Vec<Vec<i64>>, list: Vec<i64>) {
     // Onsets closer than the shortest period would only show its multiples.
     let mut gaps: Vec<f64> = list.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
@@ -389,7 +390,7 @@ fn add_list(lists: &mut Vec<Vec<i64>>, list: Vec<i64>) {
     }
 }
 
-/// Whether at least two onsets of `list` lie one or two periods before or after `t`.
+/// Whether at least two onsets of `list` are one or two periods before or after `t`.
 fn is_in_time(list: &[i64], t: i64, period_ns: f64, half_ns: f64) -> bool {
     let mut met = 0;
     for periods in [-2.0, -1.0, 1.0, 2.0] {
@@ -399,7 +400,7 @@ fn is_in_time(list: &[i64], t: i64, period_ns: f64, half_ns: f64) -> bool {
     met >= 2
 }
 
-/// The longest of the walks through `lists`: of several rules for onsets the one that follows the clock farthest.
+/// The longest walk through any of `lists`: of several rules for onsets the one that follows the clock farthest.
 fn farthest_walk(lists: &[Vec<i64>], from_ns: f64, step_ns: f64, half_ns: f64) -> Vec<f64> {
     let walks = lists
         .iter()
@@ -407,7 +408,7 @@ fn farthest_walk(lists: &[Vec<i64>], from_ns: f64, step_ns: f64, half_ns: f64) -
     walks.max_by_key(Vec::len).unwrap_or_default()
 }
 
-/// Times of the onsets met by steps of `step_ns` from `from_ns` on, until [`MAX_STEPS`] in a row meet none.
+/// Times of the onsets found in steps of `step_ns` from `from_ns` on, until [`MAX_STEPS`] steps in a row find none.
 fn walk(list: &[i64], from_ns: f64, step_ns: f64, half_ns: f64) -> Vec<f64> {
     let mut at = from_ns;
     let mut beats = Vec::new();
@@ -420,7 +421,7 @@ fn walk(list: &[i64], from_ns: f64, step_ns: f64, half_ns: f64) -> Vec<f64> {
     beats
 }
 
-/// Of `sorted` times the one nearest to `at`, if it is no farther than `half_ns`.
+/// The element of `sorted` nearest to `at`, if it is within `half_ns`.
 fn nearest_within(sorted: &[i64], at: f64, half_ns: f64) -> Option<i64> {
     let after = sorted.partition_point(|t| (*t as f64) < at);
     let around = &sorted[after.saturating_sub(1)..sorted.len().min(after + 1)];
@@ -439,7 +440,8 @@ fn is_near(sorted: &[i64], t: i64, near: i64) -> bool {
     sorted.get(i).is_some_and(|b| *b <= t + near)
 }
 
-/// Biased autocorrelation of `ln(1 + KiB)` at lag `period_s`, in bins of a fiftieth of it or of the resolution.
+/// Biased autocorrelation of `ln(1 + KiB)` at lag `period_s`, in bins of the resolution, or of a fiftieth of the lag
+/// if times are exact.
 fn correlation_at(
     arrivals: &[&Request],
     window: (i64, i64),

@@ -4,18 +4,18 @@ use crate::analysis::math::stats::{mad, median};
 use crate::analysis::periodicity::Clock;
 use crate::analysis::stream::requests::Request;
 
-/// Longer periods are schedules, whatever keeps them.
+/// Maximum period of pacing, in seconds; longer periods are schedules, whatever causes them.
 const LONGEST_S: f64 = 1.0;
 
-/// Single requests, and each few of them, come evenly: the longest gap is at most so many times the mean.
+/// Single requests, or small groups of them, are evenly spaced if the longest gap is at most this many times the mean.
 const EVEN: f64 = 1.5;
 
-/// A closed loop waits as long as ever after the last completion, however long that took: the waits vary less than this share
-/// of what the intervals do.
+/// A closed loop waits for the same time after the last completion, however long that took: waits vary by less than
+/// this share of what the intervals vary.
 const STEADIER: f64 = 0.7;
 
-/// Whether requests come evenly, one at a time, or the beats begin a steady time after the completion before them. `arrivals` are in order of
-/// start; their times are known to `resolution_ns`.
+/// Whether requests are evenly spaced one at a time, or beats begin a steady time after the completion before them.
+/// `arrivals` are sorted by start; times are known to `resolution_ns`.
 pub(in crate::analysis::periodicity) fn is_pacing(
     clock: &Clock,
     arrivals: &[&Request],
@@ -31,7 +31,7 @@ pub(in crate::analysis::periodicity) fn is_pacing(
     let mut intervals: Vec<f64> = Vec::new();
     for pair in clock.beats_s.windows(2) {
         let [before_ns, beat_ns] = [pair[0], pair[1]].map(|s| origin_ns + (s * 1e9).round() as i64);
-        // Steps over missing beats say nothing of one wait.
+        // A step over missing beats is not a single wait.
         if (beat_ns - before_ns) as f64 > 1.5 * period_ns {
             continue;
         }
@@ -48,12 +48,12 @@ pub(in crate::analysis::periodicity) fn is_pacing(
     }
     let is_even = median(&mut unevenness).is_some_and(|u| u <= EVEN);
     let interval_spread_ns = spread(&mut intervals);
-    // What the resolution adds to the intervals says nothing of a loop.
+    // Intervals that vary no more than the resolution do not show a loop.
     let is_known = interval_spread_ns > resolution_ns as f64;
     is_even || is_known && spread(&mut waits) < STEADIER * interval_spread_ns
 }
 
-/// Nanoseconds between two of the requests, or from the last one to the next beat.
+/// Longest gap between two of the requests, or from the last one to the next beat, in nanoseconds.
 fn longest_gap(requests: &[&Request], next_ns: i64) -> f64 {
     let ends = requests.iter().skip(1).map(|r| r.start_ns).chain([next_ns]);
     let gaps = requests

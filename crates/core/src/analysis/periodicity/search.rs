@@ -5,46 +5,46 @@ use crate::analysis::periodicity::differences::Differences;
 use crate::analysis::periodicity::fit::fit;
 use crate::analysis::periodicity::{ALPHA, Clock, MIN_ONSETS, grid};
 
-/// Onsets looked at together; longer lists are cut into at most [`MAX_PIECES`] such pieces.
+/// Maximum number of onsets searched together. Of longer lists at most [`MAX_PIECES`] such pieces are searched.
 const PIECE: usize = 1024;
 const MAX_PIECES: usize = 4;
 
-/// A chain shorter than this share of the time looked at is not a schedule.
+/// Minimum length of a chain, as a share of the searched time; shorter ones are not schedules.
 const MIN_SPAN: f64 = 0.15;
 
-/// It covers so many periods.
+/// Minimum length of a chain, in periods.
 const MIN_PERIODS: f64 = 2.5;
 
-/// Half widths of the window in which a beat is awaited, as shares of the period; the first only for few onsets.
+/// Half widths of the window in which a beat is expected, as shares of the period. The first is used only for few onsets.
 const JITTERS: [f64; 5] = [0.005, 0.02, 0.05, 0.12, 0.25];
 const FEW_ONSETS: usize = 256;
 
-/// Evidence for each period that passes. Submissions at intervals that are merely not exponential (after a pause, one at a time)
-/// give long chains of little evidence each.
+/// Minimum evidence per period. Submissions whose intervals are merely not exponential (after a pause, one at a time)
+/// give long chains with little evidence per period.
 const BEAT: f64 = 0.5;
 
-/// Independent beginnings and periods, for each that is counted: neighbours share most of their chains. Calibrated on Poisson
-/// streams, bursts at random, and on-off streams (`make calibrate`).
+/// Share of the counted starts and periods that are independent: neighbours share most of their chains. Calibrated on
+/// Poisson streams, bursts at random, and on-off streams (`make calibrate`).
 const TRIALS: f64 = 0.1;
 
-/// With less than this share of the evidence that is needed, a period's neighbourhood is not looked at more closely.
+/// The neighbourhood of a period is searched only if the period has this share of the needed evidence.
 const PROMISING: f64 = 0.4;
 
-/// One look for the surest clock.
+/// A search for the clock with the most evidence.
 pub(in crate::analysis) struct Search {
     pub shortest_ns: i64,
     pub resolution_ns: i64,
     pub window: (i64, i64),
 }
 
-/// The onsets that keep time best: (cycle, time in ns) of each.
+/// The clock with the most evidence so far, with (cycle, time in ns) of each beat.
 struct Best {
     evidence: f64,
     period: f64,
     beats: Vec<(f64, f64)>,
 }
 
-/// A chain or grid before its onsets are listed; `length` is the time from the first to the last of them.
+/// A chain or grid before its beats are listed; `length` is the time from its first to its last beat, in nanoseconds.
 struct Offer {
     evidence: f64,
     period: f64,
@@ -61,7 +61,7 @@ impl Offer {
     }
 }
 
-/// Onsets that are looked at together, and the periods that may be among them.
+/// Onsets that are searched together, and the range of periods to search.
 struct Piece<'a> {
     onsets: &'a [i64],
     span: f64,
@@ -79,7 +79,7 @@ impl Piece<'_> {
         JITTERS.into_iter().filter(move |j| *j > JITTERS[0] || few)
     }
 
-    /// Periods of grids: beats of a clock that is neither missing nor among many others.
+    /// Range of periods for grids: clocks with few missing beats and not too many other onsets.
     fn grids(&self) -> (f64, f64) {
         (
             self.shortest.max(0.5 * self.mean_gap()),
@@ -87,7 +87,7 @@ impl Piece<'_> {
         )
     }
 
-    /// All periods were there to be chosen, whether looked at closely or not; half widths overlap.
+    /// All periods count as tried, whether searched closely or not; half widths overlap.
     fn trials(&self) -> f64 {
         let n = self.onsets.len();
         let chains: f64 = self
@@ -99,7 +99,7 @@ impl Piece<'_> {
 }
 
 impl Search {
-    /// The parts of `list` that are looked at, as far as they are long enough to hold a clock.
+    /// The pieces of `list` that are searched, if they are long enough to contain a clock.
     fn pieces<'a>(&self, list: &'a [i64]) -> Vec<Piece<'a>> {
         let every = list.len().div_ceil(PIECE).div_ceil(MAX_PIECES).max(1);
         let mut pieces = Vec::new();
@@ -126,7 +126,7 @@ impl Search {
         }
     }
 
-    /// The surest clock among the onsets in any of `lists`, each in order.
+    /// The clock with the most evidence among the onsets in any of `lists`, each sorted.
     pub fn best(&self, lists: &[Vec<i64>]) -> Option<Clock> {
         let pieces: Vec<Piece> = lists.iter().flat_map(|l| self.pieces(l)).collect();
         let trials: f64 = pieces.iter().map(Piece::trials).sum();
@@ -138,7 +138,7 @@ impl Search {
         self.clock(&found?, trials)
     }
 
-    /// Looks for a better one than `found`.
+    /// Replaces `found` if `piece` has a clock with more evidence.
     fn best_of(&self, piece: &Piece, times: &[f64], needed: f64, found: &mut Option<Best>) {
         let differences = Differences::collect(piece.onsets, piece.shortest, piece.longest);
         let mut chains = Chains::find(times);
@@ -159,15 +159,15 @@ impl Search {
                     if self.is_better(&offer, piece, found.as_ref()) {
                         *found = Some(offer.with(chains.chain(end)));
                     }
-                    // Of a clock the first of the three has most of the evidence already, unless its window is no wider
-                    // than a step between periods.
+                    // For a clock the first of the three periods has most of the evidence already, unless its window
+                    // is no wider than a step between periods.
                     if evidence < PROMISING * needed && jitter > JITTERS[0] {
                         break;
                     }
                 }
             }
         }
-        // Beats that come too early or too late for any chain may still keep to a grid.
+        // Beats that come too early or too late for any chain may still be on a grid.
         for period in differences.lines(piece.grids(), times.len(), piece.mean_gap()) {
             let grid = grid::best(times, period);
             let length = match &grid.beats[..] {
@@ -192,7 +192,7 @@ impl Search {
             && offer.evidence > found.map_or(0.0, |best| best.evidence)
     }
 
-    /// Half the width of the window in which a beat is awaited: no narrower than what times are rounded to.
+    /// Half width of the window in which a beat is expected, in nanoseconds: at least what times are rounded to.
     fn half_width(&self, jitter: f64, period: f64) -> f64 {
         (jitter * period).max(0.6 * self.resolution_ns as f64)
     }
@@ -201,7 +201,7 @@ impl Search {
         (MIN_PERIODS * period).max(MIN_SPAN * piece.span)
     }
 
-    /// How many beats a chain with this period and half width needs for so much evidence; `None` if none can have it.
+    /// Number of beats that a chain with this period and half width needs for evidence `needed`; `None` if none can have it.
     fn beats_needed(&self, piece: &Piece, period: f64, half: f64, needed: f64) -> Option<f64> {
         let gain = gain(half, piece.onsets.len() as f64 / piece.span);
         let shortest_step = period - half;

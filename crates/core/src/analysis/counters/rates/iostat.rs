@@ -74,15 +74,15 @@ pub fn interval_cs(before_cs: u64, after_cs: u64) -> u64 {
     after_cs.wrapping_sub(before_cs).max(1)
 }
 
-/// The statistics of a device between two snapshots `interval_cs` hundredths of a second apart (a whole number where the
-/// reference's digits are wanted).
+/// The statistics of a device between two snapshots `interval_cs` hundredths of a second apart (a whole number to get
+/// the reference's digits).
 pub fn values(before: &DiskCounters, after: &DiskCounters, interval_cs: f64) -> Values {
     let itv = if interval_cs > 0.0 { interval_cs } else { 1.0 };
     let b = classes(before);
     let a = classes(after);
     let b_fl = before.flush.unwrap_or_default();
     let a_fl = after.flush.unwrap_or_default();
-    // Classes are added up before the difference is taken, as in the reference: one that fell hides behind others.
+    // Classes are added up before the subtraction, as in the reference: the others can hide a counter that fell.
     let ios_before = total(&b, |c| c.ios);
     let ios_after = total(&a, |c| c.ios);
     let ticks = ticks32(total(&a, |c| c.ticks_ms)).wrapping_sub(ticks32(total(&b, |c| c.ticks_ms)));
@@ -127,7 +127,7 @@ fn flush_await(b: FlushCounters, a: FlushCounters) -> f64 {
     per_io(f64::from(ticks), b.ios, a.ios)
 }
 
-/// A sum by I/O; 0 if their number did not grow.
+/// `sum` per I/O; 0 if the number of I/Os did not grow.
 fn per_io(sum: f64, ios_before: u64, ios_after: u64) -> f64 {
     if ios_after > ios_before {
         sum / (ios_after - ios_before) as f64
@@ -229,7 +229,7 @@ fn add_class(group: &mut ClassCounters, member: &ClassCounters) {
     group.ticks_ms = group.ticks_ms.wrapping_add(member.ticks_ms);
 }
 
-/// Processor time between two readings; a column that fell is 0, a total that fell makes all of them about 0.
+/// Processor time between two readings, in percent. A column that fell is 0; if the total fell, all are about 0.
 pub fn cpu_percent(before: &CpuCounters, after: &CpuCounters) -> CpuPercent {
     let total = cpu_total(after).wrapping_sub(cpu_total(before)).max(1) as f64;
     CpuPercent {

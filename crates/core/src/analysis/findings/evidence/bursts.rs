@@ -1,4 +1,4 @@
-//! Evidence of bursts, and of bursts that come back.
+//! Evidence of bursts and of periodic load.
 
 use serde::Serialize;
 
@@ -12,110 +12,111 @@ use crate::model::{Class, DevId};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MicroburstEvidence {
-    /// What bursts: reads or writes.
+    /// Reads or writes.
     pub class: Class,
-    /// Bytes submitted in it; of a table or a link: completed.
+    /// Bytes submitted in it; for a table or a link, bytes completed.
     pub bytes: u64,
-    /// I/Os submitted in it; of a table or a link: completed.
+    /// I/Os submitted in it; for a table or a link, I/Os completed.
     pub ios: u64,
-    /// The least that its highest throughput was: bytes of I/Os issued and completed inside a window of 10 ms or more, over
-    /// its length.
+    /// Lower bound of its highest throughput: bytes of I/Os issued and completed inside a window of at least 10 ms,
+    /// divided by its length.
     pub peak_bytes_per_s: f64,
-    /// I/Os of its highest slot, where they were submitted.
+    /// Highest rate of I/Os in a slot, by their submission.
     pub peak_iops: f64,
-    /// The highest one-second sample of it, in the middle of 100 phases of the sampler.
+    /// The highest one-second sample of it: median over 100 phases of the sampler.
     pub mean_1s_bytes_per_s: f64,
-    /// How many times less than its peak one-second samples show.
+    /// Its peak divided by that sample: how much one-second samples hide.
     pub hidden_factor: f64,
     /// From the first submission above the background to the last.
     pub duration_s: f64,
-    /// Slots of at least half of its own peak, added up.
+    /// Total length of the slots with at least half of its own peak.
     pub core_s: f64,
-    /// Width of the slots that it was measured in.
+    /// Width of the slots in which it was measured.
     pub slot_s: f64,
     /// Mean size of its I/Os.
     pub mean_request_bytes: f64,
-    /// What the device or link can take.
+    /// The limit of the device or link.
     pub limit_bytes_per_s: Option<f64>,
-    /// Where that limit comes from.
+    /// Source of that limit.
     pub limit_source: Option<LimitSource>,
-    /// Its peak as a share of the limit.
+    /// Its peak in percent of the limit.
     pub percent_of_limit: f64,
     /// Whether its peak reaches 95 % of the limit.
     pub exceeds_limit: bool,
-    /// What it has too many of.
+    /// The quantity of which it has more than the background.
     pub measure: Measure,
-    /// The stream's own rate outside its bursts, in bytes or in I/Os as the measure says.
+    /// Rate of the stream outside its bursts, in bytes or I/Os per second according to `measure`.
     pub baseline_per_s: f64,
-    /// How many bursts like this the stream's background would show in the whole recording.
+    /// Expected number of such bursts in the whole recording if there were only the background.
     pub expected_by_chance: f64,
-    /// The same, at most 1.
+    /// The same, limited to 1.
     pub p_value: f64,
     /// Bytes in its core.
     pub core_bytes: u64,
     /// Depth of the token bucket that would absorb it at its own mean rate over one second.
     pub bucket_bytes: f64,
-    /// The highest 15-second sample of it; `null` of a shorter recording, and of bursts that are not among the largest.
+    /// The highest 15-second sample of it; `null` in a shorter recording, and for bursts that are not among the largest.
     pub mean_15s_bytes_per_s: Option<f64>,
-    /// How many times less 15-second samples show.
+    /// Its peak divided by the 15-second sample.
     pub hidden_factor_15s: Option<f64>,
     /// The highest one-minute sample of it.
     pub mean_60s_bytes_per_s: Option<f64>,
-    /// How many times less one-minute samples show.
+    /// Its peak divided by the one-minute sample.
     pub hidden_factor_60s: Option<f64>,
-    /// Bytes of the minute of its peak over the seconds of that minute with any I/O, as cloud volumes estimate micro-bursts.
+    /// Bytes in the minute of its peak, divided by the seconds of that minute with any I/O, as cloud volumes estimate
+    /// micro-bursts.
     pub active_second_bytes_per_s: Option<f64>,
-    /// Mean number in flight, all classes, in the busiest window of 100 ms or more that it touches.
+    /// Mean number in flight (all classes) in the busiest window of at least 100 ms that overlaps it.
     pub max_in_flight: Option<f64>,
-    /// Longest latency of the other class's I/Os that met it.
+    /// Longest latency of I/Os of the other class that overlap it.
     pub other_class_max_us: Option<f64>,
-    /// How many I/Os of the other class met it; of a large recording estimated from a sample.
+    /// Number of I/Os of the other class that overlap it; in a large recording estimated from a sample.
     pub other_class_ios: Option<u64>,
-    /// Of a table: the highest mean latency of the other class in rows that meet it. Absent where single I/Os are known.
+    /// For a table: the highest mean latency of the other class in rows that overlap it. Absent if single I/Os are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_class_mean_max_us: Option<Option<f64>>,
-    /// Bursts of this stream that one-second samples hide.
+    /// Number of bursts of this stream that one-second samples hide.
     pub bursts_in_recording: usize,
-    /// I/Os are missing from it: its numbers are lower bounds.
+    /// I/Os were lost during it, so its numbers are lower bounds.
     pub lossy: bool,
-    /// Who moved most of it.
+    /// The process that moved most of it.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub cause: Option<Cause>,
-    /// Names of the devices behind one link whose sum it is about. Absent where it is about one device.
+    /// Names of the devices behind one link, if the burst is one of their sum. Absent for a burst of one device.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub link_devices: Vec<DevId>,
 }
 
-/// Bursts of one class of I/Os that come back (A15).
+/// Periodic load of one class of I/Os (A15).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeriodicityEvidence {
-    /// What comes back: reads or writes.
+    /// Reads or writes.
     pub class: Class,
-    /// `periodic`, or `tentative` where only three or four periods were seen.
+    /// `periodic`, or `tentative` if only three or four periods were seen.
     pub verdict: Verdict,
-    /// Time between returns, fitted to the onsets that keep step.
+    /// The period, fitted to the onsets that are its beats.
     pub period_s: f64,
-    /// Lower end of its 95 % interval.
+    /// Lower end of its 95 % confidence interval.
     pub period_low_s: Option<f64>,
-    /// Upper end of its 95 % interval.
+    /// Upper end of its 95 % confidence interval.
     pub period_high_s: Option<f64>,
-    /// One less the p-value.
+    /// 1 minus the p-value.
     pub confidence: f64,
-    /// How likely chance shows a chain of onsets like it anywhere.
+    /// Probability that chance shows such a chain of onsets anywhere.
     pub p_value: f64,
     /// Standard deviation of the time between beats, as a share of the period.
     pub jitter: f64,
-    /// Autocorrelation of the logarithm of KiB at the period; of the surest period only.
+    /// Autocorrelation of the logarithm of KiB at the period; only for the period with the most evidence.
     pub autocorrelation: Option<f64>,
-    /// Periods from its first to its last beat.
+    /// Number of periods from its first to its last beat.
     pub cycles: f64,
-    /// Beginnings of activity after quiet.
+    /// Number of onsets: starts of activity after a silence.
     pub onsets: usize,
-    /// Those of them that keep its time.
+    /// Number of onsets that are its beats.
     pub onsets_in_step: usize,
-    /// Who moved most of what comes back.
+    /// The process that is behind its beats most often.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub cause: Option<Cause>,
 }

@@ -10,87 +10,87 @@ use crate::analysis::counters::io_ticks::{Regime, Verdict};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SaturationEvidence {
-    /// Share of its busy time with more than twice as much in flight as it serves at once.
+    /// Share of the windows with I/O in which at least twice as much is in flight as the device serves at once.
     pub saturated_percent: f64,
-    /// The plateau of throughput against I/Os in flight, as far as it was observed.
+    /// The plateau of throughput against number in flight, as far as it was observed.
     pub max_ios_per_s: f64,
-    /// Its 95 % interval.
+    /// Its 95 % confidence interval.
     pub max_ios_per_s_ci: Option<(f64, f64)>,
     /// Mean latency while hardly anything else was in flight.
     pub unloaded_us: f64,
-    /// Its 95 % interval.
+    /// Its 95 % confidence interval.
     pub unloaded_ci_us: Option<(f64, f64)>,
-    /// How many I/Os the device works on at once; beyond it, more concurrency only buys more waiting.
+    /// Number of I/Os that the device serves at once; beyond it, more concurrency only adds waiting.
     pub knee_in_flight: f64,
-    /// Its 95 % interval.
+    /// Its 95 % confidence interval.
     pub knee_in_flight_ci: Option<(f64, f64)>,
-    /// What the recorded mixture of I/Os takes of the device, from the cost of I/Os that had it to themselves.
+    /// Load of the recorded mix of I/Os on the device, from the cost of I/Os that had it to themselves.
     pub mix_load_percent: Option<f64>,
-    /// The model that describes it best.
+    /// The model that fits best.
     pub fit: Option<Fit>,
     /// Mean number in flight.
     pub mean_in_flight: f64,
-    /// Most in flight on average in a window.
+    /// Highest mean number in flight of a window.
     pub max_in_flight: f64,
-    /// What is left between the mean load and the highest throughput observed.
+    /// Headroom between the mean load and the highest observed throughput, as a share of the latter.
     pub headroom_percent: Option<f64>,
-    /// Windows that it was measured in.
+    /// Number of windows in which it was measured.
     pub windows: usize,
-    /// Their length.
+    /// Length of a window.
     pub window_s: f64,
-    /// How the device runs.
+    /// State of the device.
     pub state: State,
 }
 
-/// A device moves bytes as fast as it can, and more demand only waits.
+/// Throughput is at the limit of the device: more demand only adds waiting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BandwidthSaturationEvidence {
-    /// The rate that throughput hardly ever exceeds: the median of the windows on it.
+    /// The rate that throughput hardly ever exceeds: the median of the windows at this limit.
     pub plateau_bytes_per_s: f64,
-    /// The rates between which nine tenths of those windows lie.
+    /// 5th and 95th percentile of the rate in these windows.
     pub plateau_range_bytes_per_s: (f64, f64),
-    /// Share of the time on it.
+    /// Share of the time in these windows.
     pub plateau_percent: f64,
-    /// Windows on it.
+    /// Number of these windows.
     pub windows: usize,
-    /// Their length.
+    /// Length of a window.
     pub window_s: f64,
-    /// Mean number in flight on it.
+    /// Mean number in flight in these windows.
     pub mean_in_flight: f64,
-    /// Most in flight on it, on average in a window.
+    /// Highest mean number in flight of one of these windows.
     pub max_in_flight: f64,
-    /// In flight that the unloaded device needs for that rate.
+    /// Number in flight that the unloaded device needs for that rate.
     pub needed_in_flight: f64,
-    /// Mean latency on it.
+    /// Mean latency in these windows.
     pub plateau_mean_us: f64,
     /// Mean latency at light load.
     pub unloaded_us: f64,
-    /// Mean size of the I/Os on it.
+    /// Mean size of the I/Os in these windows.
     pub mean_request_bytes: f64,
 }
 
-/// The device, or its driver, takes no more I/Os at once, and others wait in the kernel.
+/// The device or its driver accepts no more I/Os, and others wait in the kernel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueFullEvidence {
-    /// Reads and writes that the device had at once, and never more.
+    /// Queue depth: the most reads and writes ever in flight on the device.
     pub queue_depth: i64,
     /// Time with a full queue.
     pub full_s: f64,
-    /// The same as a share of the recording.
+    /// Share of the recording with a full queue.
     pub full_percent: f64,
-    /// Stretches of 100 ms or more in which it was full.
+    /// Number of stretches of at least 100 ms in which it was full.
     pub full_stretches: usize,
-    /// The longest of them.
+    /// Length of the longest of them.
     pub longest_full_s: f64,
     /// I/Os issued in them.
     pub full_ios: u64,
-    /// Mean time that these waited in the kernel.
+    /// Mean time that these I/Os waited in the kernel.
     pub queue_mean_us: f64,
-    /// Longest time that one waited.
+    /// Longest time that one of them waited.
     pub queue_max_us: u32,
-    /// Mean time that they then took with the device.
+    /// Mean device time of these I/Os.
     pub device_mean_us: f64,
 }
 
@@ -102,12 +102,12 @@ pub struct UtilDisagreementEvidence {
     pub busy_percent: f64,
     /// The kernel's own estimate of it, as iostat prints it.
     pub util_io_ticks_percent: f64,
-    /// What this kernel's way of counting gives for exactly these I/Os.
+    /// What this kernel's way of counting gives for these I/Os.
     pub expected_percent: Option<f64>,
-    /// By how many percentage points the kernel's figure scatters, one standard deviation; `null` if its clock is not known.
+    /// Standard deviation of the kernel's figure, in percentage points; `null` if its clock is not known.
     pub sigma_pp: Option<f64>,
     /// How this kernel counts; `null` if it is not known.
     pub regime: Option<Regime>,
-    /// What to think of the kernel's figure.
+    /// Verdict on the kernel's figure.
     pub verdict: Verdict,
 }

@@ -1,4 +1,4 @@
-//! Evidence of devices and I/Os that take long.
+//! Evidence of slow devices and slow I/Os.
 
 use serde::Serialize;
 
@@ -14,37 +14,37 @@ pub struct StallEvidence {
     pub duration_s: f64,
     /// The longest gap that the device's service times explain.
     pub expected_s: f64,
-    /// I/Os with the device at its end.
+    /// I/Os in flight on the device at its end.
     pub in_flight: i64,
-    /// I/Os issued in it.
+    /// I/Os issued during it.
     pub issued_meanwhile: i64,
-    /// What completed last before it; `null` if the device was idle.
+    /// Class of the last completion before it; `null` if the device was idle.
     pub completed_before: Option<Class>,
-    /// What completed first after it.
+    /// Class of the first completion after it.
     pub completed_after: Class,
-    /// Whether a flush was with the device.
+    /// Whether a flush was in flight on the device.
     pub flush_in_flight: bool,
-    /// How far it reached.
+    /// Scope of the stall.
     pub scope: StallScope,
-    /// Other devices that stalled at the same time; layers above and below are left out.
+    /// Other devices that stalled at the same time, without those stacked with it.
     pub other_devices_stalled: usize,
-    /// Other devices that did I/O; layers above and below are left out.
+    /// Other devices with I/O, without those stacked with it.
     pub other_devices: usize,
     /// Name of the array, or of the controller or host, that the device belongs to.
     pub group: Option<String>,
-    /// Devices of that group.
+    /// Number of devices of that group.
     pub group_devices: Option<usize>,
-    /// Those of them that stalled at the same time.
+    /// Number of them that stalled at the same time.
     pub group_devices_stalled: Option<usize>,
-    /// Names of the layers above that stood still with it.
+    /// Names of the layers above that stalled with it.
     pub layers_stalled: Vec<String>,
-    /// Stalls of this device.
+    /// Number of stalls of this device.
     pub stalls_in_recording: usize,
-    /// What the host was short of at that time, which does not explain the stall; `null` if the recording does not hold it.
+    /// Pressure of the host at that time, which does not explain the stall; `null` if the recording does not hold it.
     pub host_state: Option<HostState>,
 }
 
-/// How far a stall reached.
+/// Scope of a stall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -65,104 +65,105 @@ pub enum StallScope {
     All,
 }
 
-/// The device takes longer, or less long, for the same load.
+/// Device time rises or falls at equal load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyChangeEvidence {
-    /// Of which I/Os.
+    /// Class of the I/Os.
     pub class: Class,
-    /// At once, or little by little.
+    /// Step or trend.
     pub form: change::Form,
-    /// The step, or the beginning of the trend, in seconds since the recording's start.
+    /// Time of the step or start of the trend, in seconds since the recording's start.
     pub at_s: f64,
-    /// Device time after the change over that before it, of I/Os of the same size that met as many others and as many bytes; of
-    /// a trend: end over beginning.
+    /// Device time after the change divided by that before, for I/Os of the same size with as many other I/Os and
+    /// bytes in flight; for a trend, end divided by beginning.
     pub ratio_at_same_load: f64,
-    /// Its 95 % interval, over blocks of time.
+    /// Its 95 % confidence interval, over blocks of time.
     pub ratio_at_same_load_ci: (f64, f64),
-    /// Median device time before; of a trend: in the first quarter.
+    /// Median device time before; for a trend, in the first quarter.
     pub device_p50_before_us: Option<f64>,
-    /// Median device time after; of a trend: in the last quarter.
+    /// Median device time after; for a trend, in the last quarter.
     pub device_p50_after_us: Option<f64>,
-    /// 99th percentile of device time before; `null` of fewer than 100 I/Os.
+    /// 99th percentile of device time before; `null` with fewer than 100 I/Os.
     pub device_p99_before_us: Option<f64>,
-    /// 99th percentile of device time after; `null` of fewer than 100 I/Os.
+    /// 99th percentile of device time after; `null` with fewer than 100 I/Os.
     pub device_p99_after_us: Option<f64>,
-    /// I/Os before, in the sample.
+    /// Sampled I/Os before the change.
     pub ios_before: usize,
-    /// I/Os after, in the sample.
+    /// Sampled I/Os after the change.
     pub ios_after: usize,
-    /// I/Os issued per second after it over before it.
+    /// I/Os issued per second after the change divided by those before.
     pub load_ratio: f64,
-    /// By shuffles of pairs of blocks; of a trend: Mann and Kendall's test, corrected for autocorrelation.
+    /// Of shuffles of pairs of blocks; for a trend, of the Mann-Kendall test, corrected for autocorrelation.
     pub p_value: f64,
-    /// For all streams of the report: Student's t over blocks, times splits; of a trend: `p_value` times streams.
+    /// Corrected for all streams of the report: Student's t over blocks, times splits and streams; for a trend,
+    /// `p_value` times streams.
     pub p_family: f64,
-    /// Blocks of time compared.
+    /// Number of blocks of time compared.
     pub blocks: usize,
-    /// The shortage of CPU time that came or went with it and is as long as what was added: then it need not be the device.
+    /// A shortage of CPU time that began or ended with it and explains the difference. Then the cause need not be the device.
     pub cpu_shortage: Option<CpuShortage>,
-    /// What the host was short of before; `null` if the recording does not hold it.
+    /// Pressure of the host before; `null` if the recording does not hold it.
     pub host_before: Option<HostState>,
-    /// What the host was short of after; `null` if the recording does not hold it.
+    /// Pressure of the host after; `null` if the recording does not hold it.
     pub host_after: Option<HostState>,
 }
 
-/// Some I/Os of one class and size take far longer with the device than the rest.
+/// Some I/Os of one class and size have a far longer device time than the rest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyModeEvidence {
-    /// Of which I/Os.
+    /// Class of the I/Os.
     pub class: Class,
-    /// Around a time of their own, or spread out.
+    /// Second mode or tail.
     pub form: mode::Form,
-    /// Smallest size of these I/Os.
+    /// Minimum size of these I/Os.
     pub min_bytes: u64,
-    /// They are smaller than this.
+    /// Their sizes are below this.
     pub below_bytes: u64,
-    /// Share of the slow ones.
+    /// Share of slow I/Os.
     pub slow_percent: f64,
-    /// Median device time of the others.
+    /// Median device time of the other I/Os.
     pub usual_device_us: f64,
-    /// Median device time of the slow ones.
+    /// Median device time of the slow I/Os.
     pub slow_device_us: f64,
-    /// Share of the device time of this class and size that the slow ones take.
+    /// Share of the device time of this class and size that slow I/Os take.
     pub slow_time_percent: f64,
-    /// Slow ones, in the sample.
+    /// Sampled slow I/Os.
     pub slow_ios: usize,
-    /// I/Os of this class and size, in the sample.
+    /// Sampled I/Os of this class and size.
     pub sampled_ios: usize,
-    /// Stretches of slow ones without a usual one between.
+    /// Number of stretches of consecutive slow I/Os.
     pub stretches: usize,
-    /// The sectors between which four fifths of the slow ones begin; `null` if these hold more than a fifth of all.
+    /// The sectors between which four fifths of the slow I/Os begin; `null` if these hold more than a fifth of all.
     pub slow_sectors: Option<(i64, i64)>,
-    /// Share of the slow ones during which a shortage of CPU time explains that nothing happened; `null` if the recording
-    /// does not hold what the host was short of during most of them.
+    /// Share of the slow I/Os that a shortage of CPU time explains; `null` if the recording does not hold the host's
+    /// pressure during most of them.
     pub slow_in_cpu_shortage_percent: Option<f64>,
-    /// The shortage that explains at least half of the slow ones: then it need not be the device.
+    /// The shortage that explains at least half of the slow I/Os. Then the cause need not be the device.
     pub cpu_shortage: Option<CpuShortage>,
 }
 
-/// One member of an array takes longer than each of its peers.
+/// One member of an array has a longer device time than each of its peers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowMemberEvidence {
     /// Name of the array.
     pub array: String,
-    /// Its members.
+    /// Number of its members.
     pub members: usize,
-    /// Name of the slow one.
+    /// Name of the slow member.
     #[serde(skip)]
     pub member: String,
-    /// Of which I/Os.
+    /// Class of the I/Os.
     pub class: Class,
-    /// Device time over that of the slowest peer, at the same time, size and direction.
+    /// Device time divided by that of the slowest peer, at the same time, size and direction.
     pub ratio: f64,
-    /// Its 95 % interval, over blocks of time.
+    /// Its 95 % confidence interval, over blocks of time.
     pub ratio_ci: (f64, f64),
-    /// Student's t over blocks, for all comparisons of the report.
+    /// Of Student's t over blocks, corrected for all comparisons of the report.
     pub p_value: f64,
-    /// Blocks of time compared.
+    /// Number of blocks of time compared.
     pub blocks: usize,
     /// Median device time of the member.
     pub device_p50_us: Option<f64>,
@@ -174,12 +175,12 @@ pub struct SlowMemberEvidence {
     pub slowest_peer_p50_us: Option<f64>,
     /// 99th percentile of its device time.
     pub slowest_peer_p99_us: Option<f64>,
-    /// I/Os of the slowest peer, in the sample.
+    /// Sampled I/Os of the slowest peer.
     #[serde(skip)]
     pub slowest_peer_ios: usize,
-    /// I/Os of the member, in the sample.
+    /// Sampled I/Os of the member.
     pub ios: usize,
-    /// I/Os of all peers, in the sample.
+    /// Sampled I/Os of all peers.
     pub peers_ios: usize,
 }
 
@@ -187,25 +188,26 @@ pub struct SlowMemberEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowIoEvidence {
-    /// How many took longer than a second.
+    /// Number of I/Os that took longer than a second.
     pub ios_over_1s: u64,
     /// Latency of the slowest.
     pub slowest_us: f64,
-    /// Its time with the device.
+    /// Device time of the slowest.
     pub slowest_device_us: f64,
-    /// When it completed, in seconds since the recording's start.
+    /// Completion of the slowest, in seconds since the recording's start.
     pub slowest_done_s: f64,
-    /// What it does.
+    /// Class of the slowest.
     pub slowest_class: Class,
-    /// Its size.
+    /// Size of the slowest.
     pub slowest_bytes: i64,
-    /// Where it begins on the device, in units of 512 bytes.
+    /// First sector of the slowest, in units of 512 bytes.
     pub slowest_sector: Option<i64>,
     /// Name of the process that submitted it. Untrusted.
     pub slowest_process: Option<String>,
     /// Its process id.
     #[serde(skip)]
     pub slowest_pid: Option<i32>,
-    /// The shortage of CPU time during the slowest, if such shortages explain all of them: then it need not be the device.
+    /// The shortage of CPU time during the slowest, if such shortages explain all of them. Then the cause need not be
+    /// the device.
     pub cpu_shortage: Option<CpuShortage>,
 }

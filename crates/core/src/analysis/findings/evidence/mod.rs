@@ -1,5 +1,5 @@
-//! The numbers behind findings: a struct for each kind. Its fields are the keys of JSON documents and carry their units; what
-//! could not be known is `None`, in JSON `null`. Sentences are made of them where they are shown.
+//! The numbers behind findings: one struct per kind. Its fields are the keys of JSON documents and carry their units. A value
+//! that could not be determined is `None`, in JSON `null`. Sentences are made from these numbers where they are shown.
 
 mod bursts;
 mod capacity;
@@ -28,12 +28,12 @@ pub use writers::{
     WrittenBackEvidence,
 };
 
-/// Who it was, as far as the recording knows. Untrusted text inside.
+/// The process and file behind a finding, as far as the recording knows them. Contains untrusted text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// The process, how far it can be trusted as the cause, and its file.
     pub actor: IoActor,
-    /// The I/Os it is the cause of: a kernel thread that reads is not what it is when it writes.
+    /// Class of the I/Os that it caused: a kernel thread that reads has another role than when it writes.
     pub class: Class,
     /// The file's path, if the recording knows it.
     pub path: Option<String>,

@@ -1,4 +1,4 @@
-//! Evidence of I/Os that failed or are missing, and of tables that mislead.
+//! Evidence of failed and lost I/Os, and of misleading tables.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::model::{Class, LossReason};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IoErrorEvidence {
-    /// How many.
+    /// Number of failed I/Os.
     pub ios: u64,
-    /// How many by error number (`errno`).
+    /// Number by error number (`errno`).
     pub by_error: BTreeMap<i32, u64>,
-    /// What the first one does.
+    /// Class of the first one.
     pub first_class: Class,
-    /// Where it begins on the device, in units of 512 bytes.
+    /// First sector of the first one, in units of 512 bytes.
     pub first_sector: Option<i64>,
-    /// When it completed, in seconds since the recording's start.
+    /// Completion of the first one, in seconds since the recording's start.
     pub first_done_s: f64,
     /// Name of the process that submitted it. Untrusted.
     #[serde(skip)]
@@ -29,28 +29,28 @@ pub struct IoErrorEvidence {
     pub first_pid: Option<i32>,
 }
 
-/// I/Os that are missing from the recording for one reason.
+/// I/Os lost from the recording for one reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LostEventsEvidence {
-    /// Why.
+    /// The reason.
     pub reason: LossReason,
-    /// How many; `null` if not even their number is known.
+    /// Number of lost I/Os; `null` if it is not known.
     pub ios: Option<u64>,
-    /// Stretches of time in which they are missing.
+    /// Number of intervals with losses.
     pub intervals: u64,
     /// Their share of all I/Os.
     pub lost_percent: Option<f64>,
 }
 
-/// Mean latencies of an imported table against finer rows of the same time (A25).
+/// Mean latencies of an imported table compared with finer rows of the same time (A25).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AveragedAveragesEvidence {
-    /// Means that finer rows cover.
+    /// Number of means that finer rows cover.
     pub checked: usize,
-    /// Those of them that are averages of averages.
+    /// Number of them that are averages of averages.
     pub averages_of_averages: usize,
-    /// Each of them.
+    /// The test of each of them.
     pub rows: Vec<AuditRow>,
 }
