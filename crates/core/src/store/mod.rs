@@ -8,7 +8,7 @@
 //!   io/000001.parquet ...       block I/Os, ordered by completion; one row group per file, checksummed
 //!   counters/ lost/ marks/ requests/ names/   the other tables, in the same way
 //!   rates/ cpu/ stages/         rows of imported tables and of bios in imported traces, if any
-//!   rollup/ actors/ waits/ devices/    sums per second and minute, by cause, and the devices as a table, of an always-on recorder
+//!   rollup/ actors/ waits/ devices/    sums per second and minute, by cause, and the table of devices, of an always-on recorder
 //!   wal/io-000002.wal ...       what is in no Parquet file yet: framed, checksummed, appended
 //! ```
 //!
