@@ -1,7 +1,7 @@
 //! Directories and files that only their owner may read, and that other users cannot redirect.
 //!
-//! What is recorded names files of all users, and a recorder often runs as root in another user's directory. So every
-//! new name is made relative to an open directory, exclusively, and without following a link; its permissions do not
+//! Recordings name files of all users, and a recorder often runs as root in another user's directory. Every new name is
+//! therefore created relative to an open directory, exclusively, and without following links. Its permissions do not
 //! depend on the umask. This is the only place that creates files of recordings, reports and experiments.
 
 use std::ffi::{OsStr, OsString};
@@ -24,8 +24,8 @@ impl Access {
         group: None,
     };
 
-    /// Files get the permission bits `mode` and the group with this number; directories may be entered by those who may
-    /// read. `None` if others could write, or the owner could not read and write.
+    /// Files get the permission bits `mode` and the group with this number. Those who may read may also enter
+    /// directories. Returns `None` if others could write, or the owner could not read and write.
     pub fn new(mode: u32, group: Option<u32>) -> Option<Access> {
         (mode & !0o044 == 0o600).then_some(Access {
             file_mode: mode,
@@ -49,8 +49,8 @@ impl Default for Access {
     }
 }
 
-/// An open directory in which files are made. Names are relative to it; a directory in one of them must be the
-/// owner's alone to write, which all are that [`PrivateDir::make_dir`] made.
+/// An open directory in which files are created. Names are relative to it. A directory in such a name must be writable
+/// by its owner only, as those that [`PrivateDir::make_dir`] created are.
 #[derive(Debug, Clone)]
 pub struct PrivateDir {
     path: PathBuf,
@@ -59,14 +59,14 @@ pub struct PrivateDir {
 }
 
 impl PrivateDir {
-    /// Makes the directory `path`.
+    /// Creates the directory `path`.
     ///
     /// # Errors
-    /// It exists, or others may write to the directory that is to hold it.
+    /// It exists, or others may write to its parent directory.
     pub fn create(path: &Path, access: Access) -> io::Result<PrivateDir> {
         let (parent, name) = PrivateDir::holding(path, access)?;
         let handle = at::make_dir(&parent.handle, Path::new(&name), access)?;
-        // A user with write access to the parent may have replaced the directory meanwhile.
+        // A user with write access to the parent may have replaced the directory in between.
         if !at::is_ours(&handle)? || !at::is_empty(&handle)? {
             let why = "it is another user's or not empty right after it was made: it was replaced meanwhile, or the file \
                        system gives new files to another user; choose another place";
@@ -80,7 +80,7 @@ impl PrivateDir {
         })
     }
 
-    /// Opens the directory `path`, which exists, to write to it.
+    /// Opens the existing directory `path` for writing to it.
     ///
     /// # Errors
     /// It cannot be opened, is a link, or others may write to it.
@@ -94,7 +94,7 @@ impl PrivateDir {
         })
     }
 
-    /// Opens the directory `path` of this user, to write to it and to believe what is in it.
+    /// Opens the directory `path` of this user, for writing to it and for trusting its content.
     ///
     /// # Errors
     /// As [`PrivateDir::open`], or it belongs to another user.
@@ -107,11 +107,11 @@ impl PrivateDir {
         }
     }
 
-    /// Opens the directory `path` of this user for something that stays there for long: no other user may make names in
-    /// it, not even in the way of `/tmp`, or own or rename a directory above it.
+    /// Opens the directory `path` of this user for something that stays there for long. No other user may create names
+    /// in it (not even with the sticky bit, as in `/tmp`), or own or rename a directory above it.
     ///
     /// # Errors
-    /// As [`PrivateDir::open_own`], or another user has a say in where it is.
+    /// As [`PrivateDir::open_own`], or another user could change where the path leads.
     pub fn open_for_good(path: &Path, access: Access) -> io::Result<PrivateDir> {
         let dir = PrivateDir::open_own(path, access)?;
         at::refuse_shared(&dir.handle, path)?;
@@ -119,7 +119,7 @@ impl PrivateDir {
         Ok(dir)
     }
 
-    /// The directory that holds `path`, and the name there.
+    /// Opens the directory that holds `path`. Returns it with the file name.
     ///
     /// # Errors
     /// `path` ends in no name, or others may write to the directory.
@@ -151,7 +151,7 @@ impl PrivateDir {
         &self.path
     }
 
-    /// Makes the directory `name` in it; fine if it is there.
+    /// Creates the directory `name` in it; succeeds if it exists.
     ///
     /// # Errors
     /// The file system refuses, or `name` is something else.
@@ -167,7 +167,7 @@ impl PrivateDir {
         }
     }
 
-    /// Makes the file `name`.
+    /// Creates the file `name`.
     ///
     /// # Errors
     /// There is something of that name (a link too), or the file system refuses.
@@ -175,8 +175,9 @@ impl PrivateDir {
         at::create_file(&self.handle, name.as_ref(), self.access)
     }
 
-    /// Puts `bytes` into the file `name`: written under a temporary name, synced, renamed; the directory is synced too.
-    /// On any failure `name` has either its old or its new content, and no temporary file stays.
+    /// Replaces the content of the file `name` by `bytes`, atomically: writes a temporary file, syncs it, renames it,
+    /// and syncs the directory. On any failure `name` has either its old or its new content, and no temporary file
+    /// remains.
     ///
     /// # Errors
     /// `name` is a directory or a device, or the file system refuses.
@@ -192,7 +193,7 @@ impl PrivateDir {
         })
     }
 
-    /// The same without syncing: for what a power loss may take.
+    /// The same without syncing, for content that a power loss may destroy.
     ///
     /// # Errors
     /// As [`PrivateDir::write_atomically`].
@@ -211,7 +212,7 @@ impl PrivateDir {
         let mut temporary = name.as_os_str().to_owned();
         temporary.push(".tmp");
         let temporary = Path::new(&temporary);
-        // Left by a killed writer or planted by another user: remove the name itself, never what it points to.
+        // Left by a killed writer or planted by another user: remove the name itself, never its target.
         let _ = at::remove_file(&self.handle, temporary);
         let mut file = self.create_file(temporary)?;
         let written = fill(&mut file).and_then(|()| at::rename(&self.handle, temporary, name));
@@ -234,20 +235,20 @@ impl PrivateDir {
         at::remove_dir(&self.handle, name.as_ref())
     }
 
-    /// Makes created, renamed and removed names of the directory `name` (`.`: this one) survive a power loss.
+    /// Syncs the directory `name` (`.`: this one), so that created, renamed and removed names survive a power loss.
     ///
     /// # Errors
-    /// The file system fails to. A directory that cannot be opened for reading is none.
+    /// The sync fails. It is not an error if the directory cannot be opened for reading.
     pub fn sync(&self, name: &Path) -> io::Result<()> {
         at::sync(&self.handle, name)
     }
 }
 
-/// Fails where another user than root and this one owns a directory above `path`, or may rename what is in it. `path` itself
-/// need not exist.
+/// Fails if a user other than root and this one owns a directory above `path`, or may rename entries in it. `path`
+/// itself need not exist.
 ///
 /// # Errors
-/// Which directory, and what to do.
+/// The directory concerned, and a remedy.
 pub fn refuse_foreign_parents(path: &Path) -> io::Result<()> {
     let path = std::path::absolute(path)?;
     let Some(existing) = path.ancestors().skip(1).find(|p| p.exists()) else {
@@ -261,13 +262,13 @@ pub fn refuse_foreign_parents(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a file of settings, or of a secret, whose content is obeyed: a regular file of root or this user that no other user
-/// may write to, or, if it `is_secret`, read by all users.
+/// Reads a file of trusted settings or a secret. It must be a regular file of root or this user that no other user may
+/// write to or, if it `is_secret`, that not all users may read.
 ///
 /// # Errors
-/// It is something else, in one line, or cannot be read.
+/// It is something else (the message is one line), or it cannot be read.
 pub fn read_trusted(path: &Path, is_secret: bool) -> io::Result<Vec<u8>> {
-    /// More than any settings need.
+    /// Larger than any settings.
     const MAX_BYTES: u64 = 1 << 20;
     let file = at::open_trusted(path, is_secret)?;
     let mut content = Vec::new();
@@ -278,7 +279,7 @@ pub fn read_trusted(path: &Path, is_secret: bool) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Writes the file `path` whole or not at all: see [`PrivateDir::write_atomically`].
+/// Writes the file `path` atomically: see [`PrivateDir::write_atomically`].
 ///
 /// # Errors
 /// `path` is no place for a file, others may write to its directory, or the file system refuses.
@@ -287,7 +288,8 @@ pub fn write_file(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     dir.write_atomically(name, bytes)
 }
 
-/// Fails where [`write_file`] would because of what is at `path`: a long computation of what is to be written comes after it.
+/// Fails if [`write_file`] would fail because of what exists at `path`. For callers that compute the content for a long
+/// time before writing it.
 ///
 /// # Errors
 /// As of [`write_file`].
@@ -313,7 +315,7 @@ mod at {
     pub(super) type Handle = OwnedFd;
 
     const OPEN_DIR: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
-    /// A directory may hold new names and not be readable.
+    /// A directory in which names are created need not be readable.
     #[cfg(target_os = "linux")]
     const UNREAD: OFlags = OFlags::PATH;
     #[cfg(not(target_os = "linux"))]
@@ -339,7 +341,7 @@ mod at {
         Ok(File::from(made))
     }
 
-    /// Sets group and permissions, which until then are at most the owner's.
+    /// Sets group and permissions. Until then at most the owner has access.
     fn give(made: &Handle, mode: u32, access: Access) -> io::Result<()> {
         if let Some(group) = access.group {
             sys::fchown(made, None, Some(Gid::from_raw(group))).map_err(|e| {
@@ -350,7 +352,7 @@ mod at {
             })?;
         }
         let given = sys::fchmod(made, Mode::from_bits_truncate(mode as _));
-        // Some file systems (FAT) have no permissions; nothing was given away there.
+        // Some file systems (FAT) have no permissions, so none were granted there.
         if access == Access::OWNER {
             Ok(())
         } else {
@@ -371,8 +373,7 @@ mod at {
         Ok(true)
     }
 
-    /// Fails if a user other than this one, root and the directory's owner may replace what is
-    /// in it.
+    /// Fails if a user other than this one, root and the directory's owner may replace entries in it.
     pub(super) fn refuse_what_others_write(dir: &Handle, path: &Path) -> io::Result<()> {
         let stat = sys::fstat(dir)?;
         let is_sticky = Mode::from_raw_mode(stat.st_mode).contains(Mode::SVTX);
@@ -387,7 +388,7 @@ mod at {
         )))
     }
 
-    /// Fails if others may make names in it, sticky bit or not.
+    /// Fails if others may create names in it, with or without the sticky bit.
     pub(super) fn refuse_shared(dir: &Handle, path: &Path) -> io::Result<()> {
         let stat = sys::fstat(dir)?;
         if !others_may_write(&stat) {
@@ -400,7 +401,7 @@ mod at {
         )))
     }
 
-    /// Fails if it belongs to another user than root and this one.
+    /// Fails if it belongs to a user other than root and this one.
     pub(super) fn refuse_foreign(dir: &Handle, path: &Path) -> io::Result<()> {
         let owner = sys::fstat(dir)?.st_uid;
         if is_trusted(owner) {
@@ -416,7 +417,7 @@ mod at {
         [0, geteuid().as_raw()].contains(&uid)
     }
 
-    /// A group of the owner alone, by which many systems make directories writable, adds no user.
+    /// A group with the owner as its only member, with which many systems make directories writable, adds no user.
     fn others_may_write(stat: &Stat) -> bool {
         let mode = Mode::from_raw_mode(stat.st_mode);
         let own_group = [stat.st_uid, 0, getegid().as_raw()].contains(&stat.st_gid);
@@ -424,7 +425,7 @@ mod at {
     }
 
     pub(super) fn open_trusted(path: &Path, is_secret: bool) -> io::Result<File> {
-        // A pipe that no process writes to would be waited for.
+        // Opening a pipe without a writer would block.
         let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = sys::open(path, how, Mode::empty())?;
         let stat = sys::fstat(&file)?;
@@ -447,8 +448,8 @@ mod at {
         Ok(File::from(file))
     }
 
-    /// Devices, pipes and directories are not replaced by a file, nor is a link to one. A link to a file or to nothing is
-    /// replaced, not what it points to. `path` is that of `dir`.
+    /// Refuses to replace devices, pipes and directories, and links to them. A link to a file or to nothing is
+    /// replaced, not its target. `path` is that of `dir`.
     pub(super) fn refuse_all_but_files(dir: &Handle, path: &Path, name: &Path) -> io::Result<()> {
         let why = match kind_of(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             None | Some(FileType::RegularFile) => return Ok(()),
@@ -466,13 +467,13 @@ mod at {
             && !holder.parent().is_some_and(has_links_of_system)
     }
 
-    /// Whether links in this directory are the system's. `/dev/stdout` leads to whatever a process writes to, which may be a
-    /// regular file, and all programs need it.
+    /// Whether links in this directory are the system's. `/dev/stdout` leads to whatever a process writes to, which may
+    /// be a regular file, and all programs need it.
     pub(super) fn has_links_of_system(dir: &Path) -> bool {
         let Ok(dir) = dir.canonicalize() else {
             return false;
         };
-        // Other file systems below /dev, as /dev/shm, hold files of users.
+        // Other file systems below /dev, such as /dev/shm, contain files of users.
         dir == Path::new("/dev") || dir.starts_with("/proc")
     }
 
@@ -505,7 +506,7 @@ mod at {
     }
 }
 
-/// Other systems have other permissions: names are taken as they are.
+/// Systems without these permissions: names are used as they are.
 #[cfg(not(unix))]
 mod at {
     use super::*;
@@ -756,7 +757,7 @@ mod tests {
         assert!(!at::has_links_of_system(Path::new("/tmp")));
     }
 
-    /// Gives it to another user; false, with a message, without the privilege.
+    /// Changes the owner; returns false, with a message, without the privilege.
     fn give_away(path: &Path) -> bool {
         let given = std::os::unix::fs::chown(path, Some(65534), None).is_ok();
         if !given {

@@ -1,7 +1,7 @@
 //! Prints the file-level requests of a command: `files_requests [--all] [--cost] CMD...` (as root).
 //!
-//! `--all` records every process, `--comm NAME` those of a name; by default the command and its children are recorded.
-//! `--cost` prints what the probes took instead of the requests.
+//! `--all` records every process, `--comm NAME` those with that name; by default the command and its children are
+//! recorded. `--cost` prints the cost of the probes instead of the requests.
 
 use std::{process::Command, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What looking names up costs: every file of a directory by its number, several times.
+//! Measures the cost of name lookups: looks up every file of a directory by its number, several times.
 //!
 //! Usage: `names_cost DIRECTORY [ROUNDS]`
 

@@ -1,11 +1,12 @@
-//! What one poll of the counters costs beside a bare `pread` of the same file, and how punctual 1 kHz sampling is.
+//! Measures the cost of one poll of the counters, compared with a bare `pread` of the same file, and the punctuality of
+//! 1 kHz sampling.
 //!
 //!     cargo run --release -p iolens-observe --example poll_cost [ROOT | --sleep | --all]
 //!
-//! `--sleep` only sleeps until the next second, for ever: what a sampler of no cost would still cost. `--all` polls all
-//! devices and nothing else.
+//! `--sleep` only sleeps until the next second, forever: the cost of a sampler without work. `--all` polls all devices
+//! and nothing else.
 //!
-//! All figures of one run are taken in turns, so that they are ratios under the same conditions.
+//! All measurements of one run are taken in turns, so they compare under the same conditions.
 
 use iolens_observe::counters::{
     DiskstatsReader, Pace, Root, Sampler, StatFile, Wake, monotonic_ns,
@@ -41,7 +42,7 @@ fn main() {
     all_disks(&root);
 }
 
-/// Median nanoseconds per call of two alternatives, taken in turns.
+/// Median nanoseconds per call of two alternatives, measured in turns.
 fn compare(mut a: impl FnMut(), mut b: impl FnMut()) -> (f64, f64) {
     let mut times_a = Vec::new();
     let mut times_b = Vec::new();
@@ -99,7 +100,7 @@ fn all_disks(root: &Root) {
     let n = reader.rows().len();
     let (p, r) = compare(
         || {
-            // As many as it takes to get the text, and not one more.
+            // As many reads as the text needs, and no more.
             let mut at = 0;
             while let Ok(got) = bare.read_at(&mut room[at..], at as u64) {
                 at += got;
@@ -124,7 +125,8 @@ fn cpu_ns() -> i64 {
     t.tv_sec * 1_000_000_000 + t.tv_nsec
 }
 
-/// Percent of one CPU that `work` costs a thousand times a second, for `seconds`, and how late each turn began (ns).
+/// CPU time in percent of one CPU for `work` a thousand times a second over `seconds`, and how late each turn began
+/// (ns).
 fn share(seconds: i64, mut work: impl FnMut()) -> (f64, Vec<i64>) {
     let mut pace = Pace::new(Duration::from_millis(1));
     let start = monotonic_ns();
@@ -149,7 +151,7 @@ fn microseconds(sorted: &[i64], q: f64) -> f64 {
         .map_or(0.0, |ns| *ns as f64 / 1000.0)
 }
 
-/// A thousand times a second: sleeping alone, with a bare `pread`, and with our sampler, which adds its own to both.
+/// A thousand times a second: sleeping alone, with a bare `pread`, and with our sampler, which includes both.
 fn kilohertz(root: &Root, disk: &str) {
     let path = root.path(format!("/sys/block/{disk}/stat"));
     let Ok(bare) = std::fs::File::open(&path) else {

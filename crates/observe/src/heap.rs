@@ -1,13 +1,14 @@
-//! The allocator of the C library.
+//! Settings of the C library's allocator.
 
-/// Blocks from this size on are mapped by themselves, in bytes.
+/// Blocks of at least this size, in bytes, get their own mapping.
 #[cfg(target_env = "gnu")]
 const MIN_MAPPED: libc::c_int = 128 << 10;
 
 /// Returns large blocks to the kernel as soon as they are freed.
 ///
-/// glibc raises its threshold for mapped blocks with each large block that is freed: later ones come from heaps of the threads,
-/// which keep what another thread frees. A fixed threshold stops that. Other C libraries are left as they are.
+/// glibc raises its threshold for separate mappings with each large block that is freed. Later large blocks then come
+/// from per-thread heaps, which keep what other threads free. A fixed threshold prevents that. Other C libraries are
+/// not changed.
 pub fn return_large_blocks() {
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt takes two numbers, and may be called at any time by any thread.
@@ -16,8 +17,8 @@ pub fn return_large_blocks() {
     }
 }
 
-/// Gives back what was freed, which glibc keeps. Loading probes goes through the whole of the kernel's type information, tens of
-/// megabytes once parsed.
+/// Returns freed memory, which glibc keeps, to the kernel. Loading probes parses the kernel's type information, which
+/// takes tens of megabytes.
 pub(crate) fn release_freed() {
     #[cfg(target_env = "gnu")]
     // SAFETY: no arguments of consequence, no state of ours.

@@ -1,13 +1,13 @@
-//! The controlling terminal of a program that runs another in the foreground.
+//! Hands the controlling terminal to a program that runs in the foreground.
 
 use std::os::fd::AsFd;
 
 use rustix::process::Pid;
 
-/// Hands the terminal to the process group of `leader`, so that it can read from it and gets Ctrl-C. Returns the group
-/// that had it, or `None` where there is no terminal, or it is not ours to give.
+/// Hands the terminal to the process group of `leader`, so that it can read from it and receives Ctrl-C. Returns the
+/// group that had it before, or `None` if there is no terminal or this process does not control it.
 ///
-/// From then on this process ignores SIGTTOU, without which it could not take the terminal back.
+/// From then on this process ignores SIGTTOU, because it could not take the terminal back otherwise.
 pub fn hand_over(terminal: impl AsFd, leader: Pid) -> Option<Pid> {
     let owner = rustix::termios::tcgetpgrp(&terminal).ok()?;
     if owner != rustix::process::getpgrp() {
@@ -19,8 +19,8 @@ pub fn hand_over(terminal: impl AsFd, leader: Pid) -> Option<Pid> {
     Some(owner)
 }
 
-/// Gives the terminal back to `owner`.
+/// Returns the terminal to `owner`.
 pub fn take_back(terminal: impl AsFd, owner: Pid) {
-    // The owner may have ended, or the terminal be gone: then there is nothing to restore.
+    // Errors are ignored: if the owner has ended or the terminal is gone, there is nothing to restore.
     let _ = rustix::termios::tcsetpgrp(&terminal, owner);
 }

@@ -1,4 +1,4 @@
-//! A file's dirty pages: their number, and write-back of a range.
+//! Dirty pages of a file: their amount, and write-back of a range.
 
 use std::fs::File;
 use std::io;
@@ -27,8 +27,8 @@ struct Stat {
     recently_evicted: u64,
 }
 
-/// Of `length` bytes of `file` from `offset` on (0: to its end), those that are in memory and not yet on the disk: dirty,
-/// or on their way.
+/// Bytes of the range of `length` bytes at `offset` (length 0: to the end) of `file` that are in memory but not on disk
+/// yet: dirty, or under write-back.
 ///
 /// # Errors
 /// The kernel is older than 6.5, or the file has no pages (a device, a pipe).
@@ -51,11 +51,11 @@ pub fn unwritten_bytes(file: &File, offset: u64, length: u64) -> io::Result<u64>
     Ok((stat.dirty + stat.writeback) * rustix::param::page_size() as u64)
 }
 
-/// Writes what is dirty in `length` bytes of `file` from `offset` on, and waits until it is on the disk. Pages only: no
-/// metadata and no flush, so it makes nothing durable (sync_file_range(2)).
+/// Writes back the dirty pages in `length` bytes of `file` at `offset`, and waits until they are written. It writes
+/// neither metadata nor flushes the device, so it makes nothing durable (sync_file_range(2)).
 ///
 /// # Errors
-/// The disk failed, or this is no regular file.
+/// The disk failed, or this is not a regular file.
 pub fn write_back(file: &File, offset: u64, length: u64) -> io::Result<()> {
     let offset = i64::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
     let length = i64::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;

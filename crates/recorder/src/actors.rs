@@ -1,4 +1,4 @@
-//! The actors of a growing recording: summed with their names on the writer's thread, written beside the rollups.
+//! The actors of a growing recording: summed with their names on the writer's thread, written along with the rollups.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use iolens_core::store::RecordingWriter;
 
 use crate::rollups::put_back;
 
-/// Some 16 MiB: with very many busy devices files are written more often.
+/// Maximum number of waiting rows (about 16 MiB); with very many busy devices files are written more often.
 const MAX_WAITING: usize = 64 << 10;
-/// Names remembered in each of two generations: what is not looked up again during the life of the younger is forgotten.
+/// Names remembered in each of two generations. Those not used during the life of the younger generation are forgotten.
 const MAX_GENERATION: usize = 1 << 14;
 
-/// Gathers and writes.
+/// Collects and writes actors.
 #[derive(Debug, Default)]
 pub struct ActorRollups {
     builder: ActorsBuilder,
@@ -30,7 +30,7 @@ pub struct KnownNames {
 }
 
 impl KnownNames {
-    /// The newest name of something.
+    /// Stores the newest name of a file or control group.
     pub fn note(&mut self, name: &Name) {
         if self.young.len() >= MAX_GENERATION {
             self.old = std::mem::take(&mut self.young);
@@ -38,7 +38,7 @@ impl KnownNames {
         self.young.insert(name.of, name.text.clone());
     }
 
-    /// Puts the names into `rows` that have none.
+    /// Adds names to those of `rows` that have none.
     pub fn put_into(&self, rows: &mut [ActorSums]) {
         for row in rows.iter_mut().filter(|r| r.name.is_none()) {
             let of = match row.actor {
@@ -62,17 +62,18 @@ impl ActorRollups {
         self.names.note(name);
     }
 
-    /// All I/Os that completed before `now_ns` have been pushed. Returns whether enough rows wait to be written.
+    /// Declares that all I/Os completed before `now_ns` have been pushed. Returns whether enough rows are waiting to be
+    /// written.
     pub fn seen_until(&mut self, now_ns: i64) -> bool {
         self.builder.seen_until(now_ns);
         self.waiting.append(&mut self.builder.take());
         self.waiting.len() >= MAX_WAITING
     }
 
-    /// Writes the rows of complete coarser slots, so that most of these have one set of rows.
+    /// Writes the rows of complete coarser slots, so that most of these have a single set of rows.
     ///
     /// # Errors
-    /// The file system refuses; no room is no error, then it is tried again.
+    /// The file system refuses. A full disk is not an error; the rows are tried again.
     pub fn write_whole(&mut self, writer: &mut RecordingWriter) -> Result<()> {
         let slot_ns = i64::from(ACTOR_STEPS_S[1]) * 1_000_000_000;
         let last_ns = self.waiting.iter().map(|r| r.at_ns).max().unwrap_or(0);
@@ -88,7 +89,7 @@ impl ActorRollups {
         self.write(due, writer)
     }
 
-    /// Writes all that is left.
+    /// Writes all remaining rows.
     ///
     /// # Errors
     /// As [`ActorRollups::write_whole`].
@@ -106,7 +107,7 @@ impl ActorRollups {
             put_back(&mut self.waiting, due, MAX_WAITING);
             return Ok(());
         }
-        // As with the rollups: those that find no room are not tried again.
+        // As with the rollups, rows without space are not tried again.
         writer.write_actors(finer_s, &due)?;
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! Watches the clocks: a stepped wall clock and a suspend become marks on the time line.
+//! Watches the clocks: steps of the wall clock and suspends become marks on the time line.
 
 use iolens_core::model::Mark;
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::{boottime_ns, wall_clock_ns};
 
-/// A wall clock that differs from its prediction by more than this was set, not slewed.
+/// A wall clock that differs from its prediction by more than this was stepped, not slewed.
 const STEP_NS: i64 = 100_000_000;
 
 /// Compares the wall clock and the boot clock with the monotonic one.
@@ -12,7 +12,7 @@ const STEP_NS: i64 = 100_000_000;
 pub struct ClockWatch {
     wall_minus_monotonic_ns: i64,
     suspended_ns: i64,
-    /// The former when the recording that grows began.
+    /// The wall clock's offset when the current recording began.
     of_recording_ns: i64,
 }
 
@@ -35,7 +35,7 @@ impl ClockWatch {
         (wall_minus_monotonic_ns - before).abs() > STEP_NS
     }
 
-    /// By how much the wall clock, at the last check, was ahead of the times of the recording that grows.
+    /// By how much the wall clock, at the last check, was ahead of the times of the current recording.
     pub fn shift_ns(&self) -> i64 {
         self.wall_minus_monotonic_ns - self.of_recording_ns
     }
@@ -78,7 +78,7 @@ impl ClockWatch {
                 text,
             });
         }
-        // Slewing (NTP) moves the difference slowly: follow it, so that only jumps count.
+        // Slewing (NTP) changes the difference slowly. Follow it, so that only steps are reported.
         self.wall_minus_monotonic_ns = wall_minus_monotonic_ns;
         self.suspended_ns = suspended_ns;
         marks

@@ -1,4 +1,4 @@
-//! Writes a stretch of observations as a separate recording.
+//! Writes a time range of observations as a separate recording.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use iolens_core::store::{RecordingSummary, RecordingWriter, WriterOptions, remov
 
 use crate::outputs::{devices_from, moved};
 
-/// The writer's clock is fed after so many observations.
+/// The writer's clock advances after this many observations.
 const TICK: u64 = 4096;
 
-/// A recording that grows; only its owner may read it.
+/// A recording that is being written; only its owner may read it.
 pub struct Excerpt {
     path: PathBuf,
     writer: RecordingWriter,
@@ -21,7 +21,7 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// Begins a recording at `path`, which must not exist, with the metadata `meta`, from `from_ns` of its time on.
+    /// Begins a recording at `path`, which must not exist, with the metadata `meta`, starting at `from_ns` of its time.
     ///
     /// # Errors
     /// There is something at `path`, or the file system refuses.
@@ -36,7 +36,7 @@ impl Excerpt {
         })
     }
 
-    /// Takes the next observation, in the time of the whole.
+    /// Adds the next observation, in the time of the original recording.
     ///
     /// # Errors
     /// The file system refuses, or the disk is full.
@@ -53,7 +53,7 @@ impl Excerpt {
         Ok(())
     }
 
-    /// Ends it at `to_ns`.
+    /// Finishes the recording at `to_ns`.
     ///
     /// # Errors
     /// The file system refuses.
@@ -67,7 +67,7 @@ impl Excerpt {
         Ok(summary)
     }
 
-    /// Removes it.
+    /// Removes the recording.
     ///
     /// # Errors
     /// The file system refuses.

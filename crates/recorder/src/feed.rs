@@ -1,4 +1,4 @@
-//! The source of a recording: events where eBPF is allowed, counters where it is not, and why.
+//! The source of a recording: eBPF events if they are allowed, otherwise counters, with the reason.
 
 use std::time::Duration;
 
@@ -29,13 +29,13 @@ pub enum SourceChoice {
 pub struct Taken {
     /// I/Os, ordered by completion.
     pub ios: Vec<Io>,
-    /// Losses between them.
+    /// Losses among them.
     pub lost: Vec<Lost>,
     /// File-level requests, ordered by their ends.
     pub requests: Vec<Request>,
     /// Counters.
     pub counters: Vec<CounterSample>,
-    /// Every I/O completed before this has been taken; `None` if the source has no single I/Os.
+    /// Every I/O completed before this time has been taken; `None` if the source has no single I/Os.
     pub complete_to_ns: Option<i64>,
 }
 
@@ -46,20 +46,20 @@ pub struct FeedOptions {
     pub choice: SourceChoice,
     /// Look up process, cgroup and file of each I/O.
     pub attribution: bool,
-    /// Size of the kernel's event rings together.
+    /// Total size of the kernel's event rings in bytes.
     pub ring_bytes: u32,
-    /// How often the rings are emptied while there is I/O.
+    /// Interval in nanoseconds at which the rings are emptied while there is I/O.
     pub poll_ns: i64,
-    /// Step of the counters when they are the source.
+    /// Step in nanoseconds of the counters if they are the source.
     pub counters_step_ns: i64,
     /// Filter of file-level requests to record; `None`: no requests. Needs events.
     pub files: Option<FilesFilter>,
-    /// Have the kernel measure the probes, which costs some 60 ns for each of their runs.
+    /// Let the kernel measure the run time of the probes, which costs about 60 ns per run.
     pub measure_probes: bool,
 }
 
 impl FeedOptions {
-    /// Defaults for most machines.
+    /// Defaults that suit most machines.
     pub fn new(choice: SourceChoice) -> FeedOptions {
         FeedOptions {
             choice,
@@ -86,7 +86,7 @@ enum FeedKind {
     Ended,
 }
 
-/// How the counters' last sample and the time since are related.
+/// State of the counters' sampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SampleState {
     /// The next sample is due.
@@ -102,7 +102,7 @@ enum SampleState {
 pub enum IdleEnd {
     /// The kernel signalled an event.
     Event,
-    /// By its timer, if that is known.
+    /// By its timer; `None` if there was nothing to wait for, or a signal came first.
     Timer(Option<TimerWake>),
 }
 
@@ -117,14 +117,14 @@ pub struct Feed {
     open_requests: u64,
 }
 
-/// The limits of recordings from counters; shown with each of them.
+/// The limits of recordings from counters, shown with each of them.
 pub const COUNTERS_LIMIT: &str = "counters only: rates and mean latencies per step, no single I/O, no percentiles, no process, no exact busy time";
 
 impl Feed {
     /// Opens the chosen source for `devices` (`None`: all).
     ///
     /// # Errors
-    /// The chosen source is not available; for `Auto`, not even counters are.
+    /// The chosen source is not available or, for `Auto`, counters are not available either.
     pub fn open(
         options: &FeedOptions,
         devices: Option<&[DevId]>,
@@ -148,7 +148,7 @@ impl Feed {
                 };
                 feed.with_files(options.files.as_ref())?.begin()
             }
-            // Counters would not be what was asked for: they hold no single I/O and no request.
+            // Counters are no substitute here: they have neither single I/Os nor requests.
             Err(e) if options.choice == SourceChoice::Ebpf || options.files.is_some() => {
                 Err(e.into())
             }
@@ -156,7 +156,7 @@ impl Feed {
         }
     }
 
-    /// Reads the kernel's counters only. The first of the limits says why (`why_not`), and what to do about it.
+    /// Opens the kernel's counters as the source. The first limit states the reason (`why_not`) and a remedy.
     fn of_counters(
         options: &FeedOptions,
         devices: Option<&[DevId]>,
@@ -186,7 +186,7 @@ impl Feed {
         })
     }
 
-    /// One of all devices, without limits and without a start yet.
+    /// A feed of all devices, without limits and not started yet.
     fn new(kind: FeedKind, source: Source) -> Feed {
         Feed {
             kind,
@@ -199,7 +199,7 @@ impl Feed {
         }
     }
 
-    /// Starts to follow files, too.
+    /// Traces file-level requests, too.
     fn with_files(mut self, filter: Option<&FilesFilter>) -> Result<Feed> {
         if let Some(filter) = filter {
             let options = FilesOptions {
@@ -220,8 +220,8 @@ impl Feed {
         Ok(self)
     }
 
-    /// The probes are attached and the slow part of the start is over: times count from here, and what the rings have
-    /// gathered meanwhile belongs to no recording.
+    /// Called when the probes are attached and slow initialisation is over. Times count from here, and what the rings
+    /// have collected so far is dropped.
     fn begin(mut self) -> Result<Feed> {
         if let FeedKind::Events { tracer, .. } = &mut self.kind {
             self.start_ns = tracer
@@ -241,22 +241,22 @@ impl Feed {
         Feed::new(FeedKind::Ended, source)
     }
 
-    /// Where the observations come from.
+    /// The source of the observations.
     pub fn source(&self) -> Source {
         self.source.clone()
     }
 
-    /// Limits of this source with their reasons, a line each.
+    /// Limits of this source with their reasons, one line each.
     pub fn limits(&self) -> &[String] {
         &self.limits
     }
 
-    /// The recording's start in nanoseconds of `CLOCK_MONOTONIC`: with events the moment from which on all are seen.
+    /// Start of the recording in nanoseconds of `CLOCK_MONOTONIC`. With events, all I/Os are seen from then on.
     pub fn start_ns(&self) -> i64 {
         self.start_ns
     }
 
-    /// File-level requests that are open, and so not taken yet.
+    /// Number of file-level requests that are open, and therefore not taken yet.
     pub fn open_requests(&self) -> u64 {
         self.open_requests
     }
@@ -274,7 +274,7 @@ impl Feed {
         }
     }
 
-    /// Takes whatever there is by now; of counters a sample if it is due.
+    /// Takes everything available; of counters a sample if it is due.
     ///
     /// # Errors
     /// The rings or the counters cannot be read any more.
@@ -301,14 +301,14 @@ impl Feed {
         Ok(())
     }
 
-    /// Beside events the counters are kept too, so that the kernel's own view can be compared.
+    /// Samples the counters in addition to events, so that the kernel's own counts can be compared.
     pub fn sample_counters_beside_events(&mut self, taken: &mut Taken) {
         if let FeedKind::Events {
             counters: Some(sampler),
             ..
         } = &mut self.kind
         {
-            // Counters are a bonus here: a sample that cannot be read is simply not there.
+            // The counters are only an addition here, so a sample that cannot be read is dropped.
             drop(sample(
                 sampler,
                 self.devices.as_deref(),
@@ -318,7 +318,7 @@ impl Feed {
         }
     }
 
-    /// I/Os of a device and class that began while recording and have not been seen to complete.
+    /// Number of I/Os of a device and class that started during the recording and have no completion yet.
     pub fn outstanding(&self, dev: DevId, class: Class) -> i64 {
         match &self.kind {
             FeedKind::Events { tracer, .. } => tracer.outstanding(dev, class),
@@ -326,8 +326,9 @@ impl Feed {
         }
     }
 
-    /// Sleeps until `until_ns` of the monotonic clock, or to the counters' next deadline if that comes first. When the timer
-    /// was due and when this thread ran; `None` if there was nothing to wait for, or a signal came first.
+    /// Sleeps until `until_ns` of the monotonic clock, or until the counters' next deadline if that is earlier. Returns
+    /// the timer's deadline and the time at which this thread ran; `None` if there was nothing to wait for or a signal
+    /// arrived first.
     pub fn wait(&mut self, until_ns: i64) -> Option<TimerWake> {
         let before_ns = monotonic_ns();
         let due_ns = match &mut self.kind {
@@ -337,7 +338,7 @@ impl Feed {
                         *state = SampleState::Due;
                         due_ns
                     }
-                    // The deadline stays: who asked for the end by the signal is not to wait for it.
+                    // The deadline is kept, but not waited for: the signal may request the end.
                     Wake::Interrupted => {
                         state.time_passes();
                         return None;
@@ -353,11 +354,11 @@ impl Feed {
                 until_ns
             }
         };
-        // A deadline that had passed before says nothing of the CPUs: the work took longer.
+        // A deadline that had already passed tells nothing about the CPUs, because the work before took too long.
         (due_ns > before_ns).then(|| self.woke(due_ns))
     }
 
-    /// A timer that was due at `due_ns` of the monotonic clock has just ended.
+    /// The wake of a timer with deadline `due_ns` of the monotonic clock that has just fired.
     fn woke(&self, due_ns: i64) -> TimerWake {
         TimerWake {
             due_ns: due_ns - self.start_ns,
@@ -365,11 +366,11 @@ impl Feed {
         }
     }
 
-    /// For a source that had nothing the last time: where the kernel signals the next event, or a deadline is known, sleeps
-    /// until then, at most until `seldom_ns` of the monotonic clock. Elsewhere sleeps until `often_ns`.
+    /// Waits on a source that had nothing at the last poll. If the kernel signals events, or a deadline is known, it
+    /// sleeps until then, at most until `seldom_ns` of the monotonic clock. Otherwise it sleeps until `often_ns`.
     ///
     /// # Errors
-    /// The rings cannot be waited for.
+    /// Waiting for the rings failed.
     pub fn wait_idle(&mut self, seldom_ns: i64, often_ns: i64) -> Result<IdleEnd> {
         match &mut self.kind {
             FeedKind::Events { tracer, .. } if self.files.is_none() => {
@@ -386,7 +387,7 @@ impl Feed {
         }
     }
 
-    /// Deadlines that were skipped because this process did not run; counters only.
+    /// Number of deadlines that were skipped because this process did not run; counters only.
     pub fn missed_samples(&self) -> u64 {
         match &self.kind {
             FeedKind::Counters { pace, .. } => pace.missed(),
@@ -394,7 +395,7 @@ impl Feed {
         }
     }
 
-    /// Attaches the probes for devices without requests, if they are not yet.
+    /// Attaches the probes for bio-based devices, if they are not attached yet.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -405,7 +406,7 @@ impl Feed {
         }
     }
 
-    /// Disks that the kernel shows without their numbers, as far as they had I/O.
+    /// Disks with I/O whose numbers the kernel does not show otherwise.
     pub fn hidden_disks(&self) -> Vec<(String, DevId)> {
         match &self.kind {
             FeedKind::Events { tracer, .. } => tracer.hidden_disks(),
@@ -413,7 +414,7 @@ impl Feed {
         }
     }
 
-    /// Devices whose write-back the kernel throttles above the block layer, as far as it shows it.
+    /// Devices whose write-back the kernel throttles above the block layer, if the kernel shows it.
     pub fn wbt_throttled(&self) -> Vec<(DevId, WbtThrottled)> {
         match &self.kind {
             FeedKind::Events { tracer, .. } => tracer.wbt_throttled(),
@@ -421,7 +422,7 @@ impl Feed {
         }
     }
 
-    /// CPU seconds in the probes of block I/O so far; `None` if they are not measured.
+    /// CPU seconds of the block I/O probes so far; `None` if they are not measured.
     pub fn probe_cpu_s(&self) -> Option<f64> {
         match &self.kind {
             FeedKind::Events { tracer, .. } => Some(tracer.probe_cost()?.run_time_ns as f64 / 1e9),
@@ -429,7 +430,8 @@ impl Feed {
         }
     }
 
-    /// Detaches the probes and takes what is left; of counters a last sample, if time has passed since the one before.
+    /// Detaches the probes and takes the rest. For counters, takes a last sample if time has passed since the previous
+    /// one.
     ///
     /// # Errors
     /// The rings or the counters cannot be read.
@@ -457,7 +459,7 @@ impl Feed {
 }
 
 impl SampleState {
-    /// A deadline that was reached stays so.
+    /// Notes that time has passed since the last sample. A sample that is due stays due.
     fn time_passes(&mut self) {
         if *self == SampleState::Taken {
             *self = SampleState::Waited;
@@ -470,7 +472,8 @@ fn start_tracer(
     devices: Option<&[DevId]>,
     topology: &Topology,
 ) -> Result<Tracer, TraceError> {
-    // The probes for bio-based devices see every bio of every device: attach them only where one is in use.
+    // The probes for bio-based devices run on every bio of every device, so they are attached only if such a device is
+    // in use.
     let bio_based = topology
         .devices()
         .iter()
@@ -496,7 +499,7 @@ fn counters_beside_events(
     }
 }
 
-/// Which disks the kernel does not count: that is not idle.
+/// Message about disks that the kernel does not account, which must not look idle.
 fn not_accounted(devices: Option<&[DevId]>, topology: &Topology) -> Option<String> {
     let uncounted = topology
         .devices()

@@ -1,4 +1,4 @@
-//! The list of devices of a recorder, kept up to date by hot-plug.
+//! The list of a recorder's devices, updated on hot-plug.
 
 use anyhow::{Context as _, Result};
 use iolens_core::model::{DevId, Device, DeviceKind, Mark};
@@ -82,7 +82,7 @@ fn selected(devices: &[Device], filter: Option<&[DevId]>) -> Vec<Device> {
         .collect()
 }
 
-/// Brings `known` up to date with `present`; devices that went stay, with the time at which they did.
+/// Updates `known` with the `present` devices. Removed ones stay, with the time of their removal.
 fn merge_devices(known: &mut Vec<Device>, present: &[Device], now_ns: i64) -> Vec<Mark> {
     let mut marks = Vec::new();
     for gone in known
@@ -98,7 +98,7 @@ fn merge_devices(known: &mut Vec<Device>, present: &[Device], now_ns: i64) -> Ve
             .find(|k| k.removed_ns.is_none() && same(k, p))
         {
             Some(k) => {
-                // A loop device whose file was taken away was above a disk before.
+                // A loop device whose file was detached was above a disk before.
                 let slaves = p
                     .slaves
                     .iter()

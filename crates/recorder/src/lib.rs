@@ -1,14 +1,14 @@
 //! The recorder as a library: what `record`, `live`, `lab`, `demo` and `iostat --true` share.
 //!
-//! A [`Feed`] is an open source of observations: eBPF events where the kernel allows them, its counters elsewhere.
-//! [`SelfCheck`] compares what the feed yields with the kernel's own counts. [`Session`] records a feed into a directory:
-//! it hands batches to a writer on its own thread, watches clocks and devices, and looks up names ([`NameLookup`]).
-//! [`Session::rotate`] continues in another directory without a gap, for recorders that never stop.
+//! A [`Feed`] is an open source of observations: eBPF events if the kernel allows them, otherwise counters.
+//! [`SelfCheck`] compares what the feed yields with the kernel's own counts. [`Session`] records a feed into a
+//! directory: it passes batches to a writer on its own thread, watches clocks and devices, and looks up names
+//! ([`NameLookup`]). [`Session::rotate`] continues in another directory without a gap, for recorders that never stop.
 //! Start at [`Session::start`]; a program that only reads I/Os starts at [`Feed::open`].
 //!
-//! Users: any crate above `observe`. This crate uses `iolens_core::{model, rollup, store}` and `iolens_observe`; it knows
-//! no analysis, no command line and no terminal. Progress comes out through the callback of [`Session::run`], what a source
-//! cannot see through [`Feed::limits`].
+//! Users: any crate above `observe`. This crate uses `iolens_core::{model, rollup, store}` and `iolens_observe`; it
+//! knows no analysis, no command line and no terminal. [`Session::run`] reports progress through a callback, and
+//! [`Feed::limits`] reports what a source cannot see.
 
 mod actors;
 mod clock;

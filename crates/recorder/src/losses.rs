@@ -1,5 +1,5 @@
-//! Counts all losses of a session in one place: in the tracer, in the queue to the writer, on the writer's disk.
-//! Metrics, health, the last line and the summary of a recording all read it, so they cannot disagree.
+//! Counts all losses of a session in one place: in the tracer, in the queue to the writer, and on the writer's disk.
+//! Metrics, health, the final message and the summary of a recording all read it, so they cannot disagree.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -28,12 +28,12 @@ impl LossCounts {
         self.sum(LossReason::is_of_requests)
     }
 
-    /// I/Os that were seen and not stored: the writer did not take them, or had no room for them.
+    /// I/Os that were seen but not stored, because the writer did not take them or had no space.
     pub fn unstored_ios(&self) -> i64 {
         self.get(LossReason::WriterBusy) + self.get(LossReason::DiskFull)
     }
 
-    /// Reasons for which I/Os were lost, each with their number.
+    /// Reasons for which I/Os were lost, with their numbers.
     pub fn of_ios(&self) -> impl Iterator<Item = (LossReason, i64)> + '_ {
         let reasons = LossReason::ALL.into_iter().filter(|r| r.is_loss());
         reasons
@@ -54,7 +54,7 @@ impl LossCounts {
     }
 }
 
-/// The tally itself, shared by the threads that lose something.
+/// The tally, shared by all threads that can lose something.
 #[derive(Debug, Clone, Default)]
 pub struct LossTally(Arc<[AtomicI64; REASONS]>);
 
@@ -64,7 +64,7 @@ impl LossTally {
         self.0[index(reason)].fetch_add(ios, Ordering::Relaxed);
     }
 
-    /// Counts a loss that the source reports; one of unknown size adds nothing.
+    /// Counts a loss reported by the source. A loss of unknown size adds nothing.
     pub fn add_lost(&self, lost: &Lost) {
         self.add(lost.reason, lost.ios.unwrap_or(0));
     }

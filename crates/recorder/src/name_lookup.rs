@@ -1,4 +1,5 @@
-//! Names of files and cgroups of I/Os: looked up on a separate thread, written when found and when they change.
+//! Looks up the names of files and cgroups of I/Os on a separate thread; they are written when found and when they
+//! change.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -11,20 +12,22 @@ use std::time::{Duration, Instant};
 use iolens_core::model::{Container, Io, Name, Named, Observation, Origin};
 use iolens_observe::topology::{PathLookup, Pods};
 
-/// Lookups that may wait. One beyond that is requested again at the next I/O.
+/// Maximum number of waiting lookups. Further ones are requested again at the next I/O.
 const MAX_WAITING: usize = 256;
-/// Rest after each lookup, which takes some ten microseconds: 500 in a second at most, whatever the load.
+/// Pause after each lookup (which takes some ten microseconds), so that there are at most 500 per second under any
+/// load.
 const REST: Duration = Duration::from_millis(2);
-/// How long the end of the recording waits for questions that are still open.
+/// How long the end of the recording waits for open lookups.
 const MAX_FINISH_WAIT: Duration = Duration::from_millis(500);
-/// A name is looked up again after this: the file may have been renamed. (One that takes over its inode number has another
-/// generation, and so is another [`Named`].)
+/// Interval after which a name is looked up again, because the file may have been renamed. (A file that reuses the
+/// inode number has another generation, and is another [`Named`].)
 const ASK_AGAIN_NS: i64 = 10_000_000_000;
-/// A name that has not changed is written again after this, since the size limit may have removed it.
+/// Interval after which an unchanged name is written again, because the size limit may have removed it.
 const WRITE_AGAIN_NS: i64 = 300_000_000_000;
-/// What was not found is looked for again after this.
+/// Interval after which a failed lookup is repeated.
 const TRY_AGAIN_NS: i64 = 5_000_000_000;
-/// Numbers remembered in each of two generations: what is not met during the life of the younger is forgotten.
+/// Numbers remembered in each of two generations. Those not seen during the life of the younger generation are
+/// forgotten.
 const MAX_GENERATION: usize = 1 << 14;
 
 struct Question {
@@ -37,17 +40,17 @@ struct Answer {
     text: Option<String>,
 }
 
-/// What is remembered of a number.
+/// What is known about a number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct KnownName {
-    /// When to ask for it (again).
+    /// Time at which to look it up (again).
     ask_ns: i64,
-    /// When its name was written last, and the name's hash.
+    /// Time at which its name was last written, and the hash of the name.
     written: Option<(i64, u64)>,
 }
 
-/// The work of the thread: it ends when no more is asked, or no answer is wanted. It rests between two questions unless it is
-/// to `hurry`.
+/// The loop of the thread. It ends when no more questions can come or nobody receives answers. It pauses between
+/// questions unless it is to `hurry`.
 fn look_up_all(
     asked: Receiver<Question>,
     answers: SyncSender<Answer>,
@@ -71,14 +74,14 @@ fn look_up_all(
     }
 }
 
-/// Collects unknown numbers on the writer's thread. The lookups are a thread of their own, since a path on a disk that
-/// hangs may never be found, and such disks are what gets recorded.
+/// Collects unknown numbers on the writer's thread. Lookups run on their own thread, because a path on a hanging disk
+/// may never be found, and such disks are what gets recorded.
 pub struct NameLookup {
     questions: Option<SyncSender<Question>>,
     answers: Receiver<Answer>,
     hurry: Arc<AtomicBool>,
     waiting: usize,
-    /// Whether this machine runs pods.
+    /// Whether this machine runs Kubernetes pods.
     pods: bool,
     young: HashMap<Named, KnownName>,
     old: HashMap<Named, KnownName>,
@@ -86,7 +89,7 @@ pub struct NameLookup {
 }
 
 impl NameLookup {
-    /// Starts the thread; without one no names are found.
+    /// Starts the thread. If that fails, no names are found.
     pub fn start() -> NameLookup {
         let (ask, asked) = sync_channel::<Question>(MAX_WAITING);
         let (answer, answers) = sync_channel(MAX_WAITING);
@@ -109,9 +112,9 @@ impl NameLookup {
         }
     }
 
-    /// Requests the names of files and groups that are new in `ios`. Of I/Os like the one before it costs a comparison.
+    /// Requests the names of files and groups that are new in `ios`. An I/O like the previous one costs one comparison.
     pub fn note(&mut self, ios: &[Io], now_ns: i64) {
-        // Per batch: a file with repeated I/O must be requested again some day.
+        // Reset for each batch, because a file with continuous I/O must be looked up again eventually.
         let mut last_file = None;
         let mut last_cgroup = None;
         for io in ios {
@@ -147,7 +150,7 @@ impl NameLookup {
             .is_some_and(|q| q.try_send(Question { of, tgid }).is_ok())
         {
             self.waiting += 1;
-            // Until the answer says more.
+            // Valid until the answer arrives.
             self.remember(
                 of,
                 KnownName {
@@ -158,7 +161,7 @@ impl NameLookup {
         }
     }
 
-    /// What is remembered of `of`, which thereby counts as met.
+    /// What is known about `of`; this also moves it to the younger generation.
     fn known(&mut self, of: Named) -> Option<KnownName> {
         self.young.get(&of).copied().or_else(|| {
             let known = self.old.remove(&of)?;
@@ -220,7 +223,7 @@ impl NameLookup {
         }))
     }
 
-    /// The last answers; does not wait for a lookup that hangs.
+    /// Returns the last answers. Does not wait for a lookup that hangs.
     pub fn finish(&mut self, now_ns: i64) -> Vec<Observation> {
         self.hurry.store(true, Ordering::Relaxed);
         self.questions = None;
@@ -239,7 +242,7 @@ impl NameLookup {
     }
 }
 
-/// Of the control group at `path`.
+/// The pod or container name of the control group at `path`.
 fn pod(path: Option<String>, pods: &mut Pods) -> Option<String> {
     pods.name(&Container::of(&path?)?)
 }

@@ -1,7 +1,7 @@
-//! Routes a session's observations to the growing recording and, for a moment after a rotation, to the one before it.
+//! Routes a session's observations to the current recording and, for a moment after a rotation, to the previous one.
 //!
 //! A session that continues in another recording keeps its probes and its clock. Times are converted to the new start
-//! here, and I/Os that completed before it go to the old recording. Nothing is lost or counted twice in between.
+//! here, and I/Os that completed before it go to the previous recording. Nothing is lost or counted twice in between.
 
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -20,14 +20,14 @@ struct Output {
     path: PathBuf,
 }
 
-/// A recording that is ended on a thread of its own: closing segments takes longer than the rings can wait.
+/// A recording that is finished on its own thread, because closing segments takes longer than the rings can wait.
 struct Closing {
     path: PathBuf,
     thread: JoinHandle<Result<RecordingSummary>>,
 }
 
 impl Closing {
-    /// Waits for the end.
+    /// Waits until it is finished.
     fn join(self) -> Closed {
         let joined = self.thread.join();
         let result = joined.unwrap_or_else(|_| Err(anyhow!("the end of a recording panicked")));
@@ -49,9 +49,9 @@ pub struct Outputs {
 pub struct Finished {
     /// Directory of the last one.
     pub path: PathBuf,
-    /// Its result.
+    /// Summary or error of the last one.
     pub stored: Result<RecordingSummary>,
-    /// Those before it that [`Outputs::closed`] did not yield.
+    /// Previous ones that [`Outputs::closed`] did not return.
     pub closed: Vec<Closed>,
 }
 
@@ -65,7 +65,7 @@ pub struct Closed {
 }
 
 impl Outputs {
-    /// Starts with one recording, which has the session's time.
+    /// Starts with one recording, whose times are those of the session.
     pub fn new(pipeline: Pipeline, path: PathBuf) -> Outputs {
         Outputs {
             current: Output {
@@ -78,19 +78,19 @@ impl Outputs {
         }
     }
 
-    /// The start of the recording that grows, in the session's time.
+    /// Start of the current recording, in the session's time.
     pub fn began_ns(&self) -> i64 {
         self.current.from_ns
     }
 
-    /// Its directory.
+    /// Directory of the current recording.
     pub fn path(&self) -> &PathBuf {
         &self.current.path
     }
 
     /// Continues in another recording with the I/Os that complete from `from_ns` on.
     pub fn rotate(&mut self, pipeline: Pipeline, path: PathBuf, from_ns: i64, cost: RecorderCost) {
-        // Two in a row within the time that a late I/O takes: the first is settled, whatever comes.
+        // Two rotations within the time that a late I/O takes: the first recording is closed immediately.
         self.settle(i64::MAX);
         let old = std::mem::replace(
             &mut self.current,
@@ -103,14 +103,14 @@ impl Outputs {
         self.previous = Some((old, cost));
     }
 
-    /// Whether the writer of the recording that grows has ended: from then on nothing is stored, only counted, until the
-    /// next recording begins. [`Outputs::closed`] says why it ended.
+    /// Whether the writer of the current recording has ended. From then on I/Os are counted but not stored, until the
+    /// next recording begins. [`Outputs::closed`] returns the reason.
     pub fn has_failed(&self) -> bool {
         self.current.pipeline.has_ended()
     }
 
-    /// All I/Os that completed before `complete_to_ns` have been sent. Ends the previous recording when no more I/Os
-    /// can belong to it.
+    /// Declares that all I/Os completed before `complete_to_ns` have been sent. Closes the previous recording when no
+    /// more I/Os can belong to it.
     pub fn settle(&mut self, complete_to_ns: i64) {
         if complete_to_ns < self.current.from_ns {
             return;
@@ -124,7 +124,7 @@ impl Outputs {
         }
     }
 
-    /// Recordings that are finished by now; with `wait`, all of them.
+    /// Recordings that have been finished; with `wait`, waits for all of them.
     pub fn closed(&mut self, wait: bool) -> Vec<Closed> {
         let done = self
             .closing
@@ -132,7 +132,7 @@ impl Outputs {
         done.map(Closing::join).collect()
     }
 
-    /// Whether the recording before the one that grows is not closed yet.
+    /// Whether the previous recording is not closed yet.
     pub fn is_closing(&self) -> bool {
         self.previous.is_some() || !self.closing.is_empty()
     }
@@ -142,32 +142,32 @@ impl Outputs {
         self.current.pipeline.batch()
     }
 
-    /// Hands over I/Os in the session's time.
+    /// Passes on I/Os in the session's time.
     pub fn send_ios(&mut self, mut ios: Vec<Io>) {
         let from_ns = self.current.from_ns;
         if from_ns > 0 {
             if let Some((old, _)) = &mut self.previous {
                 let mut before: Vec<Io> = ios.extract_if(.., |io| io.done_ns < from_ns).collect();
                 before.iter_mut().for_each(|io| io.done_ns -= old.from_ns);
-                // If it cannot take them they are counted, and its end says why.
+                // If it cannot take them, they are counted, and its result has the reason.
                 drop(old.pipeline.send_ios(before));
             }
-            // What comes later than the source promised belongs to the very beginning.
+            // I/Os later than the source promised are moved to the very start.
             ios.iter_mut()
                 .for_each(|io| io.done_ns = (io.done_ns - from_ns).max(0));
         }
-        // The same holds here, see `has_failed`.
+        // As above; see `has_failed`.
         drop(self.current.pipeline.send_ios(ios));
     }
 
-    /// Hands over anything else in the session's time.
+    /// Passes on any other observations in the session's time.
     pub fn send(&mut self, mut others: Vec<Observation>) {
         let from_ns = self.current.from_ns;
         if from_ns > 0 {
             if let Some((old, _)) = &mut self.previous {
                 let before: Vec<Observation> =
                     others.extract_if(.., |o| o.at_ns() < from_ns).collect();
-                // If it cannot take them, its end says why.
+                // If it cannot take them, its result has the reason.
                 drop(
                     old.pipeline
                         .send(before.into_iter().map(|o| moved(o, old.from_ns)).collect()),
@@ -184,8 +184,8 @@ impl Outputs {
         drop(self.current.pipeline.send_devices(devices));
     }
 
-    /// Sends rows of waits, in the session's time. The last rows of a recording come when it has ended; they are stored
-    /// at the beginning of the next.
+    /// Sends rows of waits, in the session's time. The last rows of a recording arrive after it has ended; they are
+    /// stored at the start of the next.
     pub fn send_waits(&mut self, mut rows: Vec<WaitSums>) {
         let from_ns = self.current.from_ns;
         for row in &mut rows {
@@ -202,12 +202,12 @@ impl Outputs {
         drop(self.current.pipeline.send_open_requests(open));
     }
 
-    /// How the recording that grows is doing.
+    /// Status of the current recording.
     pub fn status(&self) -> WriterStatus {
         self.current.pipeline.status()
     }
 
-    /// Ends all of them, the last at `end_ns` of the session's time.
+    /// Finishes all recordings, the last at `end_ns` of the session's time.
     pub fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Finished {
         self.settle(i64::MAX);
         let stored = self
@@ -223,7 +223,7 @@ impl Outputs {
     }
 }
 
-/// `error` of the last recording, and which of those before it could not be closed either.
+/// `error` of the last recording, extended by the previous recordings that could not be closed either.
 pub fn with_others(error: anyhow::Error, closed: Vec<Closed>) -> anyhow::Error {
     let mut error = error;
     for Closed { path, result } in closed {
@@ -237,7 +237,7 @@ pub fn with_others(error: anyhow::Error, closed: Vec<Closed>) -> anyhow::Error {
     error
 }
 
-/// `devices` as a recording that begins at `from_ns` has them.
+/// `devices` as seen by a recording that begins at `from_ns`.
 pub fn devices_from(devices: &[Device], from_ns: i64) -> Vec<Device> {
     let mut there = Vec::with_capacity(devices.len());
     for device in devices {
@@ -253,7 +253,7 @@ pub fn devices_from(devices: &[Device], from_ns: i64) -> Vec<Device> {
     there
 }
 
-/// `None`: it was before.
+/// Time since `from_ns`; `None` if `at_ns` is before it.
 fn time_since(from_ns: i64, at_ns: i64) -> Option<i64> {
     Some(at_ns.saturating_sub(from_ns)).filter(|since_ns| *since_ns >= 0)
 }
@@ -273,7 +273,7 @@ pub fn moved(mut o: Observation, from_ns: i64) -> Observation {
         Observation::Pressure(p) => {
             move_back(&mut p.from_ns, from_ns);
             move_back(&mut p.to_ns, from_ns);
-            // A timer may have been due before the recording.
+            // The timer's deadline may be before the recording.
             p.timer_due_ns = p.timer_due_ns.map(|due_ns| due_ns.saturating_sub(from_ns));
         }
         Observation::Request(r) => {
@@ -285,7 +285,7 @@ pub fn moved(mut o: Observation, from_ns: i64) -> Observation {
     o
 }
 
-/// A loss may reach to the end of all time.
+/// Subtracts `from_ns` and clamps at 0. Saturating, because a loss may extend to the end of time.
 fn move_back(at_ns: &mut i64, from_ns: i64) {
     *at_ns = at_ns.saturating_sub(from_ns).max(0);
 }

@@ -1,4 +1,5 @@
-//! The writer on its own thread. Slow storage costs memory up to a limit, then counted loss; never a stalled reader.
+//! Runs the writer on its own thread. Slow storage costs memory up to a limit, then counted losses; the reader never
+//! stalls.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::discriminant;
@@ -22,17 +23,18 @@ use crate::rollups::Rollups;
 use crate::settings_watch::{FoundGroup, SettingsWatch};
 use crate::waits::Waits;
 
-/// I/Os that may wait for the writer: about 40 MiB, a second of the fastest disks.
+/// Maximum number of I/Os that wait for the writer: about 40 MiB, or a second of the fastest disks.
 const MAX_WAITING_IOS: usize = 256 * 1024;
-/// Batches that may wait. Far more than [`MAX_WAITING_IOS`] needs, so that the count of I/Os is the limit that bites.
+/// Maximum number of waiting batches; far more than needed for [`MAX_WAITING_IOS`], so that I/Os are the effective
+/// limit.
 const MAX_WAITING_BATCHES: usize = 4096;
-/// Messages without I/Os that may be held back beside them while the writer takes none.
+/// Maximum number of messages without I/Os that are held back while the queue is full.
 const MAX_HELD_BACK: usize = 1024;
-/// The reason under which the totals count I/Os that a writer which has ended does not store. It ended with an error, so
-/// no recording has a `lost` row of them.
+/// The reason under which the totals count I/Os that a writer does not store because it has ended. It ended with an
+/// error, so no recording has a `lost` row for them.
 const WRITER_ENDED: LossReason = LossReason::WriterBusy;
-/// Every message is in the log when the next one is waited for; without any, the writer's clock is fed this often, so
-/// that its syncs are not later than that. Rarely, since each time costs an idle machine a wake-up.
+/// The writer's clock advances with every message. Without messages it advances at this interval, so that syncs are not
+/// later than that. The interval is long because each tick wakes an idle machine.
 const TICK: Duration = Duration::from_millis(500);
 
 enum Message {
@@ -44,28 +46,28 @@ enum Message {
     Finish { end_ns: i64, cost: RecorderCost },
 }
 
-/// The reader's end of the writer thread.
+/// The reader's end of the queue to the writer thread.
 pub struct Pipeline {
     sender: SyncSender<Message>,
     spare: Receiver<Vec<Io>>,
     waiting_ios: Arc<AtomicUsize>,
     status: Arc<Mutex<WriterStatus>>,
     writer: JoinHandle<Result<RecordingSummary>>,
-    /// What comes after it is not sent before it.
+    /// Messages that found the queue full. Later messages are sent after them.
     held_back: VecDeque<Message>,
     refused: Refused,
     losses: LossTally,
-    /// The writer was found to have ended, and what waited for it is counted.
+    /// The writer was found to have ended, and the I/Os that waited for it have been counted.
     has_ended: bool,
     max_waiting_ios: usize,
 }
 
 impl Pipeline {
-    /// Gives `writer` a thread of its own. `start_ns` is the recording's start on the monotonic clock. With `rollups` it
-    /// writes sums per second and minute, too. I/Os that come to nothing are counted in `losses`.
+    /// Starts the thread for `writer`. `start_ns` is the recording's start on the monotonic clock. With `rollups` it
+    /// also writes sums per second and minute. I/Os that are not stored are counted in `losses`.
     ///
     /// # Errors
-    /// No thread could be started.
+    /// The thread could not be started.
     pub fn start(
         writer: RecordingWriter,
         start_ns: i64,
@@ -86,7 +88,7 @@ impl Pipeline {
             losses: losses.clone(),
             counted: Unwritten::default(),
             start_ns,
-            // Before this thread or the writer is preferred: lookups are no hurry.
+            // Before the priority of this thread or of the writer is raised, because lookups are not urgent.
             names: NameLookup::start(),
             settings,
             rollups: rollups.then(Rollups::default),
@@ -110,7 +112,8 @@ impl Pipeline {
         })
     }
 
-    /// An empty batch, one that the writer is done with if there is one: reused memory needs no page faults.
+    /// An empty batch. Reuses one that the writer has returned if possible, because reused memory causes no page
+    /// faults.
     pub fn batch(&self) -> Vec<Io> {
         self.spare.try_recv().unwrap_or_default()
     }
@@ -118,7 +121,7 @@ impl Pipeline {
     /// Queues a batch; counts it as lost if the queue is full.
     ///
     /// # Errors
-    /// The writer thread has ended, which [`Pipeline::finish`] explains.
+    /// The writer thread has ended; [`Pipeline::finish`] returns its error.
     pub fn send_ios(&mut self, ios: Vec<Io>) -> Result<(), WriterEnded> {
         if ios.is_empty() {
             return Ok(());
@@ -152,7 +155,8 @@ impl Pipeline {
         }
     }
 
-    /// Queues anything else. If the queue is full it is held back; what is too much for that is counted.
+    /// Queues any other observations. If the queue is full they are held back; if too many are held back, they are
+    /// counted as lost.
     ///
     /// # Errors
     /// The writer thread has ended.
@@ -187,7 +191,7 @@ impl Pipeline {
         self.queue(Message::Devices(devices))
     }
 
-    /// Whether the writer was found to have ended: nothing is stored any more.
+    /// Whether the writer was found to have ended. Nothing is stored any more.
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
@@ -198,7 +202,7 @@ impl Pipeline {
         self.send_held_back()
     }
 
-    /// Sends what is held back, as far as there is room.
+    /// Sends the messages held back, as far as the queue has room.
     fn send_held_back(&mut self) -> Result<(), WriterEnded> {
         while let Some(message) = self.held_back.pop_front() {
             match self.sender.try_send(message) {
@@ -217,10 +221,10 @@ impl Pipeline {
         let is_full = self.held_back.len() >= MAX_HELD_BACK;
         match message {
             Message::Others(others) if is_full => self.refuse_others(others),
-            // The table of waits has none of a time whose I/Os are not stored.
+            // Dropped, so that the table of waits does not cover a time whose I/Os are not stored.
             Message::Waits(_) if is_full => {}
             Message::Devices(_) | Message::OpenRequests(_) => {
-                // These are states: only the newest is of use.
+                // These messages are states, of which only the newest matters.
                 let kind = discriminant(&message);
                 self.held_back.retain(|held| discriminant(held) != kind);
                 self.held_back.push_back(message);
@@ -232,7 +236,7 @@ impl Pipeline {
     fn refuse_others(&mut self, others: Vec<Observation>) {
         for other in others {
             match other {
-                // It was counted where it was found.
+                // The totals counted this loss where it was found.
                 Observation::Lost(lost) => self.refused.add(lost),
                 Observation::Request(request) => {
                     let reason = LossReason::RequestUnwritten;
@@ -247,7 +251,7 @@ impl Pipeline {
         }
     }
 
-    /// The writer has ended: nothing stores what waits for it, either.
+    /// Handles a writer that has ended: nothing that waits for it is stored.
     fn ended(&mut self) -> Result<(), WriterEnded> {
         self.held_back.clear();
         if !self.has_ended {
@@ -267,17 +271,17 @@ impl Pipeline {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until everything is written and the recording is closed; nothing else here waits for the writer.
+    /// Waits until everything is written and the recording is closed. No other function here waits for the writer.
     ///
     /// # Errors
-    /// What went wrong in the writer.
+    /// The writer's error.
     pub fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Result<RecordingSummary> {
         let mut last = std::mem::take(&mut self.held_back);
         last.push_back(Message::Others(self.refused.take()));
         last.push_back(Message::Finish { end_ns, cost });
         for message in last {
             if self.sender.send(message).is_err() {
-                // A writer that has ended reports its own error when joined.
+                // Joining the thread returns the error of a writer that has ended.
                 break;
             }
         }
@@ -295,7 +299,7 @@ impl Pipeline {
         stored
     }
 
-    /// While something is held back what is refused is added up.
+    /// Sends the refused observations. While messages are held back, they are only summed up.
     fn send_refused(&mut self) -> Result<(), WriterEnded> {
         self.send_held_back()?;
         if !self.held_back.is_empty() {
@@ -306,21 +310,21 @@ impl Pipeline {
     }
 }
 
-/// Counts what waits for a writer that has ended: it is not stored.
+/// Counts the I/Os that wait for a writer that has ended, because they are not stored.
 fn count_waiting(waiting_ios: &AtomicUsize, losses: &LossTally) {
     let waiting = waiting_ios.load(Ordering::Relaxed);
     losses.add(WRITER_ENDED, waiting as i64);
 }
 
-/// The writer thread is gone; its error comes out of [`Pipeline::finish`].
+/// Error: the writer thread has ended. [`Pipeline::finish`] returns its error.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WriterEnded;
 
-/// What found no room, until that can be sent.
+/// Observations that were refused, until they can be sent as losses.
 #[derive(Default)]
 struct Refused {
     lost: HashMap<(Option<DevId>, Option<Class>, LossReason), Lost>,
-    /// Samples and remarks, and the time of the last.
+    /// Number of samples and marks, and the time of the last.
     samples: u64,
     samples_to_ns: i64,
 }
@@ -372,7 +376,7 @@ impl Refused {
     }
 }
 
-/// What found no room on the disk, as far as it is in the tally.
+/// What the disk had no space for, as far as it has been added to the tally.
 #[derive(Default)]
 struct Unwritten {
     ios: u64,
@@ -380,7 +384,7 @@ struct Unwritten {
 }
 
 impl Unwritten {
-    /// Adds what has come since to `losses`.
+    /// Adds the increase since the last call to `losses`.
     fn count(&mut self, ios: u64, requests: u64, losses: &LossTally) {
         let new_ios = ios.saturating_sub(self.ios);
         let new_requests = requests.saturating_sub(self.requests);
@@ -408,10 +412,10 @@ struct WriterThread {
 
 impl WriterThread {
     fn run(mut self) -> Result<RecordingSummary> {
-        // Not allowed without privileges; then it writes at ordinary priority.
+        // Needs privileges; without them the writer runs at ordinary priority.
         let _preferred = prefer_this_thread();
         loop {
-            // I/Os count as waiting until the log has them: if the writer fails, these are what is lost.
+            // I/Os count as waiting until they are in the log. If the writer fails, these are the ones that are lost.
             let mut taken_ios = 0;
             match self.receiver.recv_timeout(TICK) {
                 Ok(Message::Ios(mut ios)) => {
@@ -423,7 +427,7 @@ impl WriterThread {
                         rollups.note(&ios);
                     }
                     ios.clear();
-                    // If the return channel is full the buffer is freed.
+                    // If the return channel is full, the buffer is freed.
                     drop(self.give_back.try_send(ios));
                 }
                 Ok(Message::Others(others)) => self.note_and_push(&others)?,

@@ -1,40 +1,40 @@
 //! Samples the host's pressure while I/O is recorded, and the lateness of the recorder's own timer.
 //!
-//! A stall of 20 ms is a stall of the device only if a CPU was available. The kernel's totals are therefore read ten
-//! times a second, and at once after a timer that was late. Intervals that are alike are stored as one of up to a
-//! second. Time without I/O is one interval, which is stored when I/O goes on: an idle machine's disk is not woken for
-//! it.
+//! A stall of 20 ms is the device's only if a CPU was available. The kernel's totals are therefore read ten times a
+//! second, and immediately after a timer that was late. Similar intervals are joined to up to a second. Time without
+//! I/O is one interval, which is stored when I/O resumes, so that an idle machine's disk is not woken for it.
 
 use iolens_core::model::PressureSample;
 use iolens_observe::counters::{HostCounters, HostFiles, Root};
 
-/// The totals are read this often while there is I/O.
+/// Interval at which the totals are read while there is I/O.
 const LOOK_NS: i64 = 100_000_000;
 
-/// One look costs at most one part in so many of the time: `/proc/stat` takes long on machines of many CPUs.
+/// A sample costs at most this fraction of the time, because reading `/proc/stat` takes long on machines with many
+/// CPUs.
 const COST_DIVISOR: i64 = 500;
 
-/// The next look comes after this time even so: one that waited for a CPU took long and cost little.
+/// Maximum pause after a sample: one that had to wait for a CPU took long without being expensive.
 const MAX_PAUSE_NS: i64 = 5_000_000_000;
 
-/// Alike intervals are joined up to this length.
+/// Maximum length of joined intervals.
 const MAX_JOINED_NS: i64 = 1_000_000_000;
 
-/// For so long after an I/O others may be in flight that do not complete, and time counts as time with I/O.
+/// Time after an I/O that still counts as time with I/O, because others that do not complete may be in flight.
 const IO_LASTS_NS: i64 = 2_000_000_000;
 
-/// A timer that is later than this had to wait for a CPU, and its interval is stored as it is.
+/// A timer later than this had to wait for a CPU; its interval is not joined with others.
 const LATE_NS: i64 = 5_000_000;
 
-/// Intervals are alike when their shares of pressure and steal differ by less than this.
+/// Intervals are similar if their shares of pressure and of steal differ by less than this.
 const ALIKE_SHARE: f64 = 0.2;
 
 /// The end of a wait for a timer, in nanoseconds since the recording's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimerWake {
-    /// When the timer was to fire.
+    /// The timer's deadline.
     pub due_ns: i64,
-    /// When the thread ran.
+    /// Time at which the thread ran.
     pub woke_ns: i64,
 }
 
@@ -44,14 +44,14 @@ impl TimerWake {
     }
 }
 
-/// The counters of one look and its time.
+/// The counters of one sample and its time.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     at_ns: i64,
     counters: HostCounters,
 }
 
-/// Makes [`PressureSample`]s of looks at the host's counters.
+/// Computes [`PressureSample`]s from readings of the host's counters.
 #[derive(Debug)]
 pub struct PressureWatch {
     files: HostFiles,
@@ -60,7 +60,7 @@ pub struct PressureWatch {
 }
 
 impl PressureWatch {
-    /// Takes the first look, at `now_ns` since the recording's start.
+    /// Takes the first sample, at `now_ns` since the recording's start.
     pub fn start(now_ns: i64) -> PressureWatch {
         let mut files = HostFiles::new(&Root::live());
         let counters = files.read();
@@ -75,7 +75,7 @@ impl PressureWatch {
         }
     }
 
-    /// A wait for a timer is over.
+    /// Notes the end of a wait for a timer.
     pub fn woke(&mut self, wake: TimerWake) {
         self.intervals.woke(wake);
         if wake.late_ns() >= LATE_NS {
@@ -83,13 +83,13 @@ impl PressureWatch {
         }
     }
 
-    /// Whether it is time for [`PressureWatch::look`].
+    /// Whether [`PressureWatch::look`] is due.
     pub fn is_due(&self, now_ns: i64) -> bool {
         now_ns >= self.next_look_ns
     }
 
-    /// Reads the counters at `now_ns`; `clock` gives the time after reading. `had_io`: there was I/O since the last
-    /// call.
+    /// Reads the counters at `now_ns`; `clock` returns the time after reading. `had_io`: whether there was I/O since
+    /// the last call.
     pub fn look(
         &mut self,
         now_ns: i64,
@@ -113,13 +113,13 @@ impl PressureWatch {
     }
 }
 
-/// Joins the intervals between looks.
+/// Joins the intervals between samples.
 #[derive(Debug)]
 struct Intervals {
     last: Look,
-    /// When I/O was seen last.
+    /// Time at which I/O was last seen.
     io_seen_ns: Option<i64>,
-    /// The timer of the interval that has not ended yet that was most overdue.
+    /// The most overdue timer of the current interval.
     latest: Option<TimerWake>,
     open: Option<PressureInterval>,
 }
@@ -147,7 +147,7 @@ impl Intervals {
         }
     }
 
-    /// Ends an interval. What comes back is complete: the next interval is not like it.
+    /// Ends an interval. Returns the previous one if it is complete, because the new one cannot be joined with it.
     fn add(&mut self, look: Look, had_io: bool) -> Option<PressureSample> {
         let sample = between(&self.last, &look, self.latest.take());
         self.last = look;
@@ -192,7 +192,7 @@ fn is_late(sample: &PressureSample) -> bool {
         .is_some_and(|late_ns| late_ns >= LATE_NS)
 }
 
-/// Whether `of` is about the same share of both intervals, or known of neither.
+/// Whether `of` has a similar share in both intervals, or is known in neither.
 fn are_alike(
     a: &PressureSample,
     b: &PressureSample,
@@ -219,14 +219,14 @@ fn between(from: &Look, to: &Look, latest: Option<TimerWake>) -> PressureSample 
         io_some_ns: difference(before.io_some_ns, after.io_some_ns),
         io_full_ns: difference(before.io_full_ns, after.io_full_ns),
         steal_ns: difference(before.steal_ns, after.steal_ns),
-        // The recorder runs while it looks.
+        // Without the recorder, which runs during the reading.
         runnable: after.runnable.map(|n| (n - 1).max(0)),
         timer_due_ns: latest.map(|w| w.due_ns),
         timer_late_ns: latest.map(|w| w.late_ns()),
     }
 }
 
-/// Some kernels let steal time fall, for instance after a live migration: then it is not known.
+/// The increase; `None` if the value fell. Some kernels decrease steal time, for instance after a live migration.
 fn difference(before: Option<i64>, after: Option<i64>) -> Option<i64> {
     Some(after? - before?).filter(|ns| *ns >= 0)
 }

@@ -1,4 +1,4 @@
-//! Computes the rollups and actors that a killed recorder had not written, from the I/Os in its recording.
+//! Recomputes the rollups and actors that a killed recorder had not written, from the I/Os in its recording.
 
 use std::path::Path;
 
@@ -15,16 +15,16 @@ use iolens_core::store::{
 
 use crate::actors::KnownNames;
 
-/// I/Os that began so long before are in flight in the first second that is missing.
+/// How far to read back, because I/Os that started before the first missing second may be in flight in it.
 const REACH_NS: i64 = 60_000_000_000;
 
-/// Computes and writes missing rollups and actors of the recording at `path`. Returns the number of rows of one second.
+/// Computes and writes missing rollups and actors of the recording at `path`. Returns the number of one-second rows.
 ///
 /// # Errors
 /// The recording cannot be read or written.
 pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
     let [second_s, minute_s, _] = ROLLUP_STEPS_S;
-    // A recorder may be killed between the two files.
+    // A recorder may have been killed between writing the two files.
     let seconds_from_ns = whole_until(path, second_s)?;
     let minutes_from_ns = whole_until(path, minute_s)?;
     let from_ns = seconds_from_ns.min(minutes_from_ns);
@@ -39,7 +39,7 @@ pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
         .for_each(|l| builder.lost(l));
     let mut rows = builder.finish();
     rows.retain(|r| r.at_ns >= from_ns);
-    // Each file gets what is after its own last row: one of the two may have more already.
+    // Each file gets the rows after its own last one, because one of the two may already have more.
     let first_of_seconds = rows.partition_point(|r| r.at_ns < seconds_from_ns);
     let first_of_minutes = rows.partition_point(|r| r.at_ns < minutes_from_ns);
     let seconds = &rows[first_of_seconds..];
@@ -50,12 +50,13 @@ pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
     Ok(seconds.len())
 }
 
-/// Where the newest minute ends of which there are rollups of `step_s`: files hold whole minutes.
+/// End of the newest minute with rollups of `step_s`, because files hold whole minutes.
 fn whole_until(path: &Path, step_s: i32) -> Result<i64> {
     Ok(ceil_to(SumTable::Rollups.until(path, step_s)?, MINUTE_NS))
 }
 
-/// Of all minutes, those that are about to be written too; none if there are any hours: they are written last.
+/// Hours computed from all minutes, including those about to be written. None if hours exist, because they are written
+/// last.
 fn hours_of(path: &Path, more: &[Rollup]) -> Result<Vec<Rollup>> {
     let [_, minute_s, hour_s] = ROLLUP_STEPS_S;
     if SumTable::Rollups.steps(path)?.contains(&hour_s) {
@@ -67,10 +68,10 @@ fn hours_of(path: &Path, more: &[Rollup]) -> Result<Vec<Rollup>> {
     Ok(hours.finish())
 }
 
-/// Who caused I/Os after what is written of that.
+/// Computes and writes the actors after those already written.
 fn complete_actors(recording: &Recording, access: Access) -> Result<()> {
-    // Slots are written when they are complete, the coarser before the finer ones: the next one begins where the last of them
-    // ends.
+    // Slots are written when they are complete, the coarser before the finer ones. The next slot begins where the last
+    // one ends.
     let [finer_s, coarser_s] = ACTOR_STEPS_S;
     let finer_from_ns = SumTable::Actors.until(recording.path(), finer_s)?;
     let coarser_from_ns = SumTable::Actors.until(recording.path(), coarser_s)?;
@@ -155,7 +156,7 @@ mod tests {
             .unwrap();
         writer.tick(2_000_000_000_000).unwrap();
         drop((writer, rollups));
-        // Killed between two files of the same rows: the coarser is there, the finer is not.
+        // The state after a kill between two files of the same rows: the coarser file exists, the finer one does not.
         for (table, finer) in [("rollup", "1s-"), ("actors", "10s-")] {
             let all = std::fs::read_dir(path.join(table))
                 .unwrap()

@@ -1,4 +1,4 @@
-//! Rollups and actors of a growing recording: summed on the writer's thread, written as files a few times an hour.
+//! Rollups and actors of a growing recording: summed on the writer's thread, and written as files a few times an hour.
 
 use anyhow::Result;
 use iolens_core::model::{Io, MINUTE_NS, Observation, Rollup};
@@ -7,22 +7,22 @@ use iolens_core::store::RecordingWriter;
 
 use crate::actors::ActorRollups;
 
-/// So much time is in one file. What a killed recorder had not written is computed from its I/Os at the next start, which
-/// reads some ten million of them in a second.
+/// Time covered by one file. What a killed recorder had not written is recomputed from its I/Os at the next start,
+/// which reads about ten million of them per second.
 const FILE_NS: i64 = 10 * MINUTE_NS;
-/// Some 8 MiB: with very many devices files are written more often.
+/// Maximum number of waiting rows (about 8 MiB); with very many devices files are written more often.
 const MAX_WAITING: usize = 16 << 10;
-/// I/Os that completed so long ago have come, unless the source says that it was late.
+/// Age after which all I/Os are assumed to have arrived, unless the source reports that it is late.
 const SETTLED_NS: i64 = 5_000_000_000;
 
-/// Gathers and writes.
+/// Collects and writes rollups.
 #[derive(Debug)]
 pub struct Rollups {
     builder: RollupBuilder,
     actors: ActorRollups,
     waiting: Vec<Rollup>,
     written_ns: i64,
-    /// Written at the end, as one file: a month of days is then read from thirty.
+    /// Written at the end, as one file per recording, so that a month of daily recordings is read from thirty files.
     hours: CoarserRollups,
 }
 
@@ -48,7 +48,7 @@ impl Rollups {
         self.actors.note(ios);
     }
 
-    /// Takes losses and names from among others.
+    /// Takes losses and names; ignores other observations.
     pub fn note_others(&mut self, others: &[Observation]) {
         for o in others {
             match o {
@@ -62,7 +62,7 @@ impl Rollups {
     /// Writes what is due at `now_ns`, nanoseconds since the recording's start.
     ///
     /// # Errors
-    /// The file system refuses; no room is no error, then it is tried again.
+    /// The file system refuses. A full disk is not an error; the rows are tried again.
     pub fn tick(&mut self, now_ns: i64, writer: &mut RecordingWriter) -> Result<()> {
         self.builder.seen_until(now_ns - SETTLED_NS);
         self.waiting.append(&mut self.builder.take());
@@ -72,7 +72,7 @@ impl Rollups {
         }
         self.written_ns = now_ns;
         let last_ns = self.waiting.iter().map(|r| r.at_ns).max().unwrap_or(0);
-        // Whole minutes, so that most have one row; of a single one that is too much, what there is.
+        // Whole minutes, so that most minutes have one row. If a single minute exceeds the limit, all rows are written.
         let whole_ns = last_ns / MINUTE_NS * MINUTE_NS;
         let whole = self.waiting.extract_if(.., |r| r.at_ns < whole_ns);
         let mut due: Vec<Rollup> = whole.collect();
@@ -83,7 +83,7 @@ impl Rollups {
         self.actors.write_whole(writer)
     }
 
-    /// Writes all that is left.
+    /// Writes all remaining rows.
     ///
     /// # Errors
     /// As [`Rollups::tick`].
@@ -92,7 +92,7 @@ impl Rollups {
         due.append(&mut std::mem::take(&mut self.builder).finish());
         self.write(due, writer)?;
         let hours = self.hours.finish();
-        // Without room: they are all in the minutes.
+        // If there is no space, nothing is lost: the minutes contain them.
         writer.write_rollups(ROLLUP_STEPS_S[2], &hours)?;
         self.actors.finish(writer)
     }
@@ -106,7 +106,8 @@ impl Rollups {
             return Ok(());
         }
         self.hours.add(&of_minutes);
-        // When room is short seconds go first: those that find none are not tried again, the minutes would be there twice.
+        // When space is short, seconds are dropped first. They are not tried again, because the minutes would then be
+        // written twice.
         writer.write_rollups(second, &due)?;
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! Compares what a recording holds with the kernel's own counts, once a second: an I/O that was neither recorded nor
-//! counted as lost is reported as [`LossReason::Unaccounted`].
+//! Compares a recording with the kernel's own counts once a second. An I/O that was neither recorded nor counted as
+//! lost is reported as [`LossReason::Unaccounted`].
 //!
-//! A completion passes the tracepoint first and is counted by the kernel afterwards, and the counters are read before
-//! the time of the sample is. So up to a sample's time `/proc/diskstats` never has more I/Os than were recorded or
-//! counted as lost, unless some are missing. I/Os that complete shortly before a device's first sample may be counted
-//! by the kernel after it; they count as recorded, too. Only request-based devices are checked: dm, md, zram and brd
-//! each count in their own way in `/proc/diskstats` (docs/tracing.md).
+//! A completion passes the tracepoint first and is counted by the kernel afterwards. The counters are read before the
+//! time of the sample is taken. Up to that time `/proc/diskstats` therefore never counts more I/Os than were recorded
+//! or lost, unless some are missing. The kernel may count I/Os that complete shortly before a device's first sample
+//! only after it, so these are counted as recorded, too. Only request-based devices are checked: in `/proc/diskstats`
+//! dm, md, zram and brd each count in their own way (docs/tracing.md).
 
 use std::collections::{HashMap, VecDeque};
 
@@ -17,11 +17,12 @@ use iolens_observe::counters::monotonic_ns;
 
 use crate::feed::{Feed, Taken};
 
-/// A difference is reported once it has lasted for so many samples: losses may be noticed later than counted.
+/// Number of consecutive samples after which a difference is reported, because losses may be noticed later than
+/// counted.
 const SAMPLES: usize = 3;
 
-/// So long after it passed the tracepoint an I/O may still be uncounted: a CPU of a virtual machine can stop in between. Of what
-/// completed so shortly before the first sample it is not known whether it is in that.
+/// How long after the tracepoint an I/O may still be uncounted, because a CPU of a virtual machine can stop in between.
+/// It is not known whether the first sample includes I/Os that completed this shortly before it.
 const UNCOUNTED_NS: i64 = 100_000_000;
 
 /// I/Os by class.
@@ -31,16 +32,16 @@ type Counts = [i64; Class::ALL.len()];
 struct Tally {
     /// The kernel's counts at the first sample; `None` before it.
     first: Option<Counts>,
-    /// Recorded, lost or censored since, and shortly before it.
+    /// I/Os recorded, lost or censored since the first sample, and shortly before it.
     ours: Counts,
     lately: Lately,
-    /// By how much the kernel's counts exceeded ours in the last samples.
+    /// By how much the kernel's counts exceeded ours in each of the last samples.
     excess: VecDeque<Counts>,
     reported: Counts,
 }
 
 impl Tally {
-    /// Compares from the sample of `counts` on, which was read after `at_ns`.
+    /// Starts the comparison at the sample `counts`, which was read at `at_ns` or later.
     fn begin(&mut self, at_ns: i64, counts: Counts) {
         self.lately.pass(at_ns);
         let lately = std::mem::take(&mut self.lately);
@@ -52,8 +53,8 @@ impl Tally {
         };
     }
 
-    /// Takes in the kernel's counts of a sample. By how much they exceeded ours in each of the last `samples` at least;
-    /// `None` as long as there are fewer, and before the first.
+    /// Adds the kernel's counts of a sample. Returns by how much they exceeded ours in all of the last `samples`
+    /// samples; `None` while there are fewer, and before the first.
     fn least_excess(&mut self, now: &Counts, samples: usize) -> Option<Counts> {
         let first = self.first?;
         let excess: Counts = std::array::from_fn(|c| now[c] - first[c] - self.ours[c]);
@@ -68,17 +69,17 @@ impl Tally {
     }
 }
 
-/// I/Os of the last [`UNCOUNTED_NS`], and of at most as long before.
+/// I/Os of the last [`UNCOUNTED_NS`], and of at most the same time before.
 #[derive(Debug, Default)]
 struct Lately {
     from_ns: i64,
     since: Counts,
-    /// Of the time before `from_ns`.
+    /// I/Os before `from_ns`.
     before: Counts,
 }
 
 impl Lately {
-    /// It is `at_ns`: what is too old is forgotten.
+    /// Advances to `at_ns` and drops what is too old.
     fn pass(&mut self, at_ns: i64) {
         let passed_ns = at_ns - self.from_ns;
         if passed_ns < UNCOUNTED_NS {
@@ -95,7 +96,7 @@ impl Lately {
     }
 }
 
-/// One look at the kernel's counters, to be compared once all that completed before it has been taken.
+/// A sample of the kernel's counters, to be compared when all I/Os that completed before it have been taken.
 #[derive(Debug)]
 struct Pending {
     at_ns: i64,
@@ -111,7 +112,8 @@ pub struct SelfCheck {
 }
 
 impl SelfCheck {
-    /// Reads the kernel's counters beside the events of `feed`, notes those of `devices`, and returns the samples.
+    /// Samples the kernel's counters in addition to the events of `feed`, notes those of `devices`, and returns the
+    /// samples.
     pub fn sample(&mut self, feed: &mut Feed, devices: &[Device]) -> Taken {
         let mut sampled = Taken::default();
         feed.sample_counters_beside_events(&mut sampled);
@@ -119,7 +121,7 @@ impl SelfCheck {
         sampled
     }
 
-    /// Takes the observations of `feed`, and adds I/Os that only the kernel counted to the losses.
+    /// Takes the observations of `feed`, and adds a loss for I/Os that only the kernel counted.
     ///
     /// # Errors
     /// The rings or the counters cannot be read any more.
@@ -142,7 +144,7 @@ impl SelfCheck {
         for sample in compared {
             let now = of_kernel(&sample.counters);
             let tally = self.tallies.entry(sample.dev).or_default();
-            // Where there are less than at first the number went to another device.
+            // If a count has decreased, the number now belongs to another device.
             let goes_on = tally
                 .first
                 .is_some_and(|first| now.iter().zip(&first).all(|(now, first)| now >= first));
@@ -151,15 +153,16 @@ impl SelfCheck {
             }
             counts.push((sample.dev, now));
         }
-        // Counters as the only source have no samples beside them, and never say up to when all I/Os have been taken.
+        // If counters are the only source, nothing is compared: there are no events, and no time up to which all I/Os
+        // were taken.
         if !counts.is_empty() {
             self.pending.push_back(Pending { at_ns, counts });
         }
     }
 
-    /// Counts what was taken from the kernel, and appends to `lost` what is missing. `complete_to_ns`: every I/O that
-    /// completed before it has been taken. `outstanding`: I/Os of a device and class that are known to the tracer and
-    /// were not seen to complete; they are counted as lost later, if they are.
+    /// Counts the observations taken from the kernel, and appends missing I/Os to `lost`. `complete_to_ns`: every I/O
+    /// completed before it has been taken. `outstanding` returns the number of I/Os of a device and class that the
+    /// tracer knows but has not seen complete; if they never complete, the tracer reports them as lost later.
     fn taken(
         &mut self,
         ios: &[Io],
@@ -187,7 +190,7 @@ impl SelfCheck {
         }
     }
 
-    /// Checks the last I/Os of a recording: I/Os missing now are lost.
+    /// Checks the last I/Os of a recording. I/Os that are missing now are lost.
     pub fn finished(&mut self, ios: &[Io], lost: &mut Vec<Lost>) {
         let Some(last) = self.pending.pop_back() else {
             return;
@@ -215,7 +218,7 @@ impl SelfCheck {
         self.count(io.dev, io.op.class(), 1, io.done_ns);
     }
 
-    /// Counts I/Os that completed at `at_ns` at the latest.
+    /// Counts I/Os that completed no later than `at_ns`.
     fn count(&mut self, dev: DevId, class: Class, ios: i64, at_ns: i64) {
         let tally = self.tallies.entry(dev).or_default();
         tally.lately.pass(at_ns);
@@ -223,7 +226,7 @@ impl SelfCheck {
         tally.ours[class as usize] += ios;
     }
 
-    /// Reports what has been missing in each of the last `samples`, and was not reported before.
+    /// Reports I/Os that were missing in each of the last `samples` samples and have not been reported yet.
     fn compare(
         &mut self,
         p: &Pending,
@@ -239,7 +242,8 @@ impl SelfCheck {
             let Some(least) = tally.least_excess(now, samples) else {
                 continue;
             };
-            // What is missing in one class and too much in another is there: losses may be of the wrong class.
+            // I/Os that are missing in one class and in excess in another exist: losses may have been counted under the
+            // wrong class.
             let mut missing_of_all = 0;
             for (least, reported) in least.iter().zip(tally.reported) {
                 missing_of_all += least - reported;
@@ -247,7 +251,7 @@ impl SelfCheck {
             for class in Class::ALL {
                 let c = class as usize;
                 let mut missing = (least[c] - tally.reported[c]).min(missing_of_all);
-                // What the tracer still waits for is reported by it if it does not come.
+                // The tracer reports the I/Os that it still waits for, if they never complete.
                 if missing > 0 {
                     missing -= outstanding(*dev, class);
                 }
@@ -267,7 +271,8 @@ impl SelfCheck {
     }
 }
 
-/// Whether the kernel counts this device's I/Os as the tracer does. Request-based dm (multipath) counts at both layers.
+/// Whether the kernel counts this device's I/Os like the tracer. For request-based dm (multipath) both layers are
+/// counted.
 fn is_comparable(d: &Device) -> bool {
     d.kind == DeviceKind::Request
         && d.iostats == Some(true)

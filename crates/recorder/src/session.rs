@@ -23,25 +23,25 @@ use crate::viewer::Viewer;
 use crate::wbt_watch::WbtWatch;
 use rotate::begin;
 
-/// Clocks, devices and (beside events) counters are looked at this often.
+/// Interval at which clocks, devices and (in addition to events) counters are checked.
 const HOUSEKEEPING_NS: i64 = 1_000_000_000;
-/// How often what is known of open requests is kept for the case that this process is killed. Each look takes some 5 ms.
+/// Interval at which open requests are saved in case this process is killed. Each reading takes about 5 ms.
 const LOOK_AT_OPEN_NS: i64 = 5_000_000_000;
-/// Idle rings are looked at this seldom; see [`idle_wait_ns`].
+/// Maximum poll interval of idle rings; see [`idle_wait_ns`].
 const MAX_IDLE_WAIT_NS: i64 = 50_000_000;
 
 /// Options of a recording.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// Directory of the recording; must not exist. If [`SessionOptions::always_on`], the directory of the host in a recording
-    /// root, which exists.
+    /// Directory of the recording; must not exist. With [`SessionOptions::always_on`], the existing directory of the
+    /// host in a recording root.
     pub output: PathBuf,
-    /// The recording belongs to a root: its directory is named by its start, it has rollups and a table of devices, and
-    /// [`Session::rotate`] begins the next one.
+    /// The recording belongs to a root: its directory is named after its start, it has rollups and a table of devices,
+    /// and [`Session::rotate`] begins the next one.
     pub always_on: bool,
-    /// Disks to record; `None`: all, also those that appear later.
+    /// Disks to record; `None`: all, including those that appear later.
     pub devices: Option<Vec<DevId>>,
-    /// Hard cap of the recording's size on disk.
+    /// Hard limit of the recording's size on disk in bytes.
     pub keep_bytes: Option<u64>,
     /// Access of other users.
     pub access: Access,
@@ -58,13 +58,13 @@ pub struct SessionOptions {
 impl SessionOptions {
     /// A [`SessionOptions::idle_poll_ns`] that feels immediate to a user and hardly wakes an idle machine.
     pub const IDLE_POLL_NS: i64 = 200_000_000;
-    /// Poll interval while idle, where no user waits for the end.
+    /// Poll interval while idle, if no user waits for the end.
     pub const SELDOM_IDLE_POLL_NS: i64 = 500_000_000;
-    /// Poll interval while idle, where the end of a program is awaited.
+    /// Poll interval while idle, if the end of a program is awaited.
     pub const FAST_IDLE_POLL_NS: i64 = 50_000_000;
 }
 
-/// How a recording is going.
+/// Progress of a recording.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress {
     /// Nanoseconds since the recording's start.
@@ -73,7 +73,7 @@ pub struct Progress {
     pub ios: i64,
     /// File-level requests seen.
     pub requests: i64,
-    /// Lost I/Os by reason. Those that were seen and not stored are in [`Progress::ios`], too.
+    /// Lost I/Os by reason. I/Os that were seen but not stored are also in [`Progress::ios`].
     pub losses: LossCounts,
     /// Bytes of the recording on disk.
     pub disk_bytes: u64,
@@ -81,13 +81,13 @@ pub struct Progress {
     pub disk_full: bool,
     /// The writer has failed: nothing is stored until [`Session::rotate`] begins another recording.
     pub writer_failed: bool,
-    /// By how much the wall clock is ahead of the times of the recording that grows: it was set since that began, or the machine
-    /// was suspended.
+    /// By how much the wall clock is ahead of the times of the current recording, because it was set since the
+    /// recording began or the machine was suspended.
     pub clock_shift_ns: i64,
 }
 
 impl Progress {
-    /// I/Os seen and not known to be missing from the recording.
+    /// I/Os that were seen and are not known to be missing from the recording.
     pub fn recorded_ios(&self) -> i64 {
         self.ios - self.losses.unstored_ios()
     }
@@ -106,7 +106,7 @@ pub struct Outcome {
     pub cost: RecorderCost,
     /// Directory of the recording.
     pub path: PathBuf,
-    /// Recordings before it that [`Session::closed`] did not yield.
+    /// Previous recordings that [`Session::closed`] did not return.
     pub closed: Vec<Closed>,
 }
 
@@ -121,7 +121,7 @@ pub struct Session {
     gather_ns: i64,
     start_ns: i64,
     next_housekeeping_ns: i64,
-    /// Open file-level requests as last reported.
+    /// Number of open file-level requests in the last report.
     reported_open: u64,
     kept_open: Vec<Request>,
     looked_at_open_ns: i64,
@@ -130,9 +130,9 @@ pub struct Session {
     check: SelfCheck,
     pressure: PressureWatch,
     wbt: WbtWatch,
-    /// I/O was seen since the last look at the host's pressure.
+    /// Whether I/O was seen since the last pressure sample.
     had_io: bool,
-    /// CPU seconds that this process had used when the session was started, and when it could record.
+    /// CPU seconds of this process when the session was started, and when it was ready to record.
     cpu_before_s: [Option<f64>; 2],
     /// CPU seconds of other work in this process, see [`Session::leave_out_cpu`].
     others_cpu_s: f64,
@@ -140,17 +140,17 @@ pub struct Session {
 }
 
 impl Session {
-    /// Attaches the probes (or opens the counters) and makes the recording's directory, in this order: a source that
-    /// is not available leaves nothing behind.
+    /// Attaches the probes (or opens the counters), then creates the recording's directory. In this order, an
+    /// unavailable source leaves nothing behind.
     ///
     /// # Errors
-    /// No source, or no place to write.
+    /// No source, or the directory cannot be written.
     pub fn start(options: SessionOptions, topology: Topology) -> Result<Session> {
         Session::start_then(options, topology, || Ok(()))
     }
 
     /// Like [`Session::start`]. `attached` is called when the source is open, before threads are started and anything
-    /// is written. It may drop privileges: the threads do not get them.
+    /// is written. It may drop privileges, which the threads then do not have.
     ///
     /// # Errors
     /// As of [`Session::start`], and of `attached`.
@@ -161,7 +161,7 @@ impl Session {
     ) -> Result<Session> {
         let before_s = own_cost().cpu_s;
         let mut clock = ClockWatch::start();
-        // Last of what takes long: from its start on the rings fill, until the first look at them.
+        // The last slow step, because the rings fill from here until they are first emptied.
         let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology)?;
         attached()?;
         let start_ns = feed.start_ns();
@@ -197,7 +197,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Where the observations come from.
+    /// The source of the observations.
     pub fn source(&self) -> Source {
         self.feed.source()
     }
@@ -215,15 +215,15 @@ impl Session {
         self.drain().map(drop)
     }
 
-    /// Records until `stop` says so. It is asked after every look at the source: some 100 times a second while there is
-    /// I/O, an always-on one at least 20 times, see [`SessionOptions::idle_poll_ns`] for idle times. Unless it is always on, it ends by itself if the writer
-    /// fails; [`Session::finish`] says why.
+    /// Records until `stop` returns true. `stop` is called after every poll of the source: about 100 times a second
+    /// while there is I/O (at least 20 times if always on), and see [`SessionOptions::idle_poll_ns`] for idle times.
+    /// Unless it is always on, it also ends if the writer fails; [`Session::finish`] returns the reason.
     ///
     /// # Errors
     /// The source failed.
     pub fn run(&mut self, mut stop: impl FnMut(&Progress) -> bool) -> Result<()> {
-        // Only now: a command that is recorded was started before and is not to inherit it. Without privileges it is
-        // not allowed, and the rings are emptied at ordinary priority.
+        // Only now, so that a recorded command, which was started before, does not inherit the priority. Without
+        // privileges the rings are emptied at ordinary priority.
         let _preferred = prefer_this_thread();
         loop {
             let now_ns = monotonic_ns() - self.start_ns;
@@ -241,7 +241,7 @@ impl Session {
             self.progress.disk_full = status.full;
             self.progress.writer_failed = self.outputs.has_failed();
             self.progress.clock_shift_ns = self.clock.shift_ns();
-            // An always-on one goes on in another recording.
+            // An always-on session continues in another recording.
             if stop(&self.progress) || (self.progress.writer_failed && !self.options.always_on) {
                 return Ok(());
             }
@@ -249,12 +249,12 @@ impl Session {
         }
     }
 
-    /// Waits for the next look at the source. After an idle one the kernel signals new data; what follows
-    /// the first I/O is then given as long to gather as it takes to fill a ring.
+    /// Waits until the next poll of the source. After an idle poll the kernel signals new data. The first I/O is then
+    /// followed by a pause as long as a ring takes to fill, to collect more.
     fn rest(&mut self, now_ns: i64, idle: bool) -> Result<()> {
         let now = self.start_ns + now_ns;
         if !idle {
-            // One that runs for ever is to cost little; others are also to notice soon that they should end.
+            // An always-on session should cost little; others should also notice their end soon.
             let poll_ns = if self.options.always_on {
                 self.gather_ns
             } else {
@@ -282,7 +282,7 @@ impl Session {
         }
     }
 
-    /// Reads the host's pressure when it is time to.
+    /// Samples the host's pressure if it is due.
     fn look_at_pressure(&mut self) {
         let start_ns = self.start_ns;
         let now_ns = monotonic_ns() - start_ns;
@@ -298,7 +298,7 @@ impl Session {
         }
     }
 
-    /// Empties the source once; true if it had nothing.
+    /// Empties the source once; returns whether it had nothing.
     fn drain(&mut self) -> Result<bool> {
         let mut taken = Taken {
             ios: self.outputs.batch(),
@@ -311,7 +311,7 @@ impl Session {
             viewer.show(&taken.ios, &taken.lost, complete_to_ns);
         }
         self.deliver(taken);
-        // Counters are taken when they are read: nothing comes later.
+        // Counters are taken when they are read, so nothing arrives later.
         self.outputs.settle(complete_to_ns.unwrap_or(i64::MAX));
         Ok(idle)
     }
@@ -332,20 +332,20 @@ impl Session {
         self.outputs.send(others);
     }
 
-    /// Puts a remark on the time line, now.
+    /// Adds a mark to the time line, now.
     pub fn mark(&mut self, kind: &str, text: &str) {
         self.outputs
             .send(vec![mark(monotonic_ns() - self.start_ns, kind, text)]);
     }
 
-    /// Clocks, counters beside events, and devices that came or went.
+    /// Checks clocks and devices, and samples counters in addition to events.
     fn housekeeping(&mut self, now_ns: i64) -> Result<()> {
         let marks = self.clock.check(now_ns);
         self.outputs
             .send(marks.into_iter().map(Observation::Mark).collect());
         let open = self.feed.open_requests();
         if open != self.reported_open {
-            // If this recorder is killed, those are lost of which nothing is kept, and this says how many there were.
+            // If this recorder is killed, open requests that were not saved are lost; this mark has their number.
             self.reported_open = open;
             self.mark(Mark::OPEN_REQUESTS, &open.to_string());
         }
@@ -368,8 +368,8 @@ impl Session {
         self.deliver(sampled);
     }
 
-    /// Hands the writer what is known of open requests, if anything has happened to them: an idle machine's disk shall
-    /// not be woken.
+    /// Passes the state of open requests to the writer if it has changed. If it has not, the disk of an idle machine
+    /// must not be woken.
     fn keep_open_requests(&mut self, open: u64) -> Result<()> {
         if open == 0 && self.kept_open.is_empty() {
             return Ok(());
@@ -396,7 +396,7 @@ impl Session {
         self.outputs.send_devices(self.known.all());
     }
 
-    /// The last interval ends with the recording.
+    /// Sends the last interval, which ends with the recording.
     fn finish_pressure(&mut self) {
         let start_ns = self.start_ns;
         let now_ns = monotonic_ns() - start_ns;
@@ -412,7 +412,7 @@ impl Session {
     /// Detaches, empties the source, and closes the recording.
     ///
     /// # Errors
-    /// What went wrong in the source or the writer; what was written before stays readable.
+    /// Error of the source or the writer; what was written before stays readable.
     pub fn finish(mut self) -> Result<Outcome> {
         let running = self.cost();
         self.finish_pressure();
@@ -453,12 +453,12 @@ impl Session {
         })
     }
 
-    /// Subtracts CPU seconds of this process since the recording began that were not the recorder's.
+    /// Subtracts CPU seconds that this process has spent since the recording began on other work than recording.
     pub fn leave_out_cpu(&mut self, seconds: f64) {
         self.others_cpu_s += seconds;
     }
 
-    /// Of recording, as far as it has come; what it takes to detach and to finish the files is not in it.
+    /// Cost of recording so far. Detaching and finishing the files is not included.
     fn cost(&self) -> RecorderCost {
         let now = own_cost();
         let [before, ready] = self.cpu_before_s;
@@ -473,7 +473,7 @@ impl Session {
     }
 }
 
-/// Whether two looks at open requests saw the same one, which did nothing in between.
+/// Whether two readings of open requests saw the same one without activity in between.
 fn has_done_as(a: &Request, b: &Request) -> bool {
     a.tgid == b.tgid
         && a.fd == b.fd
@@ -485,7 +485,7 @@ fn has_done_as(a: &Request, b: &Request) -> bool {
         && a.failed == b.failed
 }
 
-/// How a recording ended, for people.
+/// Message about how a recording ended.
 fn ending(finished: Option<FinishStats>, missed_samples: u64) -> String {
     match finished {
         Some(f) if f.late > 0 => {
@@ -537,8 +537,8 @@ impl Outcome {
     }
 }
 
-/// Until when an idle source may be left alone: the end is not slept over. One that has passed asks for nothing more, where a
-/// command is still waited for.
+/// Time of the next poll of an idle source, not later than the end. After the end, while a command is still awaited,
+/// polls continue at the interval.
 fn idle_end_ns(now_ns: i64, poll_ns: i64, until_ns: Option<i64>) -> i64 {
     let next_ns = now_ns + poll_ns;
     match until_ns {
@@ -547,7 +547,8 @@ fn idle_end_ns(now_ns: i64, poll_ns: i64, until_ns: Option<i64>) -> i64 {
     }
 }
 
-/// How long idle rings may wait: not so long that a CPU could fill its own (a million completions a second).
+/// Maximum wait on idle rings: at most the time in which a CPU could fill its ring, at a million completions per
+/// second.
 fn idle_wait_ns(feed: &FeedOptions) -> i64 {
     let fill_ns = TracerOptions::events_per_cpu(feed.ring_bytes) as i64 * 1_000;
     fill_ns.clamp(feed.poll_ns, MAX_IDLE_WAIT_NS.max(feed.poll_ns))

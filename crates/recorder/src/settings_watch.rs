@@ -1,7 +1,7 @@
 //! Reads the machine's settings and the limits of control groups with I/O, on its own thread.
 //!
-//! A file of sysfs or of a control group may wait for a lock of the kernel, so nothing waits for this thread. It sleeps
-//! until it is asked: while there is no I/O it costs nothing.
+//! Reading a file of sysfs or of a control group may block on a kernel lock, so nothing waits for this thread. It
+//! sleeps until it gets a question, so it costs nothing while there is no I/O.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -12,13 +12,13 @@ use iolens_core::model::{CgroupSample, Device, Io, Observation, Settings};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::{CgroupMember, Cgroups, MountWatch, read_settings};
 
-/// Groups that do I/O are read again after this.
+/// Interval after which groups with I/O are read again.
 const READ_AGAIN_NS: i64 = 10_000_000_000;
-/// One that was not seen before is read after this, together with others.
+/// Delay after which a new group is read, together with others.
 const READ_NEW_NS: i64 = 1_000_000_000;
-/// At most so many groups are read at a time, those above them included.
+/// Maximum number of groups per reading, including their ancestors.
 const MAX_GROUPS: usize = 200;
-/// How long the end of the recording waits for the last look.
+/// How long the end of the recording waits for the last reading.
 const MAX_FINISH_WAIT: Duration = Duration::from_millis(500);
 
 enum Question {
@@ -40,7 +40,7 @@ pub struct FoundGroup {
     pub cgroups: Vec<Observation>,
 }
 
-/// The work of the thread: it ends when no more is asked, or no answer is wanted.
+/// The loop of the thread. It ends when no more questions can come or nobody receives answers.
 fn answer_all(
     asked: Receiver<Question>,
     answers: SyncSender<WatchAnswer>,
@@ -65,23 +65,23 @@ fn answer_all(
     }
 }
 
-/// Collects the groups that do I/O on the writer's thread, and asks for their limits.
+/// Collects the groups with I/O on the writer's thread, and asks for their limits.
 pub struct SettingsWatch {
     questions: Option<SyncSender<Question>>,
     answers: Receiver<WatchAnswer>,
-    /// Questions without an answer.
+    /// Number of questions without an answer.
     waiting: usize,
-    /// Whether the io controller is on cgroup v1: then groups are found by their processes.
+    /// Whether the io controller is on cgroup v1, where groups are found by their processes.
     by_process: bool,
     devices: Vec<Device>,
     mounts: Option<MountWatch>,
     last: Option<CgroupMember>,
-    /// Groups with I/O since they were last asked for.
+    /// Groups with I/O since the last question.
     seen: HashSet<CgroupMember>,
-    /// Those asked for at the last look.
+    /// Groups of the last question.
     known: HashSet<CgroupMember>,
-    /// Under v1 a process of each group that limits a rate, by the group's path. What a limit has held back a worker of the
-    /// kernel submits, so the I/Os no longer say that the group does any: it is read again as long as there is I/O at all.
+    /// Under v1, a process of each group with a rate limit, by the group's path. Throttled I/O is submitted by a kernel
+    /// worker, so I/Os no longer show that the group is active. It is read again as long as there is any I/O.
     limited: HashMap<String, CgroupMember>,
     has_new: bool,
     asked_ns: Option<i64>,
@@ -115,7 +115,7 @@ impl SettingsWatch {
         watch
     }
 
-    /// Devices were added or removed, perhaps none of the recorded ones.
+    /// Handles added or removed devices, which need not be recorded ones.
     pub fn devices_changed(&mut self, devices: &[Device]) {
         if self.devices == devices {
             return;
@@ -167,8 +167,8 @@ impl SettingsWatch {
         found
     }
 
-    /// Reads the groups a last time, so that their waits are known up to the end. Does not wait for a lookup that
-    /// hangs.
+    /// Reads the groups a last time, so that their waiting times are known up to the end. Does not wait for a reading
+    /// that hangs.
     pub fn finish(&mut self) -> FoundGroup {
         let until = Instant::now() + MAX_FINISH_WAIT;
         let mut found = FoundGroup::default();
@@ -212,7 +212,7 @@ impl SettingsWatch {
     fn ask_for_groups(&mut self) {
         self.known = std::mem::take(&mut self.seen);
         self.has_new = false;
-        // In an order, so that of too many the same are read again.
+        // Sorted, so that the same groups are read again if there are too many.
         let mut members: Vec<CgroupMember> = self.known.iter().copied().collect();
         members.extend(self.limited.values());
         members.sort_unstable();
@@ -221,7 +221,7 @@ impl SettingsWatch {
         self.ask(Question::Groups(members));
     }
 
-    /// A question that finds no room is not asked: the thread hangs.
+    /// Sends a question. If the queue is full, the thread hangs and the question is dropped.
     fn ask(&mut self, question: Question) {
         if let Some(questions) = &self.questions
             && questions.try_send(question).is_ok()
@@ -314,7 +314,7 @@ mod tests {
         watch.wait(Instant::now() + Duration::from_secs(60), &mut found);
         watch.waiting = 1;
         watch.take(WatchAnswer::Groups(rows.to_vec()), &mut found);
-        // Only the question is looked at: no thread answers it.
+        // Tests only the question: no thread answers it.
         let (ask, asked) = sync_channel(4);
         watch.questions = Some(ask);
         watch.note(&[io(9, 7)]);

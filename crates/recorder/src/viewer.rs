@@ -7,15 +7,15 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use iolens_core::model::{Device, Io, LossReason, Lost};
 
-/// What is seen is gathered for so long: a viewer beside a busy recorder is then woken ten times a second.
+/// Interval at which observations are delivered, so that a viewer of a busy recorder is woken ten times a second.
 const GATHER_NS: i64 = 100_000_000;
-/// Or until it is so many I/Os, less than a MiB.
+/// Number of I/Os that are delivered at once before that; less than a MiB.
 const MAX_GATHERED_IOS: usize = 4096;
-/// So much of it may wait for the viewer.
+/// Maximum number of deliveries that wait for the viewer.
 const MAX_WAITING: usize = 32;
-/// The reason of I/Os that the view did not take in time. The recording has them, so no `lost` row is stored.
+/// The reason of I/Os that the viewer did not take in time. The recording has them, so no `lost` row is stored.
 const VIEW_BUSY: LossReason = LossReason::WriterBusy;
-/// Memory that is used again, which needs no page faults.
+/// Number of buffers kept for reuse, because reused memory causes no page faults.
 const MAX_SPARE: usize = 4;
 
 /// Recent observations of a recorder, in the session's time.
@@ -25,15 +25,15 @@ pub struct Seen {
     pub ios: Vec<Io>,
     /// Losses, including I/Os that were recorded but not passed to the viewer (`VIEW_BUSY`, by name `writer-busy`).
     pub lost: Vec<Lost>,
-    /// Every I/O completed before this has been seen; `None` if the source has no single I/Os.
+    /// Every I/O completed before this time has been delivered; `None` if the source has no single I/Os.
     pub complete_to_ns: Option<i64>,
-    /// The devices, where they have changed.
+    /// The devices, if they have changed.
     pub devices: Option<Vec<Device>>,
     /// Unix time of the session's start by the current wall clock, after it was set.
     pub start_unix_ns: Option<i64>,
 }
 
-/// The recorder's end.
+/// The recorder's end of the view.
 #[derive(Debug)]
 pub struct Viewer {
     sender: SyncSender<Seen>,
@@ -44,17 +44,17 @@ pub struct Viewer {
     delivered_to_ns: i64,
 }
 
-/// The other end.
+/// The viewer's end of the view.
 #[derive(Debug)]
 pub struct View {
     /// Observations in order; ends with the session.
     pub seen: Receiver<Seen>,
-    /// I/Os that were recorded and not shown, because the view did not keep up.
+    /// Number of I/Os that were recorded but not shown, because the viewer was too slow.
     pub missed_ios: Arc<AtomicU64>,
     give_back: SyncSender<Vec<Io>>,
 }
 
-/// Both ends.
+/// Creates both ends.
 pub fn view() -> (Viewer, View) {
     let (sender, seen) = sync_channel(MAX_WAITING);
     let (give_back, spare) = sync_channel(MAX_SPARE);
@@ -78,17 +78,17 @@ pub fn view() -> (Viewer, View) {
 }
 
 impl Viewer {
-    /// The devices are these from now on.
+    /// Replaces the list of devices.
     pub fn devices(&mut self, devices: &[Device]) {
         self.gathered.devices = Some(devices.to_vec());
     }
 
-    /// The wall clock was set; the session's start is now this Unix time in nanoseconds.
+    /// Sets the session's start to this Unix time in nanoseconds, after the wall clock was set.
     pub fn clock_was_set(&mut self, start_unix_ns: i64) {
         self.gathered.start_unix_ns = Some(start_unix_ns);
     }
 
-    /// Shows a look at the source, soon; never waits.
+    /// Passes the result of one poll to the viewer, with the next delivery. Never waits.
     pub fn show(&mut self, ios: &[Io], lost: &[Lost], complete_to_ns: Option<i64>) {
         self.gathered.ios.extend_from_slice(ios);
         self.gathered.lost.extend_from_slice(lost);
@@ -118,7 +118,7 @@ impl Viewer {
     }
 }
 
-/// Adds `ios`, which the view misses, to `lost`. As long as nothing can be delivered they are one loss, which grows.
+/// Adds `ios`, which the viewer misses, to `lost`. While nothing can be delivered, they are one growing loss.
 fn note_missed(lost: &mut Vec<Lost>, ios: &[Io]) {
     let Some(first) = ios.first() else {
         return;
@@ -128,7 +128,8 @@ fn note_missed(lost: &mut Vec<Lost>, ios: &[Io]) {
         ios: Some(ios.len() as i64),
         ..Lost::somewhere(first.done_ns, last.done_ns, VIEW_BUSY)
     };
-    // What the recording's own writer does not take is counted after this: only the view has losses for this reason here.
+    // I/Os that the recording's writer does not take are counted later, so losses with this reason are only those of
+    // the view.
     match lost.iter().position(|l| l.reason == VIEW_BUSY) {
         Some(at) => lost[at].add(&missed),
         None => lost.push(missed),
@@ -136,18 +137,18 @@ fn note_missed(lost: &mut Vec<Lost>, ios: &[Io]) {
 }
 
 impl Drop for Viewer {
-    /// Delivers what is gathered.
+    /// Delivers what has been collected.
     fn drop(&mut self) {
         self.deliver();
     }
 }
 
 impl View {
-    /// Its memory is no longer needed.
+    /// Returns the memory of a delivery for reuse.
     pub fn give_back(&self, seen: Seen) {
         let mut ios = seen.ios;
         ios.clear();
-        // Where there is enough it is freed.
+        // If there are enough spare buffers, it is freed.
         drop(self.give_back.try_send(ios));
     }
 }

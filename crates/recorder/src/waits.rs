@@ -1,4 +1,4 @@
-//! Waits in a growing recording: rows made beside the recorder, written a few times an hour.
+//! Waits in a growing recording: rows computed alongside the recorder, written a few times an hour.
 
 use anyhow::Result;
 use iolens_core::model::WaitSums;
@@ -6,9 +6,9 @@ use iolens_core::store::RecordingWriter;
 
 use crate::rollups::put_back;
 
-/// Rows in one file of the finer step, and of the coarser one, each as it came.
+/// Maximum number of waiting rows of both steps.
 const MAX_WAITING: usize = 32 << 10;
-/// So much time is in one file.
+/// Time covered by one file.
 const FILE_NS: i64 = 600_000_000_000;
 
 /// Rows that are not written yet.
@@ -27,7 +27,7 @@ impl Waits {
     /// Writes what is due at `now_ns`, nanoseconds since the recording's start.
     ///
     /// # Errors
-    /// The file system refuses; no room is no error, then it is tried again.
+    /// The file system refuses. A full disk is not an error; the rows are tried again.
     pub fn tick(&mut self, now_ns: i64, writer: &mut RecordingWriter) -> Result<()> {
         if now_ns - self.written_ns < FILE_NS && self.waiting.len() < MAX_WAITING {
             return Ok(());
@@ -36,7 +36,7 @@ impl Waits {
         self.write(writer)
     }
 
-    /// Writes all that is left.
+    /// Writes all remaining rows.
     ///
     /// # Errors
     /// As [`Waits::tick`].
@@ -47,7 +47,8 @@ impl Waits {
     fn write(&mut self, writer: &mut RecordingWriter) -> Result<()> {
         let mut due = std::mem::take(&mut self.waiting);
         due.sort_by_key(|row| (row.step_s, row.at_ns));
-        // The coarser ones, which stay longer, are written first: where there is room for one file only it is theirs.
+        // The coarser rows are kept longer, so they are written first: if there is room for one file only, it is
+        // theirs.
         let mut steps: Vec<&[WaitSums]> = due.chunk_by(|a, b| a.step_s == b.step_s).collect();
         steps.reverse();
         let mut unwritten = Vec::new();

@@ -1,11 +1,11 @@
-//! Records marks for write-back that the kernel throttles above the block layer (wbt).
+//! Adds marks for write-back that the kernel throttles above the block layer (wbt).
 
 use std::collections::HashMap;
 
 use iolens_core::model::{DevId, Device, Mark, Observation, find_device};
 use iolens_observe::trace::WbtThrottled;
 
-/// At most one remark about a device in so long.
+/// Minimum interval between two remarks about a device.
 const REMARK_AGAIN_NS: i64 = 10_000_000_000;
 
 /// The last remark about a device.
@@ -15,7 +15,7 @@ struct LastRemark {
     windows: u64,
 }
 
-/// Compares the kernel's counts with those reported before.
+/// Compares the kernel's counts with those already reported.
 #[derive(Debug, Default)]
 pub struct WbtWatch {
     last_remarks: HashMap<DevId, LastRemark>,

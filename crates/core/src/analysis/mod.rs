@@ -1,11 +1,11 @@
-//! All arithmetic on more than one observation: a directory per question, in it a file per rule.
+//! All arithmetic on more than one observation: one directory per question, one file per rule.
 //!
-//! Every analysis is a streaming accumulator: `push` takes completed I/Os in the order of completion, `lost` takes what
-//! is missing, `finish` gives a plain struct. Memory grows with slots and devices, not with I/Os.
+//! Every analysis is a streaming accumulator: `push` takes completed I/Os in the order of completion, `lost` takes
+//! losses, `finish` returns a plain struct. Memory grows with slots and devices, not with I/Os.
 //!
-//! Rules for all analyses: windows are half-open; means are kept as (sum, count) and merged that way; unknown values
-//! are `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its interval; an
-//! I/O belongs to the interval in which it completes.
+//! Rules for all analyses: Windows are half-open. Means are kept and merged as (sum, count). Unknown values are `None`,
+//! never zero. Every mean and quantile carries its count. A printed time labels the end of its interval. An I/O belongs
+//! to the interval in which it completes.
 
 pub mod actors;
 pub mod bursts;

@@ -1,4 +1,4 @@
-//! I/O by actor (process, control group, file) in 10 s and 600 s steps; they remain when single I/Os are removed.
+//! I/O sums per actor (process, control group, file) in steps of 10 s and 600 s. They outlive the single I/Os.
 
 use super::{Class, DevId, Inode, Io};
 
@@ -27,7 +27,7 @@ impl ActorKind {
     }
 }
 
-/// The numbers of a cause. `None` inside: the source does not know it.
+/// An actor, by its numbers. An inner `None` means that the source does not know the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Actor {
     /// A process, as in [`Io::tgid`].
@@ -36,7 +36,7 @@ pub enum Actor {
     Cgroup(Option<i64>),
     /// A file, as in [`Io::inode`].
     File(Option<Inode>),
-    /// All that are not named in this slot, together.
+    /// All actors of a kind that have no row of their own in this slot.
     Others(ActorKind),
 }
 
@@ -52,13 +52,13 @@ impl Actor {
     }
 }
 
-/// Sums over the I/Os of one cause, device and class that completed in one slot. Rows of one key may be several: merging
-/// is addition.
+/// Sums over the I/Os of one actor, device and class that completed in one slot. A key may have several rows; readers
+/// add them up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActorSums {
     /// Length of the slot in seconds.
     pub step_s: i32,
-    /// Its beginning, in nanoseconds since the recording's start: a multiple of the step.
+    /// Start of the slot, in nanoseconds since the recording's start; a multiple of the step.
     pub at_ns: i64,
     /// The device.
     pub dev: DevId,
@@ -79,14 +79,14 @@ pub struct IoSums {
     pub ios: i64,
     /// Bytes that they moved.
     pub bytes: i64,
-    /// Time from start to issue, summed; `None` if it is not known of each of them.
+    /// Time from start to issue, summed over the I/Os; `None` unless it is known for every one of them.
     pub queue_sum_ns: Option<i64>,
-    /// Time from issue to completion, summed.
+    /// Time from issue to completion, summed over the I/Os.
     pub device_sum_ns: i64,
 }
 
 impl IoSums {
-    /// Of no I/O.
+    /// No I/Os.
     pub const ZERO: IoSums = IoSums {
         ios: 0,
         bytes: 0,
@@ -115,7 +115,7 @@ impl IoSums {
         self.device_sum_ns = self.device_sum_ns.saturating_add(other.device_sum_ns);
     }
 
-    /// From start to completion, summed, as far as it is known.
+    /// Sum of the latencies (start to completion) in nanoseconds. Where the start is not known, device time alone.
     pub fn time_ns(&self) -> i64 {
         self.device_sum_ns
             .saturating_add(self.queue_sum_ns.unwrap_or(0))

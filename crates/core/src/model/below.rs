@@ -1,4 +1,4 @@
-//! Finds the devices of a list that are below others, without comparing every pair.
+//! Index to find the devices below a device in a list without comparing every pair.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub struct Below<'a> {
     named: HashMap<&'a str, Vec<usize>>,
     /// By the numbers of their partitions.
     partitions: HashMap<DevId, Vec<usize>>,
-    /// Disks with only a name in the log, by host.
+    /// Disks that an imported log knows by name only, by host.
     disks: HashMap<Option<&'a str>, Vec<usize>>,
 }
 

@@ -2,9 +2,9 @@
 
 use super::DevId;
 
-/// The way of one bio that became a request or was merged into one, in nanoseconds. Times are named as `btt` names them:
+/// Stage times of one bio that became a request or was merged into one, in nanoseconds. The letters are those of `btt`:
 /// Q queued, G request allocated, M merged into a request, I inserted into the scheduler, D issued to the driver, C
-/// completed. `None` is "not seen" or "not on this bio's way", never zero.
+/// completed. `None` means that the stage was not seen or did not occur; it never means zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BioStages {
     /// Completion of its request, since the recording's start.

@@ -35,7 +35,8 @@ pub struct Container {
     pub runtime: Option<&'static str>,
 }
 
-/// How scopes of the runtimes begin. Of `crio-conmon` it is the monitor of the container.
+/// Prefixes of systemd scopes and the container runtime that uses them. `crio-conmon` scopes hold the container's
+/// monitor.
 const PREFIXES: [(&str, &str); 5] = [
     ("cri-containerd-", "containerd"),
     ("crio-conmon-", "cri-o"),
@@ -43,14 +44,15 @@ const PREFIXES: [(&str, &str); 5] = [
     ("docker-", "docker"),
     ("libpod-", "podman"),
 ];
-/// Hexadecimal digits of a container's number, which is a SHA-256.
+/// Number of hexadecimal digits of a container id (SHA-256).
 const ID_DIGITS: usize = 64;
 /// Digits of a static pod's hash (MD5).
 const HASH_DIGITS: usize = 32;
 
 impl Container {
-    /// Of the path of a control group; `None` where it belongs to neither. Within a pod the innermost pod counts (clusters in
-    /// containers), and of its containers the outermost (containers in pods).
+    /// Derives the container or pod from the path of a control group; `None` if the path belongs to neither. If pods
+    /// are nested (a cluster in a container), the innermost pod counts. If a pod holds nested containers, the outermost
+    /// counts.
     pub fn of(path: &str) -> Option<Container> {
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         let pod = parts
@@ -60,7 +62,7 @@ impl Container {
             .find_map(|(i, p)| Some((i, pod_uid(p)?)));
         let inside = pod.as_ref().map_or(&parts[..], |(i, _)| &parts[*i..]);
         let mut containers = inside.iter().filter_map(|p| container_id(p));
-        // Without a pod: the innermost.
+        // Outside a pod the innermost container counts.
         let container = if pod.is_some() {
             containers.next()
         } else {
@@ -88,8 +90,9 @@ fn parent_is(parts: &[&str], name: &str) -> bool {
     parts.contains(&name) && !parts.iter().any(|p| pod_uid(p).is_some())
 }
 
-/// Of `podUID`, and of `kubepods-QOS-podUID.slice`, where systemd wants underscores for the dashes; also as the first part of
-/// `SLICE:RUNTIME:ID`, which a runtime with the other driver makes a directory of.
+/// The pod's UID in a path component: `podUID`, or `kubepods-QOS-podUID.slice`, in which systemd replaces dashes by
+/// underscores. It may also be the first part of `SLICE:RUNTIME:ID`, which a runtime with the other cgroup driver
+/// creates as a directory.
 fn pod_uid(part: &str) -> Option<String> {
     let part = part.split(':').next().unwrap_or(part);
     let name = part.strip_suffix(".slice").unwrap_or(part);
@@ -128,7 +131,7 @@ fn is_id(text: &str) -> bool {
     text.len() == ID_DIGITS && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Of the parts up to the pod: its own name has it, or a part above.
+/// The QoS class in the components up to and including the pod's.
 fn qos(parts: &[&str]) -> Option<Qos> {
     let above = parts.iter().rposition(|p| {
         let p = p.trim_end_matches(".slice");
@@ -141,7 +144,7 @@ fn qos(parts: &[&str]) -> Option<Qos> {
     if has_word(below, "besteffort") {
         return Some(Qos::BestEffort);
     }
-    // A guaranteed pod has no word of its own: it is known by where it is, or by its name.
+    // A guaranteed pod has no QoS component. It is recognised by its parent `kubepods` or by its own name.
     let is_pod = above.is_some() || parts.last().is_some_and(|p| p.contains("kubepods-pod"));
     is_pod.then_some(Qos::Guaranteed)
 }

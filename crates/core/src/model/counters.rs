@@ -33,9 +33,9 @@ pub struct DiskCounters {
     pub write: ClassCounters,
     /// I/Os in flight now; a gauge. The kernel has printed wrapped negative values here.
     pub in_flight: u64,
-    /// The kernel's estimate of milliseconds during which at least one I/O was in flight (what `%util` is made of).
+    /// The kernel's estimate of the milliseconds with at least one I/O in flight; the source of `%util`.
     pub io_ticks_ms: u64,
-    /// Milliseconds in flight summed over I/Os (what `aqu-sz` is made of).
+    /// Milliseconds in flight, summed over I/Os; the source of `aqu-sz`.
     pub time_in_queue_ms: u64,
     /// Discards: kernel 4.18 and newer.
     pub discard: Option<ClassCounters>,

@@ -50,7 +50,8 @@ impl DataTable {
         self.rows
     }
 
-    /// Adds a column of numbers; non-finite values are stored as null. Missing rows are filled, surplus ones dropped.
+    /// Adds a column of numbers. Non-finite values are stored as null. Missing rows become null, surplus rows are
+    /// dropped.
     #[must_use]
     pub fn numbers(
         mut self,
@@ -69,7 +70,7 @@ impl DataTable {
         self
     }
 
-    /// Adds a column of words. Missing rows are filled, surplus ones dropped.
+    /// Adds a column of words. Missing rows become null, surplus rows are dropped.
     #[must_use]
     pub fn words(
         mut self,

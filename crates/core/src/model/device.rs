@@ -70,10 +70,10 @@ pub struct Raid {
     pub level: String,
     /// Members that it has when none is missing.
     pub disks: u32,
-    /// Bytes on one member before the next one's turn; 0: not striped.
+    /// Chunk size in bytes: how much is stored on one member before the next; 0 if the array is not striped.
     #[serde(default)]
     pub chunk_bytes: u64,
-    /// The level's own number for the layout of parity or copies.
+    /// The RAID level's own number for the layout of parity or copies.
     #[serde(default)]
     pub layout: u32,
 }
@@ -82,7 +82,8 @@ impl Raid {
     /// raid10 with two copies side by side.
     const NEAR_2: u32 = 0x102;
 
-    /// Chunks of data side by side in a stripe; `None`: not striped, or in a way that is not known here.
+    /// Number of data chunks side by side in a stripe; `None` if the array is not striped or its layout is not
+    /// supported here.
     pub fn data_disks(&self) -> Option<u32> {
         let disks = match self.level.as_str() {
             "raid0" => self.disks,
@@ -96,7 +97,7 @@ impl Raid {
         (disks > 0).then_some(disks)
     }
 
-    /// Whether a write may have to read.
+    /// Whether the level has parity, so that a write may have to read first.
     pub fn has_parity(&self) -> bool {
         matches!(self.level.as_str(), "raid4" | "raid5" | "raid6")
     }
@@ -181,8 +182,8 @@ impl Device {
 }
 
 impl Device {
-    /// Whether I/O of this device passes through `lower`: it is stacked on `lower` or on a partition of it, or is such
-    /// a partition. Imported tables have names only, which then decide.
+    /// Whether I/O of this device passes through `lower`: it is stacked on `lower` or on a partition of it, or it is a
+    /// partition of `lower`. Devices of imported tables have names only, so their names decide.
     pub fn is_above(&self, lower: &Device) -> bool {
         self.slaves.iter().any(|slave| lower.contains(slave))
             || lower.partitions.iter().any(|(_, id)| *id == self.id)
@@ -201,19 +202,20 @@ impl Device {
                 && is_layer_above(&self.name, &lower.name))
     }
 
-    /// The controller or host through which it is reached, if its name shows it: `nvme0` of `nvme0n1`, the machine of a
-    /// log that knows several.
+    /// The controller or host through which the device is reached, if its name shows it: `nvme0` for `nvme0n1`, or the
+    /// host in a log of several hosts.
     pub fn behind(&self) -> Option<&str> {
         let (host, name) = host_and_name(&self.name);
         host.or_else(|| nvme_controller(name))
     }
 
-    /// Its number is made up, because a log knows its name only.
+    /// Whether the number is made up, because the imported log knows only the name.
     pub(super) fn is_imported(&self) -> bool {
         self.id.major() == 0
     }
 
-    /// Whether it is no device, but a table's sum over some, or the application's view of its files.
+    /// Whether this is not a device but an aggregate: a table's sum over devices, or the application's view of its
+    /// files.
     pub fn is_sum(&self) -> bool {
         self.stable_id
             .as_deref()
@@ -229,13 +231,12 @@ fn nvme_controller(name: &str) -> Option<&str> {
     is_number.then(|| &name[.."nvme".len() + number.len()])
 }
 
-/// As many devices under another are named.
+/// Maximum number of lower devices that are listed by name.
 const MAX_NAMED: usize = 24;
 
-/// The devices of `devices` that sums over devices leave out, each with the names of those under it (`...` in place of
-/// those beyond 24). An I/O through a stack
-/// happens on each of its layers, and counts on the lowest that was recorded: a device is left out if any device under it,
-/// next or deeper, is `recorded`.
+/// The devices that sums over all devices must leave out, each with the names of the recorded devices below it (at most
+/// 24, then `...`). An I/O through a stack is seen on each layer. It is counted on the lowest recorded one, so a device
+/// is left out if any device below it, directly or through other layers, is `recorded`.
 pub fn layers_above(
     devices: &[Device],
     recorded: impl Fn(DevId) -> bool,
@@ -296,15 +297,15 @@ pub(super) fn disks_of_partition_name(name: &str) -> impl Iterator<Item = &str> 
         .filter(move |_| base.len() < name.len())
 }
 
-/// Whether `upper` is called like a layer (dm, LVM, md, loop) and `lower` like a disk of the same host: what is on what
-/// a table does not say, but what layers do reaches disks.
+/// Whether `upper` is named like a layer (dm, LVM, md, loop) and `lower` like a disk of the same host. Imported tables
+/// do not list how devices are stacked, but I/O of a layer reaches disks.
 fn is_layer_above(upper: &str, lower: &str) -> bool {
     const LAYERS: [&str; 10] = [
         "dm-", "md", "bcache", "drbd", "loop", "emcpower", "mpath", "luks-", "lvm-", "zd",
     ];
     let (host, upper) = host_and_name(upper);
     let (other_host, lower) = host_and_name(lower);
-    // `md` and `zd` are followed by numbers or, as stable names, by a hyphen; LVM's names have one in the middle.
+    // `md` and `zd` are followed by a number, or by a hyphen in stable names. LVM names contain a hyphen in the middle.
     let layer = LAYERS
         .iter()
         .filter_map(|l| upper.strip_prefix(l))
@@ -313,7 +314,7 @@ fn is_layer_above(upper: &str, lower: &str) -> bool {
     host == other_host && is_disk_name(lower) && !is_disk_name(upper) && (layer || named)
 }
 
-/// Imports put the host before the name where they know several; `cciss/c0d0` is a name.
+/// Splits a name at the host that imports of several hosts put in front (`HOST/NAME`). `cciss/c0d0` has no host.
 pub(super) fn host_and_name(name: &str) -> (Option<&str>, &str) {
     const DIRECTORIES: [&str; 3] = ["cciss", "ida", "rd"];
     match name.split_once('/') {
@@ -322,7 +323,7 @@ pub(super) fn host_and_name(name: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Names that the kernel, or udev by a stable one, gives to disks.
+/// Whether a name is one that the kernel or udev (stable names) gives to disks.
 pub(super) fn is_disk_name(name: &str) -> bool {
     const STABLE: [&str; 7] = ["ata-", "scsi-", "wwn-", "nvme-", "usb-", "virtio-", "pci-"];
     const LETTERED: [&str; 5] = ["sd", "hd", "vd", "xvd", "dasd"];

@@ -2,7 +2,7 @@
 
 use super::SECOND_NS;
 
-/// Slots of equal length. They are numbered from the one that begins at the origin; those before it have negative numbers.
+/// Slots of equal length. Slot 0 starts at the origin; slots before it have negative numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeGrid {
     /// Where slot 0 begins, in nanoseconds since the recording's start.
@@ -27,7 +27,7 @@ pub fn floor_to(at_ns: i64, step_ns: i64) -> i64 {
     at_ns.div_euclid(step_ns) * step_ns
 }
 
-/// The first multiple of `step_ns` that is not before an instant; near the end of time the last one that there is.
+/// The first multiple of `step_ns` that is not before an instant, or the last representable one if that would overflow.
 pub fn ceil_to(at_ns: i64, step_ns: i64) -> i64 {
     floor_to(at_ns.saturating_add(step_ns - 1), step_ns)
 }
@@ -79,7 +79,7 @@ impl TimeGrid {
                 return None;
             }
             let end_ns = self.end_ns(next_slot);
-            // At the end of time the bounds saturate: the last slot holds all that is left.
+            // Near `i64::MAX` the bounds saturate; the last slot then holds the rest of the interval.
             let is_last = end_ns <= next_ns || end_ns >= to_ns;
             let part = SlotPart {
                 slot: next_slot,

@@ -1,13 +1,15 @@
-//! Latency histograms: one with buckets of about 0.8 %, and that of the BPF programs with 16 buckets per power of two.
+//! Latency histograms: one with buckets of about 0.8 % width, and the BPF programs' one with 16 buckets per power of
+//! two.
 
-/// Log-linear counts of non-negative `i64` values with 2^7 buckets per octave: the reported value of a bucket is off by
-/// at most 1/256. Values below 256 are exact. Merging adds counts, so parts and whole agree exactly.
+/// Log-linear histogram of non-negative `i64` values with 2^7 buckets per octave. A reported value is off by at most
+/// 1/256; values below 256 are exact. Merging adds bucket counts, so the result does not depend on how the values were
+/// divided.
 ///
-/// Minimum, maximum and sum are kept exactly beside the buckets. Only octaves between the smallest and the largest value take
-/// memory, 1 KiB each.
+/// Minimum, maximum and sum are kept exactly beside the buckets. Memory is 1 KiB per octave, and only the octaves
+/// between the smallest and the largest value are allocated.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Histogram {
-    /// Of whole octaves, from bucket `first` on.
+    /// Counts of whole octaves, starting with bucket `first`.
     counts: Vec<u64>,
     first: usize,
     n: u64,
@@ -65,14 +67,14 @@ impl Histogram {
         self.sum += i128::from(value);
     }
 
-    /// Counts in a bucket beyond those that there are.
+    /// Counts in a bucket outside the allocated range.
     #[cold]
     fn add_beyond(&mut self, index: usize) {
         self.cover(index, index + 1);
         self.counts[index - self.first] += 1;
     }
 
-    /// Makes room for the buckets `from..to`.
+    /// Extends the allocated range, in whole octaves, to include the buckets `from..to`.
     fn cover(&mut self, from: usize, to: usize) {
         const OCTAVE: usize = 1 << SUB_BITS;
         let from = from / OCTAVE * OCTAVE;
@@ -82,7 +84,7 @@ impl Histogram {
         }
         let before = self.first.saturating_sub(from);
         let after = to.saturating_sub(self.first + self.counts.len());
-        // There are many histograms, and few octaves more to come.
+        // Reserve exactly: there are many histograms, and each grows by few octaves.
         self.counts.reserve_exact(before + after);
         self.counts.splice(0..0, std::iter::repeat_n(0, before));
         self.first -= before;
@@ -125,7 +127,7 @@ impl Histogram {
         self.sum
     }
 
-    /// Exact mean; `None` of nothing.
+    /// Exact mean; `None` if the histogram is empty.
     pub fn mean(&self) -> Option<f64> {
         (self.n > 0).then(|| self.sum as f64 / self.n as f64)
     }
@@ -141,7 +143,7 @@ impl Histogram {
     }
 
     /// Nearest-rank quantile (inverse of the empirical distribution, type 1) for `q` in 0..=1: the middle of the bucket
-    /// of rank `ceil(q n)`, held inside `[min, max]`. `None` of nothing.
+    /// of rank `ceil(q n)`, clamped to `[min, max]`. `None` if the histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<i64> {
         if self.n == 0 {
             return None;
@@ -166,23 +168,25 @@ impl Histogram {
     }
 }
 
-/// How long the calls of one class on one open file took, as the BPF programs count them (`bpf/files_event.h`), or the I/Os
-/// of a [`Rollup`](super::Rollup): in buckets 8 ns wide up to 256 ns, then 16 to each power of two, up to 137 s. Holds the buckets that have calls.
+/// Histogram of durations as the BPF programs count them (`bpf/files_event.h`): the calls of one class on one open
+/// file, or the I/Os of a [`Rollup`](super::Rollup). Buckets are 8 ns wide up to 256 ns, then 16 per power of two, up
+/// to 137 s. Only non-empty buckets are stored.
 ///
-/// As text, in recordings: `LOW:CALLS` for each bucket, separated by spaces, with the bucket's first nanosecond.
+/// Recordings store it as text: `LOW:CALLS` for each bucket, separated by spaces, where `LOW` is the bucket's first
+/// nanosecond.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallHistogram {
-    /// Bucket and calls (not 0), in order.
+    /// Bucket numbers and their counts (never 0), in order.
     counts: Vec<(u16, u64)>,
 }
 
 impl CallHistogram {
     /// How many buckets there are.
     pub const BUCKETS: usize = 496;
-    /// The count at which the BPF programs stop counting a bucket. A histogram with such a count is not a valid
+    /// The count at which the BPF programs stop counting in a bucket. A histogram with such a count is not a valid
     /// distribution.
     pub const FULL: u32 = 0xf000_0000;
-    /// Largest error of quantiles, in percent (half of a bucket, 1/32), or 4 ns.
+    /// Largest error of quantiles in percent (half a bucket, 1/32). Below 256 ns it is 4 ns.
     pub const ERROR_PERCENT: f64 = 3.2;
     const UNIT_SHIFT: u32 = 3;
     const SUB_BITS: u32 = 4;
@@ -209,7 +213,7 @@ impl CallHistogram {
         (low as i64, high as i64)
     }
 
-    /// Of all counts, one for each bucket; `None` if one is full.
+    /// The histogram of one count per bucket; `None` if any count has reached [`CallHistogram::FULL`].
     pub fn of_counts(counts: impl IntoIterator<Item = u32>) -> Option<CallHistogram> {
         let mut h = CallHistogram::default();
         for (bucket, calls) in counts
@@ -261,7 +265,7 @@ impl CallHistogram {
         &self.counts
     }
 
-    /// Counts `n` in the bucket of this number; none beyond the last.
+    /// Adds `n` to the bucket of this number. Numbers beyond the last bucket are ignored.
     pub fn add_to_bucket(&mut self, bucket: u16, n: u64) {
         if n > 0 {
             self.count(bucket.min(Self::BUCKETS as u16 - 1), n);
@@ -281,14 +285,15 @@ impl CallHistogram {
         })
     }
 
-    /// The middle of the bucket of rank `ceil(q n)`, in nanoseconds, for `q` in 0..=1; `None` of nothing.
+    /// Nearest-rank quantile for `q` in 0..=1: the middle of the bucket of rank `ceil(q n)` in nanoseconds; `None` if
+    /// empty.
     pub fn quantile(&self, q: f64) -> Option<i64> {
         let calls = self.counts.iter().map(|c| c.1);
         let at = bucket_at(calls, rank(q, self.n()))?;
         Some(Self::middle(self.counts[at].0.into()))
     }
 
-    /// Mean of the middles in nanoseconds; `None` of nothing.
+    /// Mean in nanoseconds, each value taken as the middle of its bucket; `None` if empty.
     pub fn mean(&self) -> Option<f64> {
         let sum: f64 = self
             .counts
@@ -329,7 +334,7 @@ impl std::fmt::Display for CallHistogram {
     }
 }
 
-/// The nearest rank of the quantile `q` in 0..=1 among `n` values: `ceil(q n)`, within `1..=n`; 1 of nothing.
+/// The nearest rank of the quantile `q` in 0..=1 among `n` values: `ceil(q n)`, clamped to `1..=n`; 1 if `n` is 0.
 pub fn rank(q: f64, n: u64) -> u64 {
     ((q * n as f64).ceil() as u64).clamp(1, n.max(1))
 }

@@ -83,22 +83,22 @@ pub enum Origin {
     /// Past the page cache (`O_DIRECT`), submitted by the process that requested it. In recordings made before
     /// [`Origin::BufferedRead`] and [`Origin::Readahead`] existed, reads into the page cache too.
     Direct,
-    /// Written back from the page cache: the inode says whose data it was, the process is the last that made pages of
-    /// this inode dirty. Without an inode (swap) it is the submitter.
+    /// Written back from the page cache. The inode tells whose data it was; the process is the last one that dirtied
+    /// pages of this inode. Without an inode (swap) the process is the submitter.
     Writeback,
-    /// File-system metadata, or the journal of another file system than ext4: the process is the submitter.
+    /// File-system metadata, or the journal of a file system other than ext4; the process is the submitter.
     Metadata,
     /// The kernel gave no origin.
     Unknown,
     /// A read into the page cache (or back from swap), submitted by the process that requested it.
     BufferedRead,
-    /// The same as part of the kernel's read-ahead: data that the process waits for, and data that it may need next.
+    /// A read-ahead of the kernel: data that the process waits for, together with data that it may need next.
     Readahead,
-    /// A commit of ext4's journal, which its thread writes: the process is one that waits for it in `fsync`, or else that
-    /// thread. In recordings made before this existed it is [`Origin::Metadata`] by the thread.
+    /// A commit of ext4's journal, written by the journal's thread. The process is one that waits for the commit in
+    /// `fsync`, or else that thread. Older recordings store [`Origin::Metadata`] with the thread instead.
     Journal,
-    /// A worker thread of the kernel submitted it; the process is that of the I/O on the device above (dm, md) that was in
-    /// flight at its place. Found in analysis, never stored.
+    /// Submitted by a kernel worker thread. The process is that of the I/O which was in flight at the same place on the
+    /// device above (dm, md). Derived in analysis, never stored.
     Above,
 }
 
@@ -160,7 +160,7 @@ impl Comm {
         let mut out = [0; 16];
         let n = bytes.len().min(16);
         out[..n].copy_from_slice(&bytes[..n]);
-        // The lowest zero byte, all sixteen at once: made for every I/O, so it counts.
+        // Finds the lowest zero byte of all sixteen at once. This runs for every I/O.
         const ONES: u128 = u128::from_ne_bytes([1; 16]);
         let v = u128::from_le_bytes(out);
         let zeros = v.wrapping_sub(ONES) & !v & (ONES << 7);
@@ -194,7 +194,7 @@ impl Comm {
         self.0.starts_with(b"iou-")
     }
 
-    /// All 16 bytes as a number: equal names have equal ones.
+    /// All 16 bytes as one number; equal exactly if the names are equal.
     pub fn to_bits(self) -> u128 {
         u128::from_le_bytes(self.0)
     }
@@ -237,8 +237,8 @@ pub struct Io {
     pub error: Option<i32>,
     /// How many bios or requests the block layer merged into this one (as `/proc/diskstats` counts merges).
     pub merges: Option<i32>,
-    /// Process (thread group) that caused it, as far as [`Io::origin`] says: the submitter, or the process that last dirtied
-    /// the pages of a file that are written back.
+    /// Process (thread group) that caused the I/O, to the extent that [`Io::origin`] says: the submitter, or the
+    /// process that last dirtied the file's pages when they are written back.
     pub tgid: Option<i32>,
     /// Name of that task when it submitted or dirtied; of a thread of io_uring that of its process.
     pub comm: Option<Comm>,
@@ -335,8 +335,8 @@ impl Io {
         }
     }
 
-    /// Whether it failed. What the device does not offer is no failure: the kernel asks once, as with the zeroes of mkfs, and does
-    /// without.
+    /// Whether the I/O failed. `EOPNOTSUPP` is not a failure: the kernel probes once for an operation, such as the
+    /// zeroing of mkfs, and falls back if the device does not offer it.
     pub fn has_failed(&self) -> bool {
         self.error
             .is_some_and(|e| e != 0 && e != Io::ERROR_NOT_SUPPORTED)

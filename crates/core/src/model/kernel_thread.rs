@@ -23,11 +23,11 @@ pub enum KernelThread {
     F2fs,
     /// `ext4lazyinit`.
     Ext4Init,
-    /// `md1_raid5`: submits what was asked of the array.
+    /// `md1_raid5`: submits the I/O that was requested of the array.
     Raid,
-    /// `md1_resync`: makes the members of an array equal.
+    /// `md1_resync`: synchronises the members of an array.
     RaidSync,
-    /// `dmcrypt_write`: submits what was asked of the layer.
+    /// `dmcrypt_write`: submits the I/O that was requested of the layer.
     DmCrypt,
     /// Others of the device mapper.
     DeviceMapper,
@@ -35,11 +35,11 @@ pub enum KernelThread {
     Vdo,
     /// `loop7` of old kernels: reads and writes the file of a loop device.
     Loop,
-    /// Of the scheduler and of memory management; what has no known process may be noted as theirs.
+    /// The scheduler and memory management. I/O without a known process may be attributed to them.
     Other,
 }
 
-/// Names that begin so. What is short enough to begin names of programs is looked at in [`KernelThread::of`].
+/// Name prefixes. Prefixes so short that names of programs begin with them are handled in [`KernelThread::of`].
 const PREFIXES: [(&[u8], KernelThread); 17] = [
     (b"kworker", KernelThread::Worker),
     (b"kswapd", KernelThread::Swapper),
@@ -104,7 +104,7 @@ impl KernelThread {
     }
 }
 
-/// Of a name that goes on so after `md`: `1_raid5`, `_home_raid1`, `127_resync`.
+/// The array thread whose name continues like this after `md`: `1_raid5`, `_home_raid1`, `127_resync`.
 fn of_array(name: &[u8]) -> Option<KernelThread> {
     if name.windows(5).any(|word| word == b"_raid") {
         return Some(KernelThread::Raid);

@@ -25,13 +25,13 @@ pub enum LossReason {
     DiskFull,
     /// A damaged block of the recording.
     Corrupt,
-    /// The retention limit (`--keep`) removed it; not counted as lost in totals of what was kept.
+    /// Removed by the retention limit (`--keep`). Totals of what was kept do not count it as lost.
     Retention,
-    /// In flight when the probes were attached: its start is not known. Censored, not lost.
+    /// In flight when the probes were attached, so its start is not known: censored, not lost.
     Censored,
     /// Another tool's log was cut or damaged.
     Import,
-    /// The kernel did not show its completion to the tracer; noticed when its place was used again.
+    /// The tracer did not see the completion. Noticed when another request reused the entry.
     Unseen,
     /// The ring of file-level requests was full: [`Lost::ios`] counts requests.
     RequestRingFull,
@@ -89,7 +89,7 @@ impl LossReason {
         Self::ALL.into_iter().find(|r| r.name() == name)
     }
 
-    /// Whether this reason means that block I/Os are missing which the recording should hold.
+    /// Whether this reason means that block I/Os are missing that the recording should contain.
     pub fn is_loss(self) -> bool {
         !matches!(self, LossReason::Censored | LossReason::Retention) && !self.is_of_requests()
     }
@@ -126,7 +126,7 @@ pub struct Lost {
     pub merges: Option<i64>,
 }
 
-/// Missing I/Os that can change a bin by at most this share of its I/Os do not mark it.
+/// A bin is marked as incomplete if the missing I/Os may be more than this share of its I/Os.
 pub const MARKING_SHARE: f64 = 0.01;
 
 impl Lost {
@@ -139,10 +139,10 @@ impl Lost {
         self.merges = self.merges.zip(more.merges).map(|(n, more)| n + more);
     }
 
-    /// Expected number of its I/Os in `[from_ns, to_ns)`, if they are spread evenly over its interval. Infinite if the
-    /// intervals overlap and the number is not known, as after retention.
+    /// Expected number of its I/Os in `[from_ns, to_ns)`, if they are spread evenly over the loss's interval. Infinite
+    /// if the intervals overlap and the number is not known, as after retention.
     pub fn expected_in(&self, from_ns: i64, to_ns: i64) -> f64 {
-        // Half-open, as in `meets`; of no length it is an instant.
+        // Half-open, as in `meets`; an interval of length 0 counts as one nanosecond.
         let own_end = self.to_ns.max(self.from_ns.saturating_add(1));
         let begin = from_ns.max(self.from_ns);
         let end = to_ns.min(own_end);
@@ -158,7 +158,7 @@ impl Lost {
         }
     }
 
-    /// Whether nothing at all was recorded in its interval, or nothing of that is left.
+    /// Whether nothing was recorded in the interval, or everything recorded there was removed.
     pub fn is_unrecorded_time(&self) -> bool {
         let is_gap = matches!(self.reason, LossReason::NotRecorded | LossReason::Retention);
         is_gap && self.dev.is_none()
@@ -184,7 +184,7 @@ impl Lost {
         }
     }
 
-    /// Whether it concerns some of `[from_ns, to_ns)`. It is half-open too; one of no length concerns its instant.
+    /// Whether the loss affects `[from_ns, to_ns)`. Both intervals are half-open; one of length 0 affects its instant.
     pub fn meets(&self, from_ns: i64, to_ns: i64) -> bool {
         self.from_ns < to_ns
             && (self.to_ns > from_ns || (self.from_ns == self.to_ns && self.to_ns == from_ns))

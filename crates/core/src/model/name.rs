@@ -44,8 +44,8 @@ impl Named {
 
 /// The name of a file or of a control group at its first I/O, or at a later lookup.
 ///
-/// Of several names of one file (it was renamed) the last one reported before an I/O is the best. Where the source knows no
-/// generations, the names may also be those of different files that had the number one after the other.
+/// If a file has several names (it was renamed), the last one reported before an I/O is the best. If the source knows
+/// no generations, the names may also be those of different files that had the inode number one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
     /// When it was looked up, in nanoseconds since the recording's start.

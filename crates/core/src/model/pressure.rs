@@ -20,13 +20,13 @@ pub struct PressureSample {
     pub io_some_ns: Option<i64>,
     /// Time in which all tasks that were not idle waited for I/O (`full`).
     pub io_full_ns: Option<i64>,
-    /// Time that the hypervisor gave to others while a CPU of this machine had work, summed over CPUs.
+    /// Time in which a CPU of this machine had work but the hypervisor ran others (steal), summed over CPUs.
     pub steal_ns: Option<i64>,
-    /// Most tasks, without the recorder's own, that were found running or waiting for a CPU.
+    /// Largest number of tasks found running or waiting for a CPU, without the recorder's own.
     pub runnable: Option<i32>,
-    /// When the recorder's timer that was most overdue should have fired; `None` if no timer ended in this time.
+    /// The deadline of the recorder's most overdue timer; `None` if no timer ended in the interval.
     pub timer_due_ns: Option<i64>,
-    /// How much later than that the recorder ran.
+    /// How long after that deadline the recorder ran, in nanoseconds.
     pub timer_late_ns: Option<i64>,
 }
 
@@ -36,7 +36,7 @@ impl PressureSample {
         self.to_ns - self.from_ns
     }
 
-    /// Both intervals as one: `later` follows this one.
+    /// Joins both intervals into one; `later` directly follows this one.
     #[must_use]
     pub fn joined(&self, later: &PressureSample) -> PressureSample {
         let later_timer = later.timer_late_ns > self.timer_late_ns;

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use super::{ClassRates, DevId, IntervalRates};
 
-/// Quantities of a row: four of each class and of all together, then queue length, utilisation and service time.
+/// Number of quantities in a row: four for each class and for all classes together, then queue length, utilisation and
+/// service time.
 pub(super) const QUANTITIES: usize = 23;
 
 /// A compact list of [`IntervalRates`]: absent values take no space.
 ///
-/// A row of a narrow table (fio's logs give one quantity each) takes a tenth of what the plain structure takes, and
-/// importing it is as much faster: writing to fresh memory is most of the work.
+/// A row of a narrow table (fio's logs have one quantity each) takes a tenth of the plain structure's memory, and
+/// importing is faster by as much, because writing to fresh memory is most of its cost.
 #[derive(Debug, Clone, Default)]
 pub struct RateRows {
     heads: Vec<Head>,
@@ -22,9 +23,9 @@ struct Head {
     from_ns: i64,
     to_ns: i64,
     dev: DevId,
-    /// Bit i: quantity i is known.
+    /// Bit `i` is set if quantity `i` is known.
     known: u32,
-    /// Where the known quantities begin.
+    /// Index of the first known quantity.
     at: usize,
 }
 
@@ -91,7 +92,7 @@ impl RateRows {
         }));
     }
 
-    /// Changes beginning, end (both in nanoseconds) and device of the rows in `range`, which must be inside.
+    /// Changes start, end (both in nanoseconds) and device of the rows in `range`, which must be within bounds.
     pub fn replace(
         &mut self,
         range: Range<usize>,
@@ -102,14 +103,14 @@ impl RateRows {
         }
     }
 
-    /// Orders the rows by end, device and beginning; equal ones stay as they were.
+    /// Sorts the rows by end, device and start. The sort is stable.
     pub fn sort(&mut self) {
         if !self.heads.is_sorted_by_key(Head::key) {
             self.heads.sort_by_key(Head::key);
         }
     }
 
-    /// Merges consecutive rows of the same device and interval by `one`.
+    /// Merges consecutive rows of the same device and interval with `one`.
     pub fn merge(&mut self, mut one: impl FnMut(&IntervalRates, &IntervalRates) -> IntervalRates) {
         if self.heads.windows(2).all(|w| w[0].key() != w[1].key()) {
             return;
@@ -171,7 +172,7 @@ impl RateRows {
 }
 
 impl PartialEq for RateRows {
-    /// The same rows in the same order, whatever their layout in memory.
+    /// Compares the rows in order, regardless of their memory layout.
     fn eq(&self, other: &RateRows) -> bool {
         self.iter().eq(other.iter())
     }

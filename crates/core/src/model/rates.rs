@@ -22,7 +22,7 @@ impl ClassRates {
         *self == ClassRates::default()
     }
 
-    /// Mean of the I/Os of both, each of which weighs the same; unknown if one of them has no count.
+    /// Mean latency over the I/Os of both, weighted by their numbers; `None` if either has no count.
     fn mean_with(&self, other: &ClassRates) -> Option<f64> {
         let (mean, ios) = self.mean_and_ios()?;
         let (other_mean, other_ios) = other.mean_and_ios()?;
@@ -30,7 +30,7 @@ impl ClassRates {
         (all > 0.0).then(|| (mean * ios + other_mean * other_ios) / all)
     }
 
-    /// The mean in microseconds and the I/Os per second that it is of; a class without I/O has no mean, which is no gap.
+    /// Mean latency in microseconds and the I/Os per second that it covers. A class without I/O counts as (0, 0).
     fn mean_and_ios(&self) -> Option<(f64, f64)> {
         match (self.mean_us, self.ios_per_s) {
             (None, None | Some(0.0)) => Some((0.0, 0.0)),
@@ -38,7 +38,7 @@ impl ClassRates {
         }
     }
 
-    /// Each rate as `rate` makes it of both, and the mean as `mean` does.
+    /// Combines each rate with `rate` and the mean latency with `mean`.
     fn combined(
         &self,
         other: &ClassRates,
@@ -53,7 +53,7 @@ impl ClassRates {
         }
     }
 
-    /// I/Os completed in `interval_ns`, rounded to whole ones: undoes the division that the table's author made.
+    /// I/Os completed in `interval_ns`, rounded to an integer. This undoes the division made by the table's author.
     pub fn ios(&self, interval_ns: i64) -> Option<u64> {
         whole(self.ios_per_s? * interval_ns as f64 / 1e9)
     }
@@ -65,7 +65,7 @@ impl ClassRates {
 }
 
 fn whole(x: f64) -> Option<u64> {
-    // 2^53: beyond it a double holds no single I/O any more, so the table cannot have meant it.
+    // Above 2^53 a double cannot represent single I/Os, so the table cannot have meant the value.
     (x.is_finite() && (0.0..9.0e15).contains(&x)).then(|| x.round() as u64)
 }
 
@@ -84,7 +84,7 @@ pub struct IntervalRates {
     pub from_ns: i64,
     /// Its end, which is the instant that tables print.
     pub to_ns: i64,
-    /// The device; imports that know no device numbers make some up, see the recording's device list.
+    /// The device. Imports without device numbers make some up; see the recording's device list.
     pub dev: DevId,
     /// Reads, writes, discards and flushes apart; `class as usize` indexes it.
     pub classes: [ClassRates; 4],
@@ -92,7 +92,7 @@ pub struct IntervalRates {
     pub all: ClassRates,
     /// Mean number of I/Os in flight (`aqu-sz`, `avgqu-sz`, `actv`).
     pub in_flight: Option<f64>,
-    /// The table's idea of utilisation, in percent (`%util`, `%b`).
+    /// Utilisation in percent as the table defines it (`%util`, `%b`).
     pub util_percent: Option<f64>,
     /// The obsolete `svctm`, in microseconds.
     pub service_us: Option<f64>,
@@ -113,7 +113,7 @@ impl IntervalRates {
         }
     }
 
-    /// Whether no quantity is in both rows: they are the columns of two tables.
+    /// Whether no quantity is in both rows, as if they were columns of two tables.
     pub fn complements(&self, other: &IntervalRates) -> bool {
         let mut both = quantities(self).into_iter().zip(quantities(other));
         !both.any(|(a, b)| a.is_some() && b.is_some())
@@ -147,7 +147,7 @@ impl IntervalRates {
         }
     }
 
-    /// The row with each quantity as `of` makes it of this row's and `other`'s.
+    /// Combines each quantity of this row and `other` with `of`.
     pub fn zipped(
         &self,
         other: &IntervalRates,

@@ -8,7 +8,7 @@ use super::{DevId, Device, Settings};
 /// Version of the recording format that this code writes. Readers refuse newer ones.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Where the observations of a recording came from. Every output says it.
+/// Where the observations of a recording came from. Every output states it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Source {
@@ -21,8 +21,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// How many I/Os a recording holds in which `stored` single ones are. `None` where its source may have none: of counters and
-    /// averages 0 would look like a quiet disk.
+    /// Number of I/Os in a recording that stores `stored` single ones. `None` if the source may have no single I/Os:
+    /// for counters and averages, 0 would look like an idle disk.
     pub fn known_ios(&self, stored: u64) -> Option<u64> {
         match self {
             Source::Ebpf => Some(stored),
@@ -67,15 +67,15 @@ impl TryFrom<String> for Source {
 /// Resources used by the recorder, as measured by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct RecorderCost {
-    /// CPU seconds of the recorder in user space and in the kernel on its behalf, from the recording's start to its end; of
-    /// a load that the same process makes nothing.
+    /// CPU seconds of the recorder, in user space and in the kernel on its behalf, from the recording's start to its
+    /// end. Load that the same process generates is not included.
     #[serde(default)]
     pub cpu_s: Option<f64>,
     /// CPU seconds before the start: loading and attaching the probes.
     #[serde(default)]
     pub startup_cpu_s: Option<f64>,
-    /// CPU seconds spent inside the BPF probes (the kernel's run-time statistics, whose own cost is included), if they were
-    /// measured.
+    /// CPU seconds spent inside the BPF probes, if they were measured. Taken from the kernel's run-time statistics,
+    /// whose own cost is included.
     #[serde(default)]
     pub probe_cpu_s: Option<f64>,
     /// Peak resident memory in bytes.
@@ -100,7 +100,7 @@ fn sum_if_known(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     Some(a? + b?)
 }
 
-/// `meta.json` of a recording: everything that is said once.
+/// The content of `meta.json`: the metadata of a recording.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RecordingMeta {
     /// Format version, see [`SCHEMA_VERSION`].
@@ -127,13 +127,13 @@ pub struct RecordingMeta {
     /// The devices, those that came and went too.
     #[serde(default)]
     pub devices: Vec<Device>,
-    /// The recorder's own process, whose I/O is in the recording too.
+    /// Process id of the recorder. Its I/O is in the recording too.
     #[serde(default)]
     pub recorder_tgid: Option<i32>,
     /// The options of the recorder, for people.
     #[serde(default)]
     pub options: Vec<String>,
-    /// Limits of this source with their reasons, as sentences.
+    /// Limits of this source with their reasons, one sentence each.
     #[serde(default)]
     pub limits: Vec<String>,
     /// How the machine was set up; `None` where the source did not look.
@@ -166,7 +166,7 @@ pub struct TableManifest {
 
 /// The device of a number in a list, which may be long if it is in the order of numbers, as imports make it.
 pub fn find_device(devices: &[Device], id: DevId) -> Option<&Device> {
-    /// Up to so many a look along the list is fast, whatever their order.
+    /// Up to this many devices a linear search is fast, whatever their order.
     const FEW: usize = 64;
     let at = if devices.len() > FEW {
         devices.partition_point(|d| d.id < id)
@@ -178,8 +178,8 @@ pub fn find_device(devices: &[Device], id: DevId) -> Option<&Device> {
 }
 
 impl RecordingMeta {
-    /// When recordings can begin, in nanoseconds since the Unix epoch: from 1933 to 2116. The difference of two beginnings can be added
-    /// to any time of a recording without overflow.
+    /// Valid starts of recordings in nanoseconds since the Unix epoch: from 1933 to 2116. The difference of two starts
+    /// can be added to any time in a recording without overflow.
     pub const STARTS_UNIX_NS: RangeInclusive<i64> = -(1 << 60)..=1 << 62;
     /// The same for people.
     pub const STARTS: &str = "recordings begin between 1934 and 2115";

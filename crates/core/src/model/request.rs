@@ -106,8 +106,8 @@ impl How {
         self.0 & other.0 == other.0
     }
 
-    /// A synchronous read that found all its data in memory: it neither submitted block I/O nor slept. `None` for
-    /// writes and for io_uring, of which this is not known.
+    /// Whether this was a page-cache hit: a synchronous read that neither submitted block I/O nor slept. `None` for
+    /// writes and for io_uring, where this is not known.
     pub fn cache_hit(self) -> Option<bool> {
         let known = !self.has(How::WRITE) && !self.has(How::ASYNC);
         known.then_some(!self.has(How::DEVICE) && !self.has(How::SLEPT))
@@ -138,17 +138,17 @@ impl RequestFlags {
     pub const IO_URING: RequestFlags = RequestFlags(1 << 1);
     /// Used with `io_submit`, whose I/Os are not counted.
     pub const AIO: RequestFlags = RequestFlags(1 << 2);
-    /// Opened before recording began or by a process that the filter left out: its opening is not known.
+    /// Opened before recording began, or by a process outside the filter: its opening was not seen.
     pub const UNKNOWN_START: RequestFlags = RequestFlags(1 << 3);
     /// Had more descriptors than one in a process (`dup` and the like).
     pub const ALIASED: RequestFlags = RequestFlags(1 << 4);
     /// Inherited by a child process.
     pub const FORKED: RequestFlags = RequestFlags(1 << 5);
-    /// When its last known descriptor was closed another process still held it: sent over a socket, or in use.
+    /// Another process still held the file when its last known descriptor was closed: passed over a socket, or in use.
     pub const ESCAPED: RequestFlags = RequestFlags(1 << 6);
     /// Not closed when recording ended.
     pub const STILL_OPEN: RequestFlags = RequestFlags(1 << 7);
-    /// Its closing was not seen; its end is when that was found out.
+    /// Its close was not seen; the end is the time at which this was noticed.
     pub const END_UNSEEN: RequestFlags = RequestFlags(1 << 8);
     /// Opened with `O_CREAT`, `O_TRUNC` or `O_APPEND`.
     pub const CREATES: RequestFlags = RequestFlags(1 << 9);
@@ -158,11 +158,11 @@ impl RequestFlags {
     pub const AT_EXIT: RequestFlags = RequestFlags(1 << 11);
     /// A block device's node, not a file.
     pub const BLOCK_DEVICE: RequestFlags = RequestFlags(1 << 12);
-    /// Not all of its data I/Os were timed: of a long run of short ones on memory most are taken to be like those among
-    /// them that were, so that [`Request::active_ns`] is an estimate.
+    /// Some of its data I/Os were not timed. In a long run of short I/Os on cached data most are assumed to take as
+    /// long as the timed ones, so [`Request::active_ns`] is an estimate.
     pub const ESTIMATED: RequestFlags = RequestFlags(1 << 13);
-    /// Its calls were to be counted by duration and could not be: too many files were in use at once, or there were too
-    /// many calls of one duration.
+    /// Its calls should have been counted by duration but were not: too many files were in use at once, or too many
+    /// calls had one duration.
     pub const NO_HISTOGRAM: RequestFlags = RequestFlags(1 << 14);
 
     const NAMES: [(RequestFlags, &'static str); 15] = [
@@ -229,7 +229,7 @@ pub struct Request {
     pub close_ns: Option<i64>,
     /// Exit of its last data I/O, in nanoseconds after `start_ns`; `None` without data I/Os.
     pub last_after_ns: Option<i64>,
-    /// Time inside data I/Os, in nanoseconds, summed (so more than the elapsed time if threads share it).
+    /// Time inside data I/Os, summed, in nanoseconds. Exceeds the elapsed time if several threads do I/O at once.
     pub active_ns: i64,
     /// Data I/Os that read.
     pub ios_in: i64,
@@ -251,8 +251,8 @@ pub struct Request {
     pub first: Vec<DataIo>,
     /// The slowest data I/O.
     pub slowest: Option<DataIo>,
-    /// How long its reads took, if not all are in `first`. Of calls that were not timed ([`RequestFlags::ESTIMATED`]) each
-    /// counts as long as the next one that was.
+    /// Histogram of the durations of its reads, unless all reads are in `first`. A call that was not timed
+    /// ([`RequestFlags::ESTIMATED`]) counts as long as the next timed one.
     pub read_histogram: Option<CallHistogram>,
     /// Histogram of its writes.
     pub write_histogram: Option<CallHistogram>,
@@ -333,13 +333,13 @@ impl Request {
         }
     }
 
-    /// Whether its opening was seen, so that its times from there on mean something.
+    /// Whether its opening was seen. Only then are times relative to it meaningful.
     pub fn start_known(&self) -> bool {
         !self.flags.has(RequestFlags::UNKNOWN_START)
     }
 
-    /// Entry of open to exit of the last data I/O, in nanoseconds; of an fsync its duration. `None` without data I/Os
-    /// or without a known start.
+    /// Time from entry of open to exit of the last data I/O, in nanoseconds; the duration for an fsync. `None` without
+    /// data I/Os or without a known start.
     pub fn total_ns(&self) -> Option<i64> {
         if self.sync.is_some() {
             return Some(self.end_ns - self.start_ns);
@@ -353,15 +353,15 @@ impl Request {
         Some(first.after_ns + first.duration_ns)
     }
 
-    /// Think time: time between open and the last data I/O's exit that was spent in neither.
-    /// `None` where I/Os may overlap, which makes the difference meaningless.
+    /// Think time in nanoseconds: time between open and exit of the last data I/O that was spent in neither. `None` if
+    /// I/Os may overlap, because the difference is then meaningless.
     pub fn gaps_ns(&self) -> Option<i64> {
         let total = self.total_ns().filter(|_| self.sync.is_none())?;
         let gaps = total - self.active_ns - self.open_ns.unwrap_or(0);
         (gaps >= 0).then_some(gaps)
     }
 
-    /// Served by a single data I/O (A10); `None` without data I/Os.
+    /// Whether a single data I/O served the request (A10); `None` without data I/Os.
     pub fn atomic(&self) -> Option<bool> {
         (self.ios() > 0).then_some(self.ios() == 1)
     }

@@ -1,16 +1,16 @@
-//! Sums and histograms of a device over one second, minute or hour; they remain when single I/Os are removed.
+//! I/O sums and histograms per device over a second, minute or hour. They outlive the single I/Os.
 
 use super::{CallHistogram, Class, DevId, Io};
 
-/// Sums over the I/Os of one device and class that completed in one slot, or of all its classes together. Rows of one key
-/// may be several: merging is addition.
+/// Sums over the I/Os of one device and class (or of all its classes together) that completed in one slot. A key may
+/// have several rows; readers add them up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rollup {
     /// Length of the slot in seconds.
     pub step_s: i32,
     /// Its beginning, in nanoseconds since the recording's start: a multiple of the step.
     pub at_ns: i64,
-    /// The device; `None` of losses whose device is not known.
+    /// The device; `None` for losses whose device is not known.
     pub dev: Option<DevId>,
     /// The class; `None` stands for all together.
     pub class: Option<Class>,
@@ -18,7 +18,7 @@ pub struct Rollup {
     pub ios: i64,
     /// Bytes that they moved.
     pub bytes: i64,
-    /// Merges that went into them; like the next two `None` if it is not known of each of them.
+    /// Number of bios or requests merged into them. Like the next two, `None` unless it is known for every I/O.
     pub merges: Option<i64>,
     /// How many of them failed.
     pub errors: Option<i64>,
@@ -26,10 +26,10 @@ pub struct Rollup {
     pub queue_sum_ns: Option<i64>,
     /// Time from issue to completion, summed.
     pub device_sum_ns: i64,
-    /// Time in flight, of all classes together.
+    /// How busy the device was; only in rows of all classes together.
     pub flight: Option<Flight>,
-    /// Time with an I/O of each class in flight, indexed by `Class as usize`, in rows of all classes together; `None` where
-    /// that is not known.
+    /// Nanoseconds with an I/O of each class in flight, indexed by `Class as usize`; only in rows of all classes
+    /// together. `None` if not known.
     pub busy_of_class_ns: Option<[i64; Class::ALL.len()]>,
     /// I/Os known to be missing; `None` if not even how many.
     pub lost_ios: Option<i64>,
@@ -51,7 +51,7 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// For `ns` nanoseconds there were `level` I/Os in flight.
+    /// Adds `ns` nanoseconds with `level` I/Os in flight.
     #[inline]
     pub fn pass(&mut self, ns: i64, level: i64) {
         if level > 0 {

@@ -3,8 +3,8 @@
 
 use super::DevId;
 
-/// `settings` of `meta.json`: what was set when the recording began, and again after devices came or went. Every field
-/// is empty where the kernel does not say. The kernel's release is in [`super::RecordingMeta::kernel`].
+/// `settings` of `meta.json`: the settings when the recording began, read again after devices appeared or disappeared.
+/// A field is empty if the kernel does not provide it. The kernel's release is in [`super::RecordingMeta::kernel`].
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Settings {
     /// CPUs that were online.
@@ -19,10 +19,10 @@ pub struct Settings {
     /// The queues of the recorded devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueSettings>,
-    /// The file systems that lie on recorded devices.
+    /// The file systems on recorded devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<MountSettings>,
-    /// The btrfs file systems that lie on recorded devices.
+    /// The btrfs file systems on recorded devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub btrfs: Vec<BtrfsSettings>,
 }
@@ -62,25 +62,26 @@ impl Settings {
     }
 }
 
-/// `/proc/sys/vm/dirty_*`, by the kernel's names. Of a ratio and the bytes beside it the one that is not 0 holds.
+/// `/proc/sys/vm/dirty_*`, by the kernel's names. Each limit exists as a ratio and in bytes; the one that is not 0
+/// applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct WritebackSettings {
-    /// Percent of the memory that may be dirty before writers must wait.
+    /// Percent of the available memory that may be dirty before writers are throttled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirty_ratio: Option<u64>,
     /// The same in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirty_bytes: Option<u64>,
-    /// Percent of the memory from which write-back runs in the background.
+    /// Percent of the available memory above which background write-back runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirty_background_ratio: Option<u64>,
     /// The same in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirty_background_bytes: Option<u64>,
-    /// Pages are written back when they have been dirty for so long, in hundredths of a second.
+    /// Age in hundredths of a second after which dirty pages are written back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirty_expire_centisecs: Option<u64>,
-    /// Write-back looks for those this often, in hundredths of a second.
+    /// Interval in hundredths of a second at which write-back looks for such pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirty_writeback_centisecs: Option<u64>,
     /// The resulting limit for writers in bytes (`nr_dirty_threshold` of `/proc/vmstat`).
@@ -102,10 +103,10 @@ pub struct QueueSettings {
     /// Requests it may have in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nr_requests: Option<u64>,
-    /// `wbt_lat_usec`: write-back is throttled when reads take longer than so many microseconds; 0: never.
+    /// `wbt_lat_usec`: write-back is throttled if reads take longer than this many microseconds; 0: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wbt_lat_us: Option<i64>,
-    /// How far sequential reads are read ahead.
+    /// Read-ahead window for sequential reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead_bytes: Option<u64>,
     /// `write back` (the device has a volatile cache) or `write through`.
@@ -114,7 +115,8 @@ pub struct QueueSettings {
     /// Whether the disk spins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
-    /// Where completions run: 0 wherever they come in, 1 in the group of the CPU that submitted, 2 on that CPU.
+    /// CPU that completions run on (`rq_affinity`): 0 wherever they arrive, 1 in the group of the submitting CPU, 2 on
+    /// that CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rq_affinity: Option<u64>,
     /// Largest request that the kernel sends it (`max_sectors_kb`).
@@ -152,10 +154,10 @@ impl QueueSettings {
 pub struct MountSettings {
     /// Its device number, as I/Os of its files have it.
     pub fs_dev: DevId,
-    /// The devices that it lies on: whole disks and all layers between.
+    /// The devices below it: whole disks and all layers between.
     #[serde(default)]
     pub devices: Vec<DevId>,
-    /// Where it is mounted: of several places the one that shows most of it.
+    /// Mount point; of several, the one that shows most of the file system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_point: Option<String>,
     /// The mounted source, as given to mount.
@@ -183,16 +185,16 @@ pub struct BtrfsSettings {
     /// How data is spread over them: `single`, `raid1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_profile: Option<String>,
-    /// How metadata is.
+    /// The same for metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata_profile: Option<String>,
 }
 
-/// Limits of a control group with I/O at one moment: one row of the group itself ([`CgroupSample::dev`] is `None`), and
-/// one of each device for which it has settings. A limit is `None` where there is none.
+/// Limits of a control group with I/O, at one moment. There is one row for the group itself ([`CgroupSample::dev`] is
+/// `None`) and one for each device with settings. A limit is `None` if it is not set.
 ///
-/// Under cgroup v2 a group is known by its id, as I/Os have it, and the limits of its ancestors hold for all their
-/// descendants together. Under cgroup v1 I/Os have no id of the group that is limited: it is known by a process in it.
+/// Under cgroup v2 a group is identified by its id, as in I/Os. The limits of an ancestor apply to all its descendants
+/// together. Under cgroup v1 I/Os do not carry the id of the limited group; it is identified by a process in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CgroupSample {
     /// When it was read, in nanoseconds since the recording's start.
@@ -217,13 +219,15 @@ pub struct CgroupSample {
     pub latency_target_ns: Option<i64>,
     /// `io.weight`, of the device or as the group's default.
     pub weight: Option<i64>,
-    /// `memory.max` in bytes; of the group only, as all that follow.
+    /// `memory.max` in bytes. This and all following fields are set in the group's row only.
     pub memory_max: Option<i64>,
     /// `memory.high` in bytes.
     pub memory_high: Option<i64>,
-    /// How often the group's memory was about to exceed one of these two, since the group exists; `None` without a limit.
+    /// How often the group's memory was about to exceed `memory.max` or `memory.high`, since the group was created;
+    /// `None` without such a limit.
     pub memory_limit_hits: Option<i64>,
-    /// Bytes that were read again after they had been evicted, of files and from swap, since the group exists; `None` without a limit.
+    /// Bytes that were evicted and read again (page cache and swap), since the group was created; `None` without such a
+    /// limit.
     pub refaulted_bytes: Option<i64>,
     /// Time since boot in which at least one task of the group waited for I/O (`some` of `io.pressure`).
     pub io_some_ns: Option<i64>,
@@ -243,12 +247,12 @@ impl CgroupSample {
         limits.iter().any(Option::is_some)
     }
 
-    /// Whether both have the same settings; times of reading and counters may differ.
+    /// Whether both have the same settings, regardless of reading times and counters.
     pub fn is_set_like(&self, other: &CgroupSample) -> bool {
         self.without_counters() == other.without_counters()
     }
 
-    /// The settings alone, of no time.
+    /// The settings alone, with time and counters cleared.
     fn without_counters(&self) -> CgroupSample {
         CgroupSample {
             at_ns: 0,

@@ -1,21 +1,21 @@
-//! Sums of waits by victim and cause in 10 s and 600 s steps; they remain when single I/Os are removed.
+//! Sums of waits by victim and cause in steps of 10 s and 600 s. They outlive the single I/Os.
 
 use super::{Class, Comm, DevId, Origin};
 
 /// The owner of a part of an I/O's latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimeOwner {
-    /// The I/O itself: it takes so long undisturbed.
+    /// Time that the I/O takes undisturbed.
     Undisturbed,
-    /// I/Os of the same group, which is a process with one class and one origin.
+    /// Waits behind I/Os of the same group (one process, class and origin).
     Own,
-    /// I/Os of other groups.
+    /// Waits behind I/Os of other groups.
     Others,
-    /// A queue above the driver while the device had room.
+    /// Waits in a queue above the driver while the device had room.
     Held,
-    /// The device itself.
+    /// Delays caused by the device itself.
     Device,
-    /// Not known: I/Os are missing.
+    /// Unknown, because I/Os are missing.
     Unknown,
 }
 
@@ -42,7 +42,7 @@ impl TimeOwner {
         }
     }
 
-    /// Whether its time is lost: neither undisturbed, nor of unknown cause.
+    /// Whether time of this owner counts as lost: it is neither undisturbed nor of unknown cause.
     pub fn is_loss(self) -> bool {
         !matches!(self, TimeOwner::Undisturbed | TimeOwner::Unknown)
     }
@@ -60,15 +60,16 @@ impl TimeOwner {
 pub struct OwnedTime {
     /// Time that the I/Os take undisturbed.
     pub undisturbed_ns: i64,
-    /// Behind I/Os of their own.
+    /// Time spent behind I/Os of the same group.
     pub own_ns: i64,
-    /// Behind those of others.
+    /// Time spent behind I/Os of other groups.
     pub others_ns: i64,
-    /// Above the driver while the device had room: by a scheduler, a limit of a control group, or for want of tags.
+    /// Time held above the driver while the device had room: by a scheduler, by a limit of a control group, or because
+    /// tags ran out.
     pub held_ns: i64,
-    /// By the device itself: a pause, garbage collection, firmware, a hypervisor.
+    /// Time caused by the device itself: a pause, garbage collection, firmware, or a hypervisor.
     pub device_ns: i64,
-    /// Of no known cause: I/Os are missing, or the wait began longer ago than work is remembered.
+    /// Time without a known cause: I/Os are missing, or the wait began before the oldest remembered work.
     pub unknown_ns: i64,
 }
 
@@ -85,12 +86,12 @@ impl OwnedTime {
         }
     }
 
-    /// All of it: the sum of the latencies.
+    /// The sum of all owners, which equals the sum of the latencies.
     pub fn total_ns(&self) -> i64 {
         self.undisturbed_ns + self.excess_ns()
     }
 
-    /// All that is not undisturbed.
+    /// All time that is not undisturbed.
     pub fn excess_ns(&self) -> i64 {
         self.own_ns + self.others_ns + self.held_ns + self.device_ns + self.unknown_ns
     }
@@ -101,7 +102,7 @@ impl OwnedTime {
         lost.map(|owner| self.ns(owner)).sum()
     }
 
-    /// This time with `own_ns` of the waits behind I/Os counted as behind own I/Os.
+    /// This time, with `own_ns` of the waits behind I/Os attributed to own I/Os and the rest to others.
     #[must_use]
     pub fn with_own(self, own_ns: i64) -> OwnedTime {
         OwnedTime {
@@ -122,11 +123,11 @@ impl OwnedTime {
     }
 }
 
-/// The owner of I/Os that waited, or that others waited for. `None` inside: not known to the source, or (the number)
-/// several.
+/// A group of I/Os that waited, or that others waited for. An inner `None` means that the source does not know it or,
+/// for the process id, that there are several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WaitParty {
-    /// All that have no row of their own, together; then all else but the class is not known.
+    /// Stands for all parties without a row of their own; only the class is known then.
     pub is_others: bool,
     /// Number of the process.
     pub tgid: Option<i32>,
@@ -141,7 +142,7 @@ pub struct WaitParty {
 }
 
 impl WaitParty {
-    /// All further ones of a class.
+    /// The party that stands for all further ones of a class.
     pub fn others(class: Class) -> WaitParty {
         WaitParty {
             is_others: true,
@@ -154,29 +155,31 @@ impl WaitParty {
     }
 }
 
-/// I/O time of one group of I/Os on one device that has one owner, over the I/Os that completed in one slot. Rows of one key
-/// may be several: they add up.
+/// I/O time of one group of I/Os on one device that is attributed to one owner, over the I/Os that completed in one
+/// slot. A key may have several rows; readers add them up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitSums {
     /// Length of the slot in seconds.
     pub step_s: i32,
-    /// Its beginning, in nanoseconds since the recording's start.
+    /// Start of the slot, in nanoseconds since the recording's start.
     pub at_ns: i64,
     /// The device.
     pub dev: DevId,
-    /// The owner of the I/O time.
+    /// The group whose I/O time this is.
     pub victim: WaitParty,
-    /// The owner of the lost time.
+    /// What this time is attributed to.
     pub cause: TimeOwner,
-    /// Of [`TimeOwner::Others`]: who.
+    /// The group waited for; only for [`TimeOwner::Others`].
     pub culprit: Option<WaitParty>,
     /// The time.
     pub ns: i64,
-    /// Of [`TimeOwner::Undisturbed`] all I/Os of the victim, of [`TimeOwner::Others`] those that waited; else not counted.
+    /// For [`TimeOwner::Undisturbed`] the number of all I/Os of the victim, for [`TimeOwner::Others`] of those that
+    /// waited; else `None`.
     pub ios: Option<i64>,
-    /// Of all of the victim, in its row of [`TimeOwner::Undisturbed`]: I/Os that took more than twice their undisturbed latency.
+    /// I/Os that took more than twice their undisturbed latency; only in the victim's row of
+    /// [`TimeOwner::Undisturbed`].
     pub delayed_ios: Option<i64>,
-    /// There, too: the longest wait.
+    /// The longest wait; only in the same row.
     pub worst: Option<WorstWait>,
 }
 
@@ -197,7 +200,7 @@ impl WorstWait {
         self.latency_ns - self.undisturbed_ns
     }
 
-    /// Becomes `other` if that is longer.
+    /// Replaces this wait by `other` if that is longer.
     pub fn keep_worse(&mut self, other: &WorstWait) {
         if other.excess_ns() > self.excess_ns() {
             *self = *other;

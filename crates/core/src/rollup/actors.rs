@@ -1,7 +1,7 @@
-//! The actors with most I/O time in each ten seconds, summed while I/Os are recorded.
+//! The actors with the most I/O time in each ten seconds, summed while I/Os are recorded.
 //!
-//! An I/O counts in the slot in which it completes, as in the rollups: over all actors of a kind, the others included, the
-//! sums are those of the device.
+//! An I/O counts in the slot in which it completes, as in the rollups. Over all actors of a kind, including the others,
+//! the sums equal those of the device.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -10,36 +10,37 @@ use crate::model::{
     Actor, ActorKind, ActorSums, Class, Comm, DevId, Inode, Io, IoSums, SECOND_NS, floor_to,
 };
 
-/// Lengths of slots in seconds: the finer goes with the rollups of a second, the coarser stays as long as those of a minute.
+/// Slot lengths in seconds. Files of the finer step are removed with the rollups of a second; the coarser ones are kept
+/// as long as those of a minute.
 pub const ACTOR_STEPS_S: [i32; 2] = [10, 600];
-/// As many are named in a slot of a device; the others are added up.
+/// Maximum number of named actors in a slot of a device; the others are summed.
 pub const MAX_ACTORS: usize = 20;
-/// A slot is complete so much later: the source may deliver completions late.
+/// Delay after which a slot is complete, because the source may deliver completions late.
 const LATE_NS: i64 = 2 * SECOND_NS;
-/// Combinations of process, control group and file that are kept apart in a slot of a device: 2 MiB. Beyond them files, and
-/// beyond twice as many processes and control groups too, count as others.
+/// Maximum number of distinct (process, control group, file) combinations in a slot of a device: 2 MiB. Beyond it files
+/// count as others; beyond twice as many, processes and control groups do too.
 const MAX_KEYS: usize = 1 << 14;
 
-/// A cause and what it is called.
+/// An actor and its name.
 type NamedActor = (Actor, Option<String>);
 type Classes = [IoSums; Class::ALL.len()];
 const NOTHING: Classes = [IoSums::ZERO; Class::ALL.len()];
 
-/// Makes rows of ten seconds of I/Os in the order of completion.
+/// Computes ten-second rows from I/Os in the order of completion.
 #[derive(Debug, Default)]
 pub struct ActorsBuilder {
-    /// By the slot's beginning and device.
+    /// Open slots, by start and device.
     slots: BTreeMap<(i64, DevId), ActorSlot>,
     done: Vec<ActorSums>,
     seen_ns: i64,
 }
 
-/// Whose an I/O is.
+/// The process, control group and file that an I/O belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct ActorKey {
-    /// `None`: too many others have been met in the slot.
+    /// Process id, name and control group; `None` if the slot already holds too many other combinations.
     process: Option<(Option<i32>, Option<Comm>, Option<i64>)>,
-    /// The same of the file.
+    /// The file; `None` for the same reason.
     file: Option<Option<Inode>>,
 }
 
@@ -48,7 +49,7 @@ struct ActorKey {
 struct ActorSlot {
     numbers: HashMap<ActorKey, usize>,
     sums: Vec<(ActorKey, Classes)>,
-    /// Whose the last I/O was: the next one is mostly the same one's.
+    /// Entry of the last I/O; the next one usually has the same.
     last: usize,
 }
 
@@ -67,12 +68,12 @@ impl ActorsBuilder {
         self.complete(self.seen_ns - slot_ns - LATE_NS);
     }
 
-    /// Nothing that completed before `now_ns` is still to come.
+    /// Declares that every I/O completed before `now_ns` has been pushed.
     pub fn seen_until(&mut self, now_ns: i64) {
         self.complete(now_ns - i64::from(ACTOR_STEPS_S[0]) * SECOND_NS);
     }
 
-    /// Completes the slots that begin no later than `at_ns`.
+    /// Completes the slots that start at `at_ns` or earlier.
     fn complete(&mut self, at_ns: i64) {
         while let Some(slot) = self.slots.first_entry().filter(|s| s.key().0 <= at_ns) {
             let ((at_ns, dev), slot) = slot.remove_entry();
@@ -80,14 +81,14 @@ impl ActorsBuilder {
         }
     }
 
-    /// The rows of slots that are complete, by time.
+    /// Returns the rows of complete slots, ordered by time.
     pub fn take(&mut self) -> Vec<ActorSums> {
         let mut rows = std::mem::take(&mut self.done);
         rows.sort_by_key(|r| (r.at_ns, r.dev));
         rows
     }
 
-    /// The rows of all slots, complete or not.
+    /// Returns the rows of all slots, complete or not.
     pub fn finish(mut self) -> Vec<ActorSums> {
         self.complete(i64::MAX);
         self.take()
@@ -126,7 +127,7 @@ impl ActorSlot {
                 let (actor, comm) = key.actor(kind);
                 add(sums.entry((actor, comm)).or_insert(NOTHING), classes);
             }
-            // The slot counts by the bytes of names, which are cheap to compare; rows have text.
+            // Slots compare names as bytes, which is cheap; rows hold text.
             let mut named = Vec::with_capacity(sums.len());
             for ((actor, comm), classes) in sums {
                 let name = comm.map(|c| c.to_text().into_owned());
@@ -173,17 +174,18 @@ struct RollupPlace {
 }
 
 impl RollupPlace {
-    /// Those with most time by name, and the others together; a row for each class with I/O.
+    /// Rows of the [`MAX_ACTORS`] actors with the most time, and of the others together; one row for each class with
+    /// I/O.
     fn rows(self, kind: ActorKind, sums: Vec<(NamedActor, Classes)>) -> Vec<ActorSums> {
         let (unnamed, mut named): (Vec<_>, Vec<_>) = sums
             .into_iter()
             .partition(|((actor, _), _)| matches!(actor, Actor::Others(_)));
-        // By name where times are equal, so that the same I/Os give the same rows.
+        // Ties are broken by actor and name, so that the same I/Os always give the same rows.
         named.sort_by_cached_key(|((actor, name), classes)| {
             (Reverse(time_ns(classes)), *actor, name.clone())
         });
         let rest = named.split_off(named.len().min(MAX_ACTORS));
-        // Those who are not named are one more actor, so that the rows add up to what the device did.
+        // The others make one more actor, so that the rows add up to the device's sums.
         let mut others = NOTHING;
         for (_, classes) in rest.iter().chain(&unnamed) {
             add(&mut others, classes);
@@ -218,8 +220,8 @@ fn time_ns(classes: &Classes) -> i64 {
         .fold(0, |sum, c| sum.saturating_add(c.time_ns()))
 }
 
-/// The coarser rows of finer ones. Those who are among the others of a finer slot stay among them. Rows of one slot that are
-/// given in two calls make two sets, which add up.
+/// Aggregates finer rows to the coarser step. Actors that are among the others of a finer slot stay there. Rows of one
+/// slot that are passed in two calls make two sets, which readers add.
 pub fn coarser_actors(rows: &[ActorSums]) -> Vec<ActorSums> {
     let step_s = ACTOR_STEPS_S[1];
     let slot_ns = i64::from(step_s) * SECOND_NS;

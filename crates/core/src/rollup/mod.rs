@@ -1,9 +1,9 @@
-//! Rollups of a stream of I/Os per second, made while it is recorded.
+//! Rollups of a stream of I/Os per second, computed while it is recorded.
 //!
-//! I/Os arrive in the order of completion, so an I/O that is in flight for a minute is known only at its end. A second
-//! is therefore complete one minute later, and only the last minute of a longer I/O counts as in flight. Busy time is
-//! exact for I/Os of up to two seconds; where a longer one begins, its second may be busier by what no other I/O kept
-//! busy after it began.
+//! I/Os arrive in the order of completion, so an I/O that is in flight for a minute becomes known only when it
+//! completes. A second is therefore complete one minute later, and only the last minute of a longer I/O counts as in
+//! flight. Busy time is exact for I/Os of up to two seconds. The second in which a longer one begins may be reported as
+//! less busy than it was: time after that start without any other I/O in flight may be missing.
 
 mod actors;
 
@@ -16,27 +16,27 @@ use crate::model::{
 
 pub use actors::{ACTOR_STEPS_S, ActorsBuilder, MAX_ACTORS, coarser_actors};
 
-/// A second is complete so much later, and I/Os count as in flight for so long.
+/// Delay after which a second is complete, and the longest time that an I/O counts as in flight.
 const REACH_NS: i64 = 60 * SECOND_NS;
-/// Starts and ends are held so long to be put into order: a fifth of a million of them at 100k IOPS.
+/// Starts and ends are buffered this long to be sorted: about 200,000 of them at 100k IOPS.
 const SWEEP_NS: i64 = 2 * SECOND_NS;
-/// They are put into order in portions of this length.
+/// They are sorted in batches of this length.
 const PORTION_NS: i64 = SECOND_NS / 4;
 
-/// Makes rows of one second of I/Os in the order of completion, and of losses.
+/// Computes one-second rows from I/Os in the order of completion, and from losses.
 #[derive(Debug, Default)]
 pub struct RollupBuilder {
     devices: BTreeMap<DevId, DeviceSums>,
     done: Vec<Rollup>,
     /// All I/Os that completed before this have been seen.
     seen_ns: i64,
-    /// Seconds that end before this are complete.
+    /// Seconds that end before this time are complete.
     complete_ns: i64,
 }
 
 #[derive(Debug, Default)]
 struct DeviceSums {
-    /// By the second's number.
+    /// Open seconds, by number.
     seconds: BTreeMap<i64, SecondSums>,
     sweep: Sweep,
 }
@@ -49,13 +49,13 @@ struct SecondSums {
 }
 
 impl RollupBuilder {
-    /// Takes I/Os, in the order of completion.
+    /// Takes I/Os in the order of completion.
     pub fn push_ios(&mut self, ios: &[Io]) {
         for io in ios {
             let done_ns = io.done_ns.max(0);
             let device = self.devices.entry(io.dev).or_default();
             if done_ns < self.complete_ns {
-                // Its second is out already: what comes too late adds to it.
+                // The row of this second has already been returned: a late I/O makes another row, which readers add.
                 let mut row = Rollup::empty(1, at(done_ns), Some(io.dev), Some(io.class()));
                 row.count(io);
                 let mut all = Rollup {
@@ -73,7 +73,7 @@ impl RollupBuilder {
                 Box::new(Rollup::empty(1, at(done_ns), Some(io.dev), Some(class)))
             });
             row.count(io);
-            // It counts as in flight in its last minute only, and in no second that is out already.
+            // The I/O counts as in flight for its last minute only, and in no second that has already been returned.
             let start_ns = io.start_ns().max(done_ns - REACH_NS).max(self.complete_ns);
             device.in_flight(class, start_ns, done_ns);
             self.seen_ns = self.seen_ns.max(done_ns);
@@ -81,7 +81,7 @@ impl RollupBuilder {
         self.advance();
     }
 
-    /// Takes what is missing; it counts in the second in which its interval ends.
+    /// Takes a loss; it counts in the second in which its interval ends.
     pub fn lost(&mut self, lost: &Lost) {
         if !lost.reason.is_loss() || lost.reason == LossReason::Retention {
             return;
@@ -99,7 +99,7 @@ impl RollupBuilder {
         self.done.push(all);
     }
 
-    /// Nothing that completed before `now_ns` is still to come.
+    /// Declares that every I/O completed before `now_ns` has been pushed.
     pub fn seen_until(&mut self, now_ns: i64) {
         self.seen_ns = self.seen_ns.max(now_ns);
         self.advance();
@@ -126,14 +126,14 @@ impl RollupBuilder {
         }
     }
 
-    /// The rows of seconds that are complete, by time.
+    /// Returns the rows of complete seconds, ordered by time.
     pub fn take(&mut self) -> Vec<Rollup> {
         let mut rows = std::mem::take(&mut self.done);
         rows.sort_by_key(|r| (r.at_ns, r.dev, r.class.map_or(-1, |c| c as i32)));
         rows
     }
 
-    /// The rows of all seconds, complete or not.
+    /// Returns the rows of all seconds, complete or not.
     pub fn finish(mut self) -> Vec<Rollup> {
         for device in self.devices.values_mut() {
             device.sweep(i64::MAX);
@@ -143,7 +143,7 @@ impl RollupBuilder {
     }
 }
 
-/// Where the second of `ns` begins.
+/// Start of the second that contains `ns`.
 fn at(ns: i64) -> i64 {
     ns / SECOND_NS * SECOND_NS
 }
@@ -159,7 +159,7 @@ impl SecondSums {
         for r in &rows {
             all.add(r);
         }
-        // Those of the classes add up to it.
+        // The histograms of all classes together are not stored; they are the sum of those of the classes.
         all.total = CallHistogram::default();
         all.device = CallHistogram::default();
         if !all.is_empty() {
@@ -170,7 +170,7 @@ impl SecondSums {
 }
 
 impl DeviceSums {
-    /// An I/O of `class` was in flight from `start_ns` to `done_ns`.
+    /// Counts an I/O of `class` that was in flight from `start_ns` to `done_ns`.
     fn in_flight(&mut self, class: Class, start_ns: i64, done_ns: i64) {
         for part in TimeGrid::SECONDS.parts(start_ns, done_ns) {
             let second = self.seconds.entry(part.slot).or_default();
@@ -178,7 +178,7 @@ impl DeviceSums {
         }
         let swept_ns = self.sweep.swept_ns;
         for part in TimeGrid::SECONDS.parts(start_ns, done_ns.min(swept_ns)) {
-            // Began before what is in order by now: longer than two seconds, or an event that came late.
+            // This part was swept already: the I/O took more than two seconds, or arrived late.
             let second = self.seconds.entry(part.slot).or_default();
             second.flight.busy_ns = second.flight.busy_ns.max(part.len_ns());
             second.flight.in_flight_max += 1;
@@ -198,7 +198,7 @@ impl DeviceSums {
         }
     }
 
-    /// Puts into order what began or ended before `until_ns`.
+    /// Processes, in order of time, the starts and ends before `until_ns`.
     fn sweep(&mut self, until_ns: i64) {
         self.sweep.starts.sort_unstable_by_key(|s| s.at_ns);
         let starts = self.sweep.starts.partition_point(|s| s.at_ns < until_ns);
@@ -206,7 +206,7 @@ impl DeviceSums {
         loop {
             let end = self.sweep.ends.front().copied();
             let end = end.filter(|e| e.at_ns < until_ns);
-            // At one instant what ends goes first: intervals are half open.
+            // At the same instant ends come before starts, because intervals are half-open.
             let (edge, step) = match (starts.peek().copied(), end) {
                 (Some(start), Some(end)) if start.at_ns < end.at_ns => (start, 1),
                 (Some(start), None) => (start, 1),
@@ -234,7 +234,7 @@ impl DeviceSums {
     }
 }
 
-/// Starts and ends that are not in order yet, and how many I/Os are in flight where the order ends.
+/// Starts and ends that have not been swept yet, and the numbers of I/Os in flight at the sweep position.
 #[derive(Debug, Default)]
 struct Sweep {
     starts: Vec<FlightEdge>,
@@ -243,14 +243,14 @@ struct Sweep {
     depth: DepthByClass,
 }
 
-/// Where an I/O starts or ends.
+/// The start or the end of an I/O.
 #[derive(Debug, Clone, Copy)]
 struct FlightEdge {
     at_ns: i64,
     class: Class,
 }
 
-/// I/Os in flight.
+/// Numbers of I/Os in flight.
 #[derive(Debug, Default)]
 struct DepthByClass {
     all: i64,
@@ -258,7 +258,8 @@ struct DepthByClass {
 }
 
 impl DepthByClass {
-    /// From `from_ns` to `to_ns` so many were in flight; their time is summed when they come, not here.
+    /// Adds the busy time from `from_ns` to `to_ns`, during which these numbers were in flight. Time in flight is
+    /// summed elsewhere, when the I/O arrives.
     fn pass(&self, seconds: &mut BTreeMap<i64, SecondSums>, from_ns: i64, to_ns: i64) {
         if self.all == 0 {
             return;
@@ -274,17 +275,18 @@ impl DepthByClass {
     }
 }
 
-/// Lengths of slots in seconds: the first goes before the others when room is short; the last is written when a recording ends.
+/// Slot lengths in seconds. When space is short, files of the first are removed before the others; rows of the last are
+/// written when a recording ends.
 pub const ROLLUP_STEPS_S: [i32; 3] = [1, 60, 3600];
 
-/// The same in minutes. Rows of one minute that are given in two calls make two rows, which add up.
+/// The same rollups per minute. Rows of one minute that are passed in two calls make two rows, which readers add.
 pub fn minutes(seconds: &[Rollup]) -> Vec<Rollup> {
     let mut minutes = CoarserRollups::new(ROLLUP_STEPS_S[1]);
     minutes.add(seconds);
     minutes.finish()
 }
 
-/// Rollups of a longer step, gathered from those of a shorter one that divides it.
+/// Aggregates rollups to a longer step, which must be a multiple of the shorter one.
 #[derive(Debug)]
 pub struct CoarserRollups {
     step_s: i32,
@@ -292,7 +294,7 @@ pub struct CoarserRollups {
 }
 
 impl CoarserRollups {
-    /// Of slots of so many seconds.
+    /// Creates an empty aggregate with slots of `step_s` seconds.
     pub fn new(step_s: i32) -> CoarserRollups {
         CoarserRollups {
             step_s,
@@ -300,7 +302,7 @@ impl CoarserRollups {
         }
     }
 
-    /// Adds what shorter slots hold.
+    /// Adds rows of shorter slots.
     pub fn add(&mut self, finer: &[Rollup]) {
         let step_ns = i64::from(self.step_s) * SECOND_NS;
         for r in finer {
@@ -312,7 +314,7 @@ impl CoarserRollups {
         }
     }
 
-    /// All rows, by time.
+    /// Returns all rows, ordered by time.
     pub fn finish(self) -> Vec<Rollup> {
         self.rows.into_values().collect()
     }

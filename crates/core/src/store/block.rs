@@ -18,9 +18,9 @@ use super::wal::Frame;
 /// Rows that a cursor decodes at a time.
 const BATCH: usize = 2048;
 
-/// Rows of a row group that a reader takes: their times, which it keeps, are 128 MiB then.
+/// Maximum rows of a row group that is read. A reader keeps their times, which take 128 MiB at this size.
 const MAX_GROUP_ROWS: usize = 16 << 20;
-/// Rows of a row group that is not in the order of time, and so is held as a whole to be sorted: some hundred MiB.
+/// Maximum rows of a row group that is not ordered by time, and so is held in memory to be sorted: some hundred MiB.
 const MAX_UNSORTED_ROWS: usize = if cfg!(test) { 10_000 } else { 4 << 20 };
 
 /// Where a block's rows are.
@@ -40,11 +40,11 @@ pub(crate) struct Block {
     pub rows: usize,
     /// Nanoseconds added to the times of its rows, for a recording that continues another.
     pub shift_ns: i64,
-    /// Its rows outside this are left out; `None`: none are.
+    /// Time range outside of which rows are skipped; `None`: all rows are read.
     pub only: Option<(i64, i64)>,
-    /// Optional columns that are not read, by bits: they are damaged.
+    /// Bit set of optional columns that are not read because they are damaged.
     pub left_out: u64,
-    /// No row began longer before its time than this; `None` where it is not known.
+    /// Upper bound of the duration of a row: no row began longer before its time than this. `None` if not known.
     pub longest: Option<i64>,
 }
 
@@ -99,7 +99,8 @@ impl Block {
         })
     }
 
-    /// Reads how long before its time a row of a log began at most: a log has no statistics. Its rows are of the last minutes.
+    /// Computes the longest duration in a log, by reading its rows: logs have no statistics. They hold only the last
+    /// minutes.
     pub fn measure_log(&mut self, table: Table) {
         if let Place::Log(frames, _) = &self.place
             && self.longest.is_none()
@@ -108,13 +109,13 @@ impl Block {
         }
     }
 
-    /// No row of this block at or after `time` began before this.
+    /// Lower bound of the start of this block's rows at or after `time`; `i64::MIN` if not known.
     pub fn began(&self, time: i64) -> i64 {
         self.longest
             .map_or(i64::MIN, |longest| time.saturating_sub(longest))
     }
 
-    /// Where it is, for people.
+    /// Path and row group, for messages.
     pub fn describe(&self) -> String {
         match &self.place {
             Place::Group(file, 0) if file.row_groups() == 1 => file.path.display().to_string(),
@@ -143,7 +144,7 @@ impl Block {
         Ok(cursor)
     }
 
-    /// `range` in the time of the block's file, without what is left out.
+    /// Converts `range` to the time of the block's file and clips it to the rows that are not skipped.
     fn own_range(&self, range: &Range<i64>) -> Range<i64> {
         let (from, to) = self.only.unwrap_or((i64::MIN, i64::MAX));
         let start = range.start.max(from).saturating_sub(self.shift_ns);
@@ -172,7 +173,7 @@ fn read_times(file: &ParquetFile, handle: &File, group: usize) -> Result<Vec<i64
     let time = file.table.time_column();
     let chunk = file.column(handle, group, time)?;
     let mut chunk = chunk.ok_or_else(|| ReadFailure::Damage("no time column".to_owned()))?;
-    // Row counts of foreign footers are not to be trusted with an allocation: read in batches.
+    // The row count in a foreign footer must not decide the size of an allocation, so rows are read in batches.
     let mut times = Vec::new();
     let rows = file.rows(group);
     while times.len() < rows {
@@ -221,7 +222,8 @@ fn open_group<R: Row>(
         return Err(ReadFailure::Damage(what));
     }
     times.truncate(rows_in.end);
-    // Every chunk is read and verified before the first row leaves: a damaged block gives none, not some.
+    // All chunks are read and verified before the first row is returned, so a damaged block yields no rows rather than
+    // some.
     let mut chunks = Vec::with_capacity(R::TABLE.columns().len());
     for i in 0..R::TABLE.columns().len() {
         let selected = i != file.table.time_column() && selected(i) && !rows_in.is_empty();
@@ -311,13 +313,13 @@ pub(crate) struct Cursor<R> {
     batch: Vec<R>,
     at: usize,
     rest: Option<GroupRest>,
-    /// Added to the times of the rows that are still to be read.
+    /// Added to the times of rows that have not been read yet.
     shift_ns: i64,
 }
 
 struct GroupRest {
     file: Arc<ParquetFile>,
-    /// The time column up to the last row in the range: it was read to find the first one.
+    /// The time column up to the last row in the range; it was read to find the first one.
     times: Vec<i64>,
     /// All columns except the time column.
     chunks: Vec<Option<ColumnChunk>>,
@@ -338,7 +340,7 @@ impl<R: Row> Cursor<R> {
         }
     }
 
-    /// Moves all rows to `ns` later, those that are read already and those that come.
+    /// Shifts all rows by `ns`, both those already read and those still to come.
     fn shift(&mut self, ns: i64) {
         self.shift_ns = ns;
         if ns != 0 {
@@ -383,7 +385,7 @@ impl<R: Row> Cursor<R> {
         Ok(true)
     }
 
-    /// Rows that are still to come after damage in the middle of the block.
+    /// Number of rows not returned yet, for a loss record when the block is damaged in the middle.
     pub fn rows_left(&self) -> usize {
         self.batch.len() - self.at + self.rest.as_ref().map_or(0, |r| r.left)
     }

@@ -1,8 +1,8 @@
-//! The size limit of a recording root: across recordings, restarts and hosts.
+//! The size limit of a recording root, across recordings, restarts and hosts.
 //!
-//! Single I/Os are removed first, from the oldest recording on, then the oldest rollups of a second and actors of ten
-//! seconds, then whole recordings. Only recordings that no process writes to are touched; the one that grows keeps its
-//! own limit ([`super::WriterOptions`]).
+//! Single I/Os are removed first, starting with the oldest recording. Next come the oldest one-second rollups and
+//! ten-second actors and waits, and last whole recordings. Recordings that a process still writes to are not touched;
+//! they have their own limit ([`super::WriterOptions`]).
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -21,35 +21,35 @@ use crate::private::{Access, PrivateDir};
 
 /// The tables of single observations.
 pub(super) const SINGLE: [Table; 4] = [Table::Io, Table::Counters, Table::Requests, Table::Names];
-/// Rollups of a second stay so long, as long as they take less than their share.
+/// How long one-second rollups are kept while they take less than their share.
 const SECONDS_STAY_NS: i64 = 7 * 86_400 * 1_000_000_000;
-/// One in so many bytes may be rollups of a second that are older.
+/// Older one-second rollups are removed first if all of them take more than 1/20 of the limit.
 const SECONDS_SHARE: u64 = 20;
 
-/// Sums of a minute and findings stay so long, as long as they take less than their share.
+/// How long one-minute sums and findings are kept while they take less than their share.
 const MINUTES_STAY_NS: i64 = 400 * 86_400 * 1_000_000_000;
-/// One in so many bytes may be what is older.
+/// Older ones are removed first if all of them take more than 1/50 of the limit.
 const MINUTES_SHARE: u64 = 50;
-/// A recording is at most a day long: what began before a limit and a day is older than the limit.
+/// A recording lasts at most a day, so one that began a day before a limit has ended before it.
 const LONGEST_NS: i64 = 86_400 * 1_000_000_000;
 
 /// The size limit of a root.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
-    /// All of it.
+    /// Maximum size of the whole root in bytes.
     pub keep_bytes: u64,
-    /// Who may read what is written.
+    /// Access of other users to files that are written.
     pub access: Access,
 }
 
 /// What was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Freed {
-    /// Recordings that lost their single I/Os.
+    /// Recordings whose single I/Os were removed.
     pub of_ios: usize,
-    /// Recordings that lost their rollups of a second.
+    /// Recordings whose one-second rollups were removed.
     pub of_seconds: usize,
-    /// Recordings that are gone.
+    /// Recordings that were removed completely.
     pub whole: usize,
 }
 
@@ -68,9 +68,8 @@ impl Sizes {
 }
 
 impl Budget {
-    /// Removes the oldest data until the recordings in `root`, without the one at `growing`, take at most
-    /// `limit_bytes`. A recording of a later version, or one that cannot be read now, is passed over as long as it has
-    /// single I/Os.
+    /// Removes the oldest data until the recordings in `root`, except the one at `growing`, take at most `limit_bytes`.
+    /// A recording of a later version, or one that cannot be read now, is skipped as long as it has single I/Os.
     ///
     /// # Errors
     /// The root or a recording in it is not this user's own, or the file system refuses.
@@ -86,7 +85,7 @@ impl Budget {
             return Ok(freed);
         };
         let mut closed = self.closed_recordings(&found, growing)?;
-        // The directories of the root and its hosts, and the lock.
+        // The directories of the root and its hosts, and the lock file.
         let mut fixed = (found.hosts().len() as u64 + 2) * BLOCK;
         loop {
             let used: u64 = closed.iter().map(|(_, s)| s.total()).sum::<u64>() + fixed;
@@ -98,17 +97,17 @@ impl Budget {
             };
             let path = closed[at].0.path.clone();
 
-            // A recording that loses its single I/Os must be readable: what it misses then is written into it.
+            // Removing single I/Os needs a readable recording, because the loss is written into it.
             if what == Tier::Single
                 && let Err(e) = Recording::open(&path)
             {
                 let (_, its_sizes) = closed.remove(at);
                 if e.is_damage() {
-                    // What cannot be opened cannot say what it misses; it is of no use.
+                    // A damaged recording cannot be opened to write the loss, and is of no use otherwise.
                     drop_whole(&path, self.access)?;
                     freed.whole += 1;
                 } else {
-                    // Of a later version, or not readable now: it stays, and the others make room.
+                    // It has a later version or cannot be read now. It stays, and space is freed elsewhere.
                     fixed += its_sizes.total();
                 }
                 continue;
@@ -131,7 +130,7 @@ impl Budget {
                 }
             }
 
-            // What went is not tried again, whatever the file system says of it.
+            // The removed tier counts as empty, whatever the file system reports, so it is not selected twice.
             let now = sizes(&path)?;
             closed[at].1 = match what {
                 Tier::Single => Sizes { single: 0, ..now },
@@ -140,7 +139,7 @@ impl Budget {
         }
     }
 
-    /// The recordings of `root` but the one at `growing`, with what they take, the oldest first.
+    /// The recordings of `root` except the one at `growing`, with their sizes, oldest first.
     fn closed_recordings(
         &self,
         root: &Root,
@@ -158,12 +157,12 @@ impl Budget {
         Ok(closed)
     }
 
-    /// Which of `closed` loses what next; `None` if there are none.
+    /// Selects the recording and the tier to remove next; `None` if `closed` is empty.
     fn next_to_go(&self, closed: &[(Stored, Sizes)], now_unix_ns: i64) -> Option<(usize, Tier)> {
         if closed.is_empty() {
             return None;
         }
-        // Sums that are old and take more than their share go before any single I/O does.
+        // Old sums that exceed their share are removed before any single I/Os.
         let minutes: u64 = closed.iter().map(|(_, s)| s.rest).sum();
         if minutes > self.keep_bytes / MINUTES_SHARE
             && is_older_than(&closed[0].0, MINUTES_STAY_NS, now_unix_ns)
@@ -178,7 +177,7 @@ impl Budget {
         {
             return Some((at, Tier::Seconds));
         }
-        // Else what is finest goes first, whatever its age, because it takes most room.
+        // Otherwise the finest tier goes first, regardless of age, because it takes the most space.
         let oldest_single = closed.iter().position(|(_, s)| s.single > 0);
         Some(match (oldest_single, oldest_seconds) {
             (Some(at), _) => (at, Tier::Single),
@@ -241,8 +240,8 @@ fn sizes(recording: &Path) -> Result<Sizes, StoreError> {
     Ok(sizes)
 }
 
-/// Directory (empty: the recording's own), name and bytes of everything in a recording, which has one level of directories;
-/// a directory comes as itself with no name.
+/// Directory (empty for the recording itself), name and size of each file in a recording, which has one level of
+/// directories. Each directory is listed too, with an empty name.
 pub(super) fn files(recording: &Path) -> Result<Vec<(String, String, u64)>, StoreError> {
     let mut found = Vec::new();
     let listed = entries(recording).map_err(|e| StoreError::io(recording, "read", e))?;
@@ -284,7 +283,8 @@ fn on_disk(meta: &fs::Metadata) -> u64 {
     super::disk::allocated(meta.len())
 }
 
-/// Whether a file has sums that go before those of a minute: rollups of a second, actors and waits of ten seconds.
+/// Whether a file holds fine sums, which are removed before one-minute sums: one-second rollups, ten-second actors and
+/// waits.
 pub(super) fn is_fine(table: &str, name: &str) -> bool {
     let Some((step_s, _)) = parse_name(name) else {
         return false;

@@ -8,7 +8,7 @@ use super::frame_encoder::FrameEncoder;
 use super::schema::Kind;
 use crate::model::{CallHistogram, Class, Comm, LossReason};
 
-/// The type of the cells of a column. `Option` of another: it need not be known.
+/// The type of a column's cells. `Option` of another type makes a cell optional.
 pub(crate) trait Cell {
     /// How it is stored.
     const KIND: Kind;
@@ -17,7 +17,8 @@ pub(crate) trait Cell {
     /// The type that a reader gets.
     type Read<'a>;
 
-    /// The cell in `row` of a decoded column. What is required has been checked before: if it is missing, it reads as nothing.
+    /// The cell in `row` of a decoded column. Required cells have been checked before; a missing one reads as 0 or
+    /// empty.
     fn read(column: &Column, row: usize) -> Self::Read<'_>;
 }
 
@@ -109,9 +110,9 @@ impl Cell for List {
     }
 }
 
-/// A value that a column of texts holds.
+/// A value that can be stored in a text column.
 pub(crate) trait Word: Copy + Eq {
-    /// Appends its letters.
+    /// Appends the text.
     fn spell(&self, out: &mut Vec<u8>);
 }
 
@@ -265,7 +266,7 @@ impl Collected<List> for Vec<i32> {
     }
 }
 
-/// Numbers the different words in order of first appearance.
+/// Assigns numbers to the distinct words, in order of first appearance.
 fn texts_of<W: Word>(words: impl Iterator<Item = Option<W>>) -> Texts {
     let mut known = NumberedWords::default();
     let index = Ints::of(words.map(|word| Some(known.number_of(word?))));
@@ -275,12 +276,12 @@ fn texts_of<W: Word>(words: impl Iterator<Item = Option<W>>) -> Texts {
     }
 }
 
-/// Words that have a number, which is their place.
+/// Numbered words.
 #[derive(Default)]
 struct NumberedWords {
     words: Vec<Vec<u8>>,
     numbers: HashMap<Vec<u8>, i64>,
-    /// The letters of the word in question; kept, so that a known word costs no allocation.
+    /// Scratch buffer for the text of the current word, so that a known word costs no allocation.
     letters: Vec<u8>,
 }
 

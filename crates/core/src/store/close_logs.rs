@@ -11,9 +11,9 @@ use super::segment;
 use super::wal::{self, NewerWal};
 use crate::private::{Access, PrivateDir};
 
-/// Writes the segment of each log in the recording at `path`, to which no process writes any more, and removes the log; how many
-/// these were. A log with damage stays: a segment would not show what is missing in it. An unfinished write at its end, which
-/// a kill leaves, is no damage: no row of it was ever read.
+/// Converts each log in the recording at `path` to a segment and removes the log; no process may write there any more.
+/// Returns the number of logs converted. A damaged log stays, because a segment could not show what is missing in it.
+/// An unfinished write at the end, as a kill leaves it, is not damage: its rows were never readable.
 ///
 /// # Errors
 /// The recording is another user's, a log is of a later version, or the file system refuses.
@@ -30,7 +30,8 @@ pub fn close_logs(path: &Path, access: Access) -> Result<usize, StoreError> {
         let segment = format!("{}/{}", table.name(), segment::file_name(number));
         let log = format!("wal/{name}");
         let log_path = path.join(&log);
-        // A recorder that is killed between the two steps leaves both. Readers take the file, and the log if that is damaged.
+        // A recorder killed between the two steps leaves both. Readers take the file, or the log if the file is
+        // damaged.
         let segment_path = path.join(&segment);
         if segment_path.exists() {
             if ParquetFile::open(&segment_path, table).is_ok() {
@@ -50,7 +51,7 @@ pub fn close_logs(path: &Path, access: Access) -> Result<usize, StoreError> {
             .frames
             .iter()
             .map(|frame| (frame.payload.as_slice(), frame.rows as usize));
-        // Frames of another version that this program does not write are read from the log.
+        // Frames of another version, which this program cannot convert, stay in the log and are read from there.
         if encoder.encode(table, frames, &mut bytes).is_err() {
             continue;
         }

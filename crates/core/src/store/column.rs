@@ -3,7 +3,7 @@
 /// Integers of one column, one per row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Ints {
-    /// One value per row; anything where the row is null.
+    /// One value per row; arbitrary where the row is null.
     pub values: Vec<i64>,
     /// Whether each row has a value; `None`: all have.
     pub valid: Option<Vec<bool>>,
@@ -34,7 +34,7 @@ impl Ints {
         if (least, most) == (i64::MIN, i64::MAX) {
             return None;
         }
-        // Mostly there is none, which a loop without branches finds out fastest.
+        // Usually there is no such value, and a loop without branches shows that fastest.
         let any = self
             .values
             .iter()
@@ -56,7 +56,7 @@ impl Ints {
         self.valid = None;
     }
 
-    /// Marks which of the last `n` rows are null; their values are in place already.
+    /// Sets which of the last `n` rows are valid. Their values have already been appended.
     pub fn mark_tail(&mut self, n: usize, valid: impl Iterator<Item = bool>) {
         let before = self.values.len() - n;
         self.valid
@@ -64,7 +64,7 @@ impl Ints {
             .extend(valid);
     }
 
-    /// Marks the last `n` rows as having values.
+    /// Marks the last `n` rows as valid.
     pub fn mark_tail_valid(&mut self, n: usize) {
         if let Some(v) = &mut self.valid {
             v.extend(std::iter::repeat_n(true, n));

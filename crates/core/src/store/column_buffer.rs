@@ -3,16 +3,16 @@
 use super::encoding::put_varint;
 use super::frame::{ALL_NULL, DELTAS, HAS_NULLS, OFFSETS, bytes_for, zigzag};
 
-/// Integers of a column. As long as all rows are equal one value represents them: most columns are steady for
-/// most of the time, and cost a comparison per row then.
+/// Integers of a column. While all rows are equal, one value represents them. Most columns are constant most of the
+/// time, and then cost one comparison per row.
 #[derive(Debug, Default)]
 pub(crate) struct ColumnBuffer {
     rows: usize,
     first: Option<i64>,
-    /// One value per row, empty as long as all rows are as the first; a null repeats the value before it, which costs no
-    /// width.
+    /// One value per row; empty while all rows equal the first. A null repeats the value before it, so it does not
+    /// widen the encoding.
     values: Vec<i64>,
-    /// Whether each row has a value; empty as long as all have.
+    /// Whether each row has a value; empty while all have.
     valid: Vec<bool>,
 }
 
@@ -60,7 +60,7 @@ impl ColumnBuffer {
         }
     }
 
-    /// Rows that were all the same become values one by one.
+    /// Expands equal rows to one value each.
     fn spell_out(&mut self) {
         self.values.resize(self.rows, self.first.unwrap_or(0));
         if self.first.is_none() {
@@ -68,14 +68,14 @@ impl ColumnBuffer {
         }
     }
 
-    /// Appends the column's bytes to `out`; its smallest and largest value, if it has any.
+    /// Appends the encoded column to `out`. Returns its smallest and largest value, if it has any.
     pub fn encode(&mut self, out: &mut Vec<u8>) -> Option<(i64, i64)> {
         if self.values.is_empty() {
             let value = self.first.filter(|_| self.rows > 0);
             put_steady(value, out);
             return value.map(|v| (v, v));
         }
-        // Nulls before the first value repeat that one.
+        // Nulls before the first value repeat that value.
         let nulls = self.valid.iter().take_while(|v| !**v).count();
         let first = self.values[nulls];
         self.values[..nulls].fill(first);
@@ -121,7 +121,7 @@ fn put_steady(value: Option<i64>, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether every one of `values` is `first`, found out without a branch per value.
+/// Whether all `values` equal `first`, computed without a branch per value.
 #[inline]
 fn all_are(values: impl Iterator<Item = Option<i64>>, first: Option<i64>) -> bool {
     let known = first.is_some();
@@ -136,7 +136,7 @@ fn all_are(values: impl Iterator<Item = Option<i64>>, first: Option<i64>) -> boo
 struct Range {
     min: i64,
     max: i64,
-    /// All bits that a zigzag difference of neighbours has.
+    /// Bitwise or of the zigzag differences of neighbouring values.
     delta_bits: u64,
 }
 

@@ -11,7 +11,7 @@ use parquet::schema::types::Type;
 
 use crate::model::{ColumnValues, DataColumn, DataTable};
 
-/// The Parquet file of `table`. Readable by anything that reads Parquet; not a part of a recording.
+/// Encodes `table` as a Parquet file. It can be read by any Parquet reader and is not part of a recording.
 ///
 /// # Errors
 /// Two columns of one name, or a bug.

@@ -1,10 +1,10 @@
-//! Columns of few different values: a dictionary of them, and each row's place in it.
+//! Dictionaries for columns with few distinct values, and each row's index.
 
-/// Numbers the different values of a column in order of first appearance.
+/// Assigns numbers to the distinct values of a column, in order of first appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Distinct {
     pub values: Vec<i64>,
-    /// Places in `values` by hash; the table is at most half full.
+    /// Hash table of indices into `values`, at most half full.
     slots: Vec<u32>,
     most: usize,
     shift: u32,
@@ -13,7 +13,7 @@ pub(crate) struct Distinct {
 const EMPTY: u32 = u32::MAX;
 
 impl Distinct {
-    /// Forgets all values, to take up to `most` (not 0) others.
+    /// Clears the dictionary and sets its capacity to `most` values (not 0).
     pub fn start(&mut self, most: usize) {
         self.values.clear();
         self.slots.clear();
@@ -22,7 +22,7 @@ impl Distinct {
         self.most = most;
     }
 
-    /// The place of `value`; `None` if there are too many others.
+    /// The index of `value`; `None` if the dictionary is full.
     #[inline]
     pub fn place(&mut self, value: i64) -> Option<u32> {
         let mask = self.slots.len() - 1;
@@ -48,19 +48,19 @@ impl Distinct {
     }
 }
 
-/// Each row's place in a dictionary. As long as all rows have the same, one value represents them.
+/// Each row's dictionary index. While all rows are equal, one index represents them.
 #[derive(Debug, Default)]
 pub(crate) struct DictionaryPlaces {
     rows: usize,
     first: u32,
-    /// One per row, empty as long as all are as the first.
+    /// One index per row; empty while all equal the first.
     each: Vec<u32>,
 }
 
-/// Some rows of [`DictionaryPlaces`].
+/// The indices of some rows of [`DictionaryPlaces`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlacesOf<'a> {
-    /// So many rows of one place.
+    /// That many rows with the same index.
     One(u32, usize),
     Each(&'a [u32]),
 }
@@ -71,7 +71,7 @@ impl DictionaryPlaces {
         self.each.clear();
     }
 
-    /// Adds `n` rows of one place.
+    /// Adds `n` rows with the same index.
     pub fn repeat(&mut self, place: u32, n: usize) {
         if self.rows == 0 {
             self.first = place;

@@ -33,14 +33,14 @@ pub(crate) fn read_regular(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Bytes of all files below `dir`, as long as they are.
+/// Total length of all files below `dir` in bytes.
 pub(crate) fn bytes_below(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else {
         return 0;
     };
     let mut bytes = 0;
     for entry in entries {
-        // What cannot be looked at, mostly because it was removed meanwhile, counts nothing.
+        // Entries that cannot be read, usually because they were removed meanwhile, count as 0.
         match entry.and_then(|e| Ok((e.path(), e.metadata()?))) {
             Ok((path, meta)) if meta.is_dir() => bytes += bytes_below(&path),
             Ok((_, meta)) => bytes += meta.len(),

@@ -1,8 +1,8 @@
-//! Parquet's encodings, written for what recordings hold: whole columns of integers at once.
+//! Parquet encodings for what recordings hold: whole columns of integers at once.
 //!
-//! Source: <https://parquet.apache.org/docs/file-format/data-pages/encodings/>. The library's own writer hashes and
-//! buffers value by value, which is most of what it costs; this costs a third of that. Decoding is the library's, which
-//! makes every round trip a test against it.
+//! Source: <https://parquet.apache.org/docs/file-format/data-pages/encodings/>. The Parquet library's own writer hashes
+//! and buffers value by value, which is most of its cost; this code takes a third of the time. The library decodes, so
+//! every round trip tests this code against it.
 
 use super::dictionary::PlacesOf;
 
@@ -25,7 +25,7 @@ pub(crate) fn plain(values: &[i64], width: Width, out: &mut Vec<u8>) {
     }
 }
 
-/// BYTE_STREAM_SPLIT: all first bytes, then all second ones, and so on.
+/// BYTE_STREAM_SPLIT: the first bytes of all values, then all second bytes, and so on.
 pub(crate) fn byte_stream_split(values: &[i64], width: Width, out: &mut Vec<u8>) {
     let streams = if width == Width::Four { 4 } else { 8 };
     let start = out.len();
@@ -45,8 +45,8 @@ pub(crate) fn byte_stream_split(values: &[i64], width: Width, out: &mut Vec<u8>)
     }
 }
 
-/// The first bytes of eight values, their second bytes, and so on: a matrix of bytes is transposed by transposing its
-/// quarters and swapping two of them, all quarters of a size at once.
+/// Transposes an 8x8 matrix of bytes: row `k` of the result holds byte `k` of each value. It transposes the four
+/// quarters and swaps two of them, recursively; quarters of one size are handled at once.
 ///
 /// Source: Warren, Hacker's Delight, 2nd edition, section 7-3.
 fn transposed(values: &[i64; 8]) -> [[u8; 8]; 8] {
@@ -80,7 +80,7 @@ pub(crate) fn delta_binary_packed(values: &[i64], width: Width, out: &mut Vec<u8
     for block in values.get(1..).unwrap_or_default().chunks(DELTA_BLOCK) {
         for (delta, v) in deltas.iter_mut().zip(block) {
             let d = v.wrapping_sub(previous);
-            // Four-byte columns count modulo 2^32, as their readers do.
+            // Four-byte columns wrap modulo 2^32, as their readers do.
             *delta = if width == Width::Four {
                 i64::from(d as i32)
             } else {
@@ -129,15 +129,15 @@ pub(crate) fn pack(values: impl Iterator<Item = u64>, bits: u32, out: &mut Vec<u
         if held >= 64 {
             out.extend_from_slice(&word.to_le_bytes());
             held -= 64;
-            // What of `v` did not fit; a shift by 64 would be by 0.
+            // Keep the bits of `v` that did not fit. A shift by 64 would shift by 0.
             word = if held == 0 { 0 } else { v >> (bits - held) };
         }
     }
     out.extend_from_slice(&word.to_le_bytes()[..held.div_ceil(8) as usize]);
 }
 
-/// Places in a dictionary (RLE_DICTIONARY): one run if they are all the same, else bit-packed. Widths are powers of two,
-/// so that every byte holds whole places and the compressor sees their frequencies.
+/// Dictionary indices (RLE_DICTIONARY): one run if they are all equal, otherwise bit-packed. Bit widths are powers of
+/// two, so that bytes hold whole indices and the compressor sees their frequencies.
 pub(crate) fn dictionary_places(places: PlacesOf<'_>, out: &mut Vec<u8>) {
     let (rows, max, same) = match places {
         PlacesOf::One(place, rows) => (rows, place, true),
@@ -160,13 +160,13 @@ pub(crate) fn dictionary_places(places: PlacesOf<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// One bit-packed run of places, each in its `bits`: 1, 2, 8, 16 or 32.
+/// One bit-packed run of dictionary indices, `bits` wide each: 1, 2, 8, 16 or 32.
 fn put_places(places: &[u32], bits: u32, out: &mut Vec<u8>) {
     let groups = places.len().div_ceil(8);
     put_varint(out, (groups as u64) << 1 | 1);
     let start = out.len();
     match bits {
-        // Several places in a byte, the first in its lowest bits.
+        // Several indices per byte, the first in the lowest bits.
         1 | 2 => out.extend(places.chunks(8 / bits as usize).map(|few| {
             few.iter()
                 .rev()

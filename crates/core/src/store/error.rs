@@ -1,4 +1,4 @@
-//! Errors of recordings, each in one line: what, where, what to do.
+//! Errors of recordings. Each prints as one line: what failed, where, and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub enum StoreError {
         /// What the system said.
         why: io::Error,
     },
-    /// No recording can begin then.
+    /// A recording cannot begin at this time.
     #[error("{path}: cannot begin at {}: {}; is the clock right?", date(*start_unix_ns), RecordingMeta::STARTS)]
     BadStart {
         /// The path that was to be created.
@@ -137,7 +137,8 @@ impl StoreError {
         }
     }
 
-    /// Whether it says that there is no recording, or a damaged one: not that it is of a later version or could not be read.
+    /// Whether the error means that there is no recording or a damaged one, rather than a later version or a failed
+    /// read.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(
             self,
@@ -172,7 +173,7 @@ fn permission(doing: &str) -> &'static str {
     }
 }
 
-/// Full disk, exhausted quota, or a file-size limit: all mean "no room now, perhaps later".
+/// Full disk, exhausted quota, or a file-size limit. All mean that there is no space now, but maybe later.
 pub(crate) fn is_no_space(e: &io::Error) -> bool {
     matches!(
         e.kind(),

@@ -1,15 +1,15 @@
 //! Frames: a few thousand rows of one table, column by column, in 11 to 25 bytes per I/O.
 //!
-//! The write-ahead log is made of frames, and so is the active segment in memory: the Parquet file is made from them.
-//! A column is stored as fixed-width offsets from its minimum or as zigzag deltas, whichever is narrower: both encode
-//! and decode in about a nanosecond per value, which variable-length integers do not.
+//! The write-ahead log consists of frames, and so does the active segment in memory, from which the Parquet file is
+//! made. A column is stored as fixed-width offsets from its minimum or as zigzag deltas, whichever is narrower. Both
+//! encode and decode in about a nanosecond per value; variable-length integers are slower.
 
 use std::collections::HashMap;
 
 use super::column::{Column, Ints, Texts};
 use super::schema::{Kind, Table};
 
-/// Most rows of a frame: bounds what a reader allocates for a frame of constant columns.
+/// Maximum rows of a frame. Bounds a reader's allocation for a frame of constant columns.
 pub(crate) const MAX_FRAME_ROWS: usize = 65_536;
 
 pub(crate) const ALL_NULL: u8 = 0x10;
@@ -17,12 +17,13 @@ pub(crate) const OFFSETS: u8 = 0x20;
 pub(crate) const DELTAS: u8 = 0x30;
 pub(crate) const HAS_NULLS: u8 = 0x80;
 
-/// Bytes that are no frame: with a checksum that fits this is a bug or malice, without one it is damage.
+/// Error: the bytes are not a frame. If their checksum matches, this is a bug or malice; without a checksum it is
+/// damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a frame does not hold what its header says")]
 pub(crate) struct BadFrame;
 
-/// The payload of a frame, taken apart into columns that are decoded one at a time.
+/// The payload of a frame, split into columns that are decoded one at a time.
 pub(crate) struct FrameColumns<'a> {
     rows: usize,
     columns: Vec<&'a [u8]>,
@@ -61,8 +62,8 @@ impl<'a> FrameColumns<'a> {
         Ok(())
     }
 
-    /// Column `i` of texts: where each text of the frame is among `words`, which take those that `seen` does not have
-    /// yet, and the column of integers that index the frame's own.
+    /// Column `i` of texts. Appends its new texts to `words` and `seen`. Returns the index in `words` of each of the
+    /// frame's texts, and the column of integers that index the frame's texts.
     pub fn packed_texts(
         &self,
         i: usize,
@@ -107,8 +108,8 @@ impl<'a> FrameColumns<'a> {
         Ok(())
     }
 
-    /// Decodes all columns of `table` except those that `selected` excludes and optional ones that an older writer did
-    /// not have; these are the last ones.
+    /// Decodes all columns of `table`, except those not in `selected`, and trailing optional columns that an older
+    /// writer did not have.
     pub fn decode(
         &self,
         table: Table,
@@ -141,7 +142,7 @@ pub(crate) struct Packed<'a> {
     mode: u8,
     width: usize,
     base: i64,
-    /// A bit per row: whether it has a value.
+    /// One bit per row: whether it has a value.
     known: Option<&'a [u8]>,
     words: &'a [u8],
 }
@@ -178,7 +179,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// The value of all rows, if they are equal and the encoding shows it.
+    /// The common value of all rows, if they are equal and the encoding shows it.
     pub fn steady(&self) -> Option<Option<i64>> {
         match self.mode {
             ALL_NULL => Some(None),
@@ -186,7 +187,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// The rows as a base and their distances from it, if all have a value and a byte holds each distance.
+    /// Base value and the rows' offsets from it, if all rows have a value and each offset fits into a byte.
     pub fn byte_offsets(&self) -> Option<(i64, &'a [u8])> {
         (self.mode == OFFSETS && self.width == 1 && self.known.is_none())
             .then_some((self.base, self.words))
@@ -248,8 +249,8 @@ fn take<'a>(rest: &mut &'a [u8], n: usize) -> Result<&'a [u8], BadFrame> {
     Ok(head)
 }
 
-/// Appends `rows` values of `width` bytes each, as `value` makes them of the raw ones. The usual widths have loops of
-/// their own, which the compiler vectorises.
+/// Appends `rows` values of `width` bytes each, converted by `value`. Common widths have separate loops, which the
+/// compiler vectorises.
 fn get_fixed(
     bytes: &[u8],
     width: usize,

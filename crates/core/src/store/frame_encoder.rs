@@ -1,5 +1,5 @@
-//! Encoding [frames](super::frame). Rows become columns as they arrive, few at a time, so that each is touched once while
-//! it is in the cache.
+//! Encodes [frames](super::frame). Rows are split into columns as they arrive, a few at a time, so that each row is
+//! read while it is in the cache.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use super::column_buffer::ColumnBuffer;
 use super::encoding::put_varint;
 use super::row::Row;
 
-/// Rows that are spread over the columns at a time: some 20 KiB of I/Os.
+/// Rows that are split into columns at a time; about 20 KiB of I/Os.
 const ROWS_AT_ONCE: usize = 128;
 
 /// Gathers rows of one table and encodes them into the payload of a frame, reusing its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct FrameEncoder {
     columns: Vec<EncodedColumn>,
-    /// The column whose values come next, and at the end how many there are.
+    /// Number of the column whose values come next; the number of columns at the end.
     next: usize,
     indices: Vec<Option<i64>>,
     body: Vec<u8>,
@@ -24,7 +24,7 @@ pub(crate) struct FrameEncoder {
 #[derive(Debug, Default)]
 struct EncodedColumn {
     buffer: ColumnBuffer,
-    /// The words that the buffer's values index, if it is a column of texts.
+    /// For a text column: the words that the buffer's values index.
     words: Option<Words>,
 }
 
@@ -42,8 +42,8 @@ impl FrameEncoder {
         self.columns.first().map_or(0, |c| c.buffer.rows())
     }
 
-    /// Appends the payload of a frame of all rows to `out`, and starts the next frame. Gives the smallest and the largest
-    /// value of column `time`.
+    /// Appends the payload of a frame of all rows to `out`, and starts the next frame. Returns the smallest and the
+    /// largest value of column `time`.
     pub fn finish(&mut self, time: usize, out: &mut Vec<u8>) -> (i64, i64) {
         self.body.clear();
         self.lengths.clear();
@@ -79,7 +79,7 @@ impl FrameEncoder {
         self.next_column().buffer.append(values);
     }
 
-    /// Values of the next column, texts, which `write` spells out.
+    /// Texts of the next column. `write` appends the text of a key.
     pub fn texts<K: Copy + Eq>(
         &mut self,
         values: impl ExactSizeIterator<Item = Option<K>> + Clone,
@@ -112,7 +112,7 @@ impl FrameEncoder {
     }
 }
 
-/// The last few keys and their indices: names repeat, and comparing keys is cheaper than spelling them out.
+/// A cache of the last few keys and their indices. Names repeat, and comparing keys is cheaper than writing their text.
 struct Near<K> {
     known: [Option<(K, i64)>; 8],
     last: usize,
@@ -144,7 +144,7 @@ impl<K: Copy + Eq> Near<K> {
                 return index;
             }
         }
-        // It is looked up, and takes the place of the key that was looked up longest ago.
+        // On a miss, look the key up and replace the entry that was added first.
         let index = look_up(&key);
         self.last = self.oldest;
         self.oldest = (self.oldest + 1) % self.known.len();
@@ -157,7 +157,7 @@ impl<K: Copy + Eq> Near<K> {
 #[derive(Debug, Default)]
 struct Words {
     numbers: HashMap<Vec<u8>, i64>,
-    /// All of them with their lengths, as a frame has them.
+    /// All texts with their lengths, in the encoding of a frame.
     encoded: Vec<u8>,
     text: Vec<u8>,
 }

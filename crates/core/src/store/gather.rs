@@ -1,4 +1,4 @@
-//! The columns of a segment, put together out of its frames.
+//! Builds the columns of a segment from its frames.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::dictionary::{DictionaryPlaces, Distinct};
 use super::frame::{BadFrame, FrameColumns, Packed};
 use super::schema::{ColumnDef, ColumnLayout, Kind, Table};
 
-/// More distinct values than this and a dictionary is tried no further.
+/// Maximum number of distinct values in a dictionary. With more, the column is stored without one.
 const MAX_DISTINCT: usize = 4096;
 
 /// One column of a segment.
@@ -23,16 +23,16 @@ pub(crate) struct Gathered<'a> {
 #[derive(Debug)]
 pub(crate) enum Values<'a> {
     Each(&'a [i64]),
-    /// Places among different numbers.
+    /// Indices into a dictionary of numbers.
     Numbers(&'a [i64], &'a DictionaryPlaces),
-    /// Places among different texts.
+    /// Indices into a dictionary of texts.
     Words(&'a [Vec<u8>], &'a DictionaryPlaces),
 }
 
 /// Gathers one column after the other, reusing its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Gatherer {
-    /// The values of one whole column, and which one that is.
+    /// The values of one whole column, and the number of that column.
     ints: Ints,
     holds: Option<usize>,
     known: Vec<i64>,
@@ -42,7 +42,8 @@ pub(crate) struct Gatherer {
 }
 
 impl Gatherer {
-    /// Turns to other frames: the order in which their rows must be written, if they are not in order of time already.
+    /// Starts with new frames. Returns the order in which their rows must be written, or `None` if they are sorted by
+    /// time already.
     pub fn time_order(
         &mut self,
         table: Table,
@@ -59,7 +60,7 @@ impl Gatherer {
         Ok(Some(order))
     }
 
-    /// Column `i` of all frames, in the given order. `frames` are those of [`Gatherer::time_order`].
+    /// Gathers column `i` of all frames in the given order. `frames` must be those passed to [`Gatherer::time_order`].
     pub fn gather(
         &mut self,
         i: usize,
@@ -129,7 +130,7 @@ impl Gatherer {
         Ok(())
     }
 
-    /// Gives every row a place among the different numbers of column `i`; `false` if there are too many.
+    /// Builds the dictionary of numbers of column `i`; `false` if it has too many distinct values.
     fn place_numbers(
         &mut self,
         i: usize,
@@ -150,7 +151,7 @@ impl Gatherer {
         Ok(true)
     }
 
-    /// Gives every row a place among the different texts of column `i`.
+    /// Builds the dictionary of texts of column `i`.
     fn place_texts(
         &mut self,
         i: usize,
@@ -195,13 +196,13 @@ fn is_steady(i: usize, frames: &[FrameColumns<'_>]) -> Result<bool, BadFrame> {
     Ok(true)
 }
 
-/// Rows as places in a dictionary.
+/// Rows as dictionary indices.
 #[derive(Debug, Default)]
 struct PlacedBlock {
     rows: usize,
     /// Whether each row has a value; empty as long as all have.
     valid: Vec<bool>,
-    /// Of the rows that have one.
+    /// Indices of the rows with a value.
     places: DictionaryPlaces,
     ints: Ints,
 }
@@ -225,7 +226,7 @@ impl PlacedBlock {
         }
     }
 
-    /// Adds the rows of a frame; `false` if one of its values has no place.
+    /// Adds the rows of a frame; `false` if the dictionary has no room for one of its values.
     fn add(
         &mut self,
         column: &Packed<'_>,
@@ -263,7 +264,7 @@ impl PlacedBlock {
         Ok(true)
     }
 
-    /// Adds rows; `false` if one of the values has no place.
+    /// Adds rows; `false` if the dictionary has no room for one of the values.
     fn add_ints(&mut self, ints: &Ints, mut place: impl FnMut(i64) -> Option<u32>) -> bool {
         let mut all = true;
         let mut place = |v: &i64| {
@@ -288,7 +289,7 @@ impl PlacedBlock {
         all
     }
 
-    /// Says of the next `n` rows whether they have a value.
+    /// Sets whether the next `n` rows have a value.
     fn mark(&mut self, n: usize, known: bool) {
         if !known || !self.valid.is_empty() {
             self.valid.resize(self.rows, true);

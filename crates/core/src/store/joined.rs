@@ -1,4 +1,4 @@
-//! Reads consecutive recordings as one, for a stretch of time that spans a restart or a rotation of the recorder.
+//! Reads consecutive recordings as one, for a time range that spans a restart or a rotation of the recorder.
 
 use std::ops::Range;
 use std::path::Path;
@@ -8,21 +8,21 @@ use super::row::Row;
 use super::schema::Table;
 use crate::model::{Device, LossReason, Lost};
 
-/// Shorter gaps are adjustments of the wall clock during a rotation, not missing time.
+/// Shorter gaps come from adjustments of the wall clock during a rotation and are not missing time.
 pub const MIN_GAP_NS: i64 = 10_000_000;
 
-/// The loss between the end of a recording and the start of the next, both in one time.
+/// The loss between the end of a recording and the start of the next; both times count from the same origin.
 pub fn gap_between(end_ns: i64, from_ns: i64) -> Option<Lost> {
     let is_gap = from_ns.saturating_sub(end_ns) >= MIN_GAP_NS;
     is_gap.then(|| lost_block(end_ns, from_ns, None, LossReason::NotRecorded))
 }
 
 impl Recording {
-    /// The parts of recordings, in order of time, as one recording called `path` that begins where the first of them does;
-    /// each range is in nanoseconds since its own recording's start. Between them nothing is known: there is a loss of
-    /// unknown size. `None` without a part.
+    /// Joins parts of recordings, in time order, to one recording called `path` that starts with the first. Each range
+    /// is in nanoseconds since the start of its own recording. Gaps between parts become losses of unknown size. `None`
+    /// if there are no parts.
     ///
-    /// Sums, findings and imported tables are not among what is joined: they are read by the path of a recording.
+    /// Sums, findings and imported tables are not joined: they are read by the path of a single recording.
     pub fn joined(path: &Path, parts: Vec<(Recording, Range<i64>)>) -> Option<Recording> {
         let mut parts = parts.into_iter();
         let (first, range) = parts.next()?;
@@ -43,7 +43,7 @@ impl Recording {
         Some(joined)
     }
 
-    /// Adds what is in `range` of `next`.
+    /// Appends the part of `next` that is in `range`.
     fn append(&mut self, mut next: Recording, range: &Range<i64>) {
         let shift_ns = next
             .meta
@@ -52,12 +52,13 @@ impl Recording {
         let from_ns = range.start.saturating_add(shift_ns);
         self.lost.extend(gap_between(self.end_ns, from_ns));
         let own_end_ns = next.end_ns;
-        // What completed at the very end of a recording is of no later one.
+        // The end is inclusive if the part extends to its recording's end: no later recording has the rows of that
+        // instant.
         let to_ns = match end_of(range, own_end_ns) {
             i64::MAX => i64::MAX,
             to_ns => to_ns.saturating_add(shift_ns),
         };
-        // From here on all times are those of the joined recording.
+        // From here on, all times are those of the joined recording.
         next.keep_only(shift_ns, from_ns, to_ns);
         for (blocks, more) in self.blocks.iter_mut().zip(next.blocks) {
             blocks.extend(more);
@@ -69,7 +70,7 @@ impl Recording {
         self.disk_bytes = self.disk_bytes.saturating_add(next.disk_bytes);
         let later_end_ns = range.end.min(own_end_ns).saturating_add(shift_ns);
         self.end_ns = self.end_ns.max(later_end_ns);
-        // Most devices and limits are those of the recording before; each is listed once.
+        // Most devices and limits are those of the previous recording; each is listed once.
         for device in next.meta.devices {
             self.add_device(device, shift_ns);
         }
@@ -81,8 +82,8 @@ impl Recording {
         self.meta.cost = self.meta.cost.plus(&next.meta.cost);
     }
 
-    /// Moves everything to `shift_ns` later and leaves out what is then outside `from_ns..to_ns`. Names stay: those that were
-    /// looked up before call what comes after.
+    /// Shifts everything by `shift_ns` and removes what is then outside `from_ns..to_ns`. Names looked up earlier stay,
+    /// because later I/Os refer to them.
     fn keep_only(&mut self, shift_ns: i64, from_ns: i64, to_ns: i64) {
         for table in Table::ALL {
             let blocks = &mut self.blocks[table as usize - 1];
@@ -95,7 +96,7 @@ impl Recording {
                 .filter_map(|b| b.moved(shift_ns, kept.start, kept.end))
                 .collect();
         }
-        // Losses have a length: of one that reaches over a bound the part inside stays.
+        // Losses are intervals; one that crosses a bound is clipped.
         self.lost.retain_mut(|lost| {
             lost.shift(shift_ns);
             let touches = lost.to_ns >= from_ns && lost.from_ns < to_ns;
@@ -130,7 +131,7 @@ impl Recording {
     }
 }
 
-/// Where a part ends; it has no bound where it reaches to its recording's end.
+/// End of a part; `i64::MAX` if the part extends to the end of its recording.
 fn end_of(range: &Range<i64>, end_ns: i64) -> i64 {
     if range.end >= end_ns {
         i64::MAX

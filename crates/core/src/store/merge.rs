@@ -1,4 +1,4 @@
-//! Blocks merged into one stream in time order. They hardly overlap, so that mostly one is open at a time.
+//! Merges blocks into one stream in time order. Blocks overlap rarely, so usually one is open at a time.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use super::parquet_read::ReadFailure;
 use super::row::Row;
 use crate::model::{LossReason, Lost};
 
-/// Rows of row groups that may be open at the same time because their times overlap: their times are 256 MiB then.
+/// Maximum rows of overlapping row groups that may be open at the same time; their times take 256 MiB.
 const MAX_OPEN_ROWS: usize = if cfg!(test) { 20_000 } else { 32 << 20 };
 
 /// Rows per batch where blocks overlap and are merged row by row.
@@ -19,7 +19,7 @@ const MERGED: usize = 4096;
 pub(crate) struct TableReader<R> {
     /// Blocks not opened yet, by their first time.
     waiting: VecDeque<Block>,
-    /// For each of them the earliest beginning of any row in it or in those after it.
+    /// For each waiting block, the earliest start of any row in it or in later blocks.
     floors: VecDeque<i64>,
     open: Vec<(Block, Cursor<R>)>,
     range: Range<i64>,
@@ -59,7 +59,7 @@ impl<R: Row> TableReader<R> {
         }
     }
 
-    /// No row that is still to come began before this; `i64::MIN` where it is not known, `i64::MAX` if none is to come.
+    /// Lower bound of the start of all rows still to come; `i64::MIN` if not known, `i64::MAX` if there are none.
     pub fn later_start(&self) -> i64 {
         let open = self
             .open
@@ -70,8 +70,8 @@ impl<R: Row> TableReader<R> {
             .unwrap_or(i64::MAX)
     }
 
-    /// Opens every block that may hold the next row. One that begins at the very time of the next row stays closed: rows
-    /// of one time have no order, and any number of blocks of one time are read one after the other.
+    /// Opens every block that may hold the next row. A block that begins exactly at the time of the next row stays
+    /// closed: rows of equal time have no order, so any number of blocks of one time can be read one after the other.
     fn open_due(&mut self) -> Result<(), StoreError> {
         loop {
             let head = self.open.iter().map(|(_, c)| c.head()).min();
@@ -104,7 +104,7 @@ impl<R: Row> TableReader<R> {
         }
     }
 
-    /// Notes what a damaged block costs; anything worse than damage ends the reading.
+    /// Notes the rows lost with a damaged block. Any other error ends the reading.
     fn give_up(
         &mut self,
         block: &Block,

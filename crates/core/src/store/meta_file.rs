@@ -23,7 +23,7 @@ pub fn is_in(dir: &Path) -> bool {
 
 /// The text of `meta.json`.
 pub(crate) fn encode(meta: &RecordingMeta) -> Vec<u8> {
-    // Serialising plain structs to memory cannot fail; if it ever did, an empty object is refused by every reader.
+    // Serialising plain structs to memory cannot fail. If it ever did, every reader would refuse the empty object.
     let json = serde_json::to_string_pretty(meta).unwrap_or_else(|_| "{}".to_owned());
     let mut text = json.trim_end_matches(['\n', '}']).to_owned();
     text.push_str(",\n");
@@ -32,7 +32,7 @@ pub(crate) fn encode(meta: &RecordingMeta) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Writes both copies, one after the other, so that one of them is whole at every instant.
+/// Writes both copies, one after the other, so that at any instant one of them is intact.
 pub(crate) fn write(dir: &PrivateDir, meta: &RecordingMeta) -> Result<u64, StoreError> {
     let text = encode(meta);
     for name in [META, META_COPY] {
@@ -42,7 +42,7 @@ pub(crate) fn write(dir: &PrivateDir, meta: &RecordingMeta) -> Result<u64, Store
     Ok(text.len() as u64)
 }
 
-/// Reads whichever copy is whole; a warning if one of them is not.
+/// Reads whichever copy is intact. Returns a warning if the other one is not.
 pub(crate) fn read(dir: &Path) -> Result<(RecordingMeta, Option<String>), StoreError> {
     match (read_one(&dir.join(META)), read_one(&dir.join(META_COPY))) {
         (Ok(meta), Err(e @ StoreError::Damaged { .. })) => {
@@ -66,7 +66,7 @@ pub(crate) fn read(dir: &Path) -> Result<(RecordingMeta, Option<String>), StoreE
             );
             Err(StoreError::Damaged { path, what })
         }
-        // The copy may be whole: it is of a later version, or could not be read.
+        // The copy is not damaged: it is of a later version, or reading it failed.
         (Err(e), Err(of_copy)) if e.is_damage() && !of_copy.is_damage() => Err(of_copy),
         (Err(e), _) => Err(e),
     }
@@ -94,11 +94,12 @@ fn missing(path: &Path) -> String {
     }
 }
 
-/// Takes the text apart: version first, so that what later versions change is not called damage.
+/// Parses the text. The version is checked first, so that a later format is not reported as damage.
 pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreError> {
     let crc = stored_crc(text);
     if crc == Some(false) {
-        // The version before the checksum: a later format's may be another one. One flipped bit is damage all the same.
+        // Check the version before the checksum, because a later format may compute that in another way. A version that
+        // differs by one flipped bit is treated as damage.
         if let Some(v) = serde_json::from_slice(text)
             .ok()
             .and_then(|json| newer_version(&json))
@@ -124,7 +125,7 @@ pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreErro
     }
     let meta: RecordingMeta =
         serde_json::from_value(json).map_err(|e| damaged(path, &e.to_string()))?;
-    // Only the key of the checksum itself can be damaged without the checksum noticing.
+    // Damage to the key of the checksum itself would go unnoticed otherwise.
     if crc.is_none()
         && meta
             .writer
@@ -140,7 +141,7 @@ pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreErro
     Ok(meta)
 }
 
-/// Times that no recording has, which would overflow where others are added to them.
+/// Refuses times that no recording can have: additions to them would overflow.
 fn refuse_absurd_times(path: &Path, meta: &RecordingMeta) -> Result<(), StoreError> {
     if !RecordingMeta::STARTS_UNIX_NS.contains(&meta.start_unix_ns) {
         let start_ns = meta.start_unix_ns;
@@ -173,7 +174,7 @@ fn newer_version(json: &serde_json::Value) -> Option<u64> {
     version_of(json).filter(|v| *v > u64::from(SCHEMA_VERSION))
 }
 
-/// Whether a version's digit could have come from this program's by one flipped bit.
+/// Whether one flipped bit could have turned this program's version into `version`.
 fn is_one_bit_off(version: u64) -> bool {
     version < 10
         && ((u64::from(b'0') + version) ^ (u64::from(b'0') + u64::from(SCHEMA_VERSION)))

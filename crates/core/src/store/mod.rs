@@ -1,4 +1,4 @@
-//! Recordings on disk: written, kept within a size, read back, and readable by anything that reads Parquet.
+//! Recordings on disk: written, kept below a size limit, and read back. Any Parquet reader can read them.
 //!
 //! A recording is a directory:
 //!
@@ -8,14 +8,14 @@
 //!   io/000001.parquet ...       block I/Os, ordered by completion; one row group per file, checksummed
 //!   counters/ lost/ marks/ requests/ names/   the other tables, in the same way
 //!   rates/ cpu/ stages/         rows of imported tables and of bios in imported traces, if any
-//!   rollup/ actors/ waits/ devices/    sums per second and minute, by cause, and the devices as a table, of an always-on recorder
+//!   rollup/ actors/ waits/ devices/    sums per second and minute, by cause, and the table of devices, of an always-on recorder
 //!   wal/io-000002.wal ...       what is in no Parquet file yet: framed, checksummed, appended
 //! ```
 //!
-//! Rows gather in *frames* (columns of a few thousand rows); frames go to the log and stay in memory; when a *segment*
-//! is full its frames become a Parquet file, and its log is removed. A log whose Parquet file exists is void: no
-//! instant at which a crash loses or doubles rows. `docs/recording-format.md` is the format in full, for those who
-//! write or read recordings by other means.
+//! Rows are collected in *frames*, which hold a few thousand rows as columns. Frames are appended to the log and stay
+//! in memory. When a *segment* is full, its frames become a Parquet file and its log is removed. A log whose Parquet
+//! file exists is void, so a crash at any instant neither loses nor duplicates rows. `docs/recording-format.md`
+//! specifies the format, for programs that read or write recordings by other means.
 
 mod block;
 mod budget;

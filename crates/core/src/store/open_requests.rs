@@ -1,6 +1,6 @@
 //! Requests that have not ended yet: `wal/requests-open.wal`, a log with one snapshot of them, which the next snapshot
-//! replaces. It is read only in a recording that was not finished: each request that ended after the snapshot has its
-//! own row, the others are reported as they were then.
+//! replaces. It is read only if the recording was not finished. A request that ended after the snapshot has its own
+//! row; the others are reported as in the snapshot.
 
 use std::collections::HashSet;
 use std::io;
@@ -31,18 +31,18 @@ pub(crate) fn encode(open: &[Request], encoder: &mut FrameEncoder) -> Vec<u8> {
     bytes
 }
 
-/// Puts it in place of the last one. Not synced: it is for a recorder that is killed, and what a power loss leaves of it
-/// has a checksum.
+/// Replaces the previous snapshot. It is not synced: it serves recorders that are killed, and after a power loss its
+/// checksum shows whether it is intact.
 pub(crate) fn replace(recording: &PrivateDir, bytes: &[u8]) -> io::Result<()> {
     recording.replace(NAME, bytes)
 }
 
-/// Removes the file. One that stays is not read: the recording has ended.
+/// Removes the file. If that fails nothing is lost: a finished recording's file is not read.
 pub(crate) fn remove(recording: &PrivateDir) {
     let _ = recording.remove_file(NAME);
 }
 
-/// Identity of a request: its opening; of one whose opening was not seen its file and descriptor.
+/// Identity of a request: its opening; if that was not seen, its file and descriptor.
 type RequestIdentity = (
     Option<i64>,
     Option<i32>,
@@ -56,8 +56,8 @@ fn identity(r: &Request) -> RequestIdentity {
     (start_ns, r.tgid, r.fd, r.ino, r.fs_dev)
 }
 
-/// The requests of the last look that have not ended since, as a block of `table`'s kind. `None` without any; a damaged
-/// file is none.
+/// The requests of the last snapshot that have not ended since, as a block. `None` if there are none or the file is
+/// damaged.
 pub(crate) fn read(recording: &Path, ended: &[Block]) -> Result<Option<Block>, StoreError> {
     let path = recording.join(NAME);
     let bytes = match disk::read_regular(&path, wal::MAX_FILE_BYTES) {
@@ -70,7 +70,7 @@ pub(crate) fn read(recording: &Path, ended: &[Block]) -> Result<Option<Block>, S
     let Some(seen) = Block::of_log(contents.frames, path.clone()) else {
         return Ok(None);
     };
-    // A request that was open at the look and has ended since is in the table too, and complete there.
+    // A request that has ended since the snapshot is complete in the table.
     let later = rows(ended, seen.min)?;
     let later: HashSet<RequestIdentity> = later
         .iter()
@@ -79,7 +79,7 @@ pub(crate) fn read(recording: &Path, ended: &[Block]) -> Result<Option<Block>, S
         .collect();
     let mut open = rows(&[seen], i64::MIN)?;
     open.retain(|r| !later.contains(&identity(r)));
-    // Readers take blocks only, so those that are left become one.
+    // Readers take blocks, so encode the remaining requests as one.
     let mut encoder = FrameEncoder::default();
     let mut bytes = Vec::new();
     let mut frames = Vec::new();

@@ -1,4 +1,4 @@
-//! Lists a recording's directory: segments, logs, and missing or damaged ones.
+//! Opens a recording's directory: lists segments and logs, and finds missing and damaged ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -17,12 +17,12 @@ use super::segment;
 use super::wal::{self, NewerWal, WalContents};
 use crate::model::{LossReason, Lost, RecordingMeta, TableManifest};
 
-/// Rows of a table that is held as a whole (marks, losses): some hundred MiB.
+/// Maximum rows of a table that is held in memory as a whole (marks, losses): some hundred MiB.
 const MAX_SMALL_ROWS: usize = if cfg!(test) { 10_000 } else { 2 << 20 };
-/// So many missing segments in a row have a warning each.
+/// Up to this many consecutive missing segments get a warning each; more get one together.
 const MAX_MISSING: usize = 100;
 
-/// Makes each two losses that follow each other, of the same device, class and reason, one over both intervals.
+/// Merges consecutive losses of the same device, class and reason into one that covers both intervals.
 pub(super) fn join_losses(losses: &mut Vec<Lost>) {
     let pairs = losses.chunks(2).flat_map(|pair| match pair {
         [a, b] if (a.dev, a.class, a.reason) == (b.dev, b.class, b.reason) => {
@@ -50,7 +50,7 @@ fn sum_if_known(a: Option<i64>, b: Option<i64>) -> Option<i64> {
 /// A segment's number, if its file has one, and its blocks; `None` if it cannot be read.
 type FoundSegment = (Option<u32>, Option<Vec<Block>>);
 
-/// A table that a finished recording has no row of: no number is in its range.
+/// The manifest entry of a table without rows in a finished recording: its range contains no segment number.
 const NO_SEGMENTS: TableManifest = TableManifest {
     segments: 0,
     first: 1,
@@ -58,7 +58,7 @@ const NO_SEGMENTS: TableManifest = TableManifest {
     rows: 0,
 };
 
-/// The number of the first segment that has one and is whole, and when it begins.
+/// Number and first time of the first readable segment with a number.
 fn first_segment(found: &[FoundSegment]) -> Option<(u32, i64)> {
     found.iter().find_map(|(number, blocks)| {
         let from = blocks.as_ref()?.iter().map(|b| b.min).min()?;
@@ -74,7 +74,7 @@ fn blocks_of(found: &[FoundSegment]) -> impl Iterator<Item = &Block> {
         .flatten()
 }
 
-/// The checksums of a segment's columns, if its file has them, and its blocks.
+/// Reads a segment: the checksums of its columns, if the file has them, and its blocks.
 fn read_segment(path: &Path, table: Table) -> Result<(Option<Vec<u32>>, Vec<Block>), ReadFailure> {
     let file = ParquetFile::open(path, table)?;
     let crcs = file.crcs().map(<[u32]>::to_vec);
@@ -89,7 +89,7 @@ pub(super) struct Opening<'a> {
     pub dir: &'a Path,
     pub damage: Vec<Lost>,
     pub warnings: Vec<String>,
-    /// The first segment of I/Os that is there: its number, and when its I/Os begin.
+    /// Number and first time of the first readable segment of I/Os.
     pub first_ios: Option<(u32, i64)>,
 }
 
@@ -109,7 +109,7 @@ impl Opening<'_> {
         Ok(names)
     }
 
-    /// All rows of a small table, which `shrink` makes fewer where there are very many; damage in it is noted.
+    /// Reads all rows of a small table and notes damage. `shrink` merges rows when there are very many.
     pub fn read_all<R: Row>(
         &mut self,
         blocks: &[Block],
@@ -174,7 +174,7 @@ impl Opening<'_> {
             manifest.map(|tables| tables.get(table.name()).copied().unwrap_or(NO_SEGMENTS));
         let mut found = self.find_segments(table, manifest, &logs)?;
 
-        // A log counts only until its segment is whole: both have the same rows.
+        // A log is used only while its segment has no readable file, because both hold the same rows.
         let whole: BTreeSet<u32> = found
             .iter()
             .filter(|(_, blocks)| blocks.is_some())
@@ -186,7 +186,7 @@ impl Opening<'_> {
             }
         }
 
-        // What ought to be there and is not.
+        // Then the segments that should exist but do not.
         self.add_missing(table, manifest, &mut found);
         self.note_holes(table, manifest, &found);
         if table == Table::Io {
@@ -199,7 +199,7 @@ impl Opening<'_> {
             .collect())
     }
 
-    /// The Parquet files of a table, in the order of their names.
+    /// Reads the Parquet files of a table in the order of their names.
     fn find_segments(
         &mut self,
         table: Table,
@@ -208,7 +208,7 @@ impl Opening<'_> {
     ) -> Result<Vec<FoundSegment>, StoreError> {
         let dir = self.dir.join(table.name());
         let mut found: Vec<FoundSegment> = Vec::new();
-        // Checksums of all columns, times included: no two segments have the same.
+        // Checksums of all columns, including times: equal ones mean a copy of the same segment.
         let mut seen: HashMap<Vec<u32>, String> = HashMap::new();
         for name in self.names(&dir)? {
             if !name.ends_with(".parquet") {
@@ -217,7 +217,7 @@ impl Opening<'_> {
             let path = dir.join(&name);
             let number = segment::parse_name(&name);
 
-            // A finished recording says which segments it has.
+            // The manifest of a finished recording lists its segments.
             let is_listed =
                 manifest.is_none_or(|m| number.is_some_and(|n| (m.first..=m.last).contains(&n)));
             if !is_listed {
@@ -250,7 +250,7 @@ impl Opening<'_> {
                         "{}: damaged: {what}; its rows are missing",
                         path.display()
                     ));
-                    // Its log, if there is one, takes its place.
+                    // If the segment still has a log, the log replaces the damaged file.
                     if !logs.iter().any(|(n, ..)| Some(*n) == number) {
                         found.push((number, None));
                     }
@@ -260,8 +260,8 @@ impl Opening<'_> {
         Ok(found)
     }
 
-    /// Notes that I/Os are missing before the first segment of a recording without an end, whose description lists no
-    /// segments. The size limit removes the oldest, and says so in `lost`; whatever else removed them did not.
+    /// Notes missing I/Os before the first segment of an unfinished recording, whose description has no manifest.
+    /// Segments removed by the size limit are recorded in `lost`; anything else that removed them left no record.
     pub fn note_missing_beginning(&mut self, meta: &RecordingMeta, lost: &[Lost]) {
         let ours = meta
             .writer
@@ -324,8 +324,8 @@ impl Opening<'_> {
         Block::of_log(frames, path).into_iter().collect()
     }
 
-    /// Adds segments that must be there and are not: those that the description lists, or else those between the first
-    /// and the last that are there. Files of other names than ours say nothing.
+    /// Adds segments that must exist but do not: those in the manifest, or without one those between the first and the
+    /// last found. If any file has a name of another form, nothing can be concluded.
     fn add_missing(
         &mut self,
         table: Table,
@@ -339,7 +339,7 @@ impl Opening<'_> {
             .or(numbers.first().copied().zip(numbers.last().copied()));
         let Some((first, last)) = range else { return };
         let mut next = u64::from(first);
-        // By gaps: a name may say any number.
+        // Goes through the gaps rather than the numbers: a file name may contain any number.
         for number in numbers
             .range(first..=last)
             .map(|n| u64::from(*n))
@@ -374,8 +374,8 @@ impl Opening<'_> {
         self.dir.join(table.name()).join(segment::file_name(number))
     }
 
-    /// A file that cannot be read, or is not there, held something between its neighbours. How much is known where the
-    /// description says how many rows there were and only one hole is to be filled.
+    /// Notes a loss for files that are missing or unreadable; their rows lie between those of their neighbours. The
+    /// number of rows is known only if the manifest has the total and there is a single hole.
     fn note_holes(
         &mut self,
         table: Table,
@@ -384,7 +384,7 @@ impl Opening<'_> {
     ) {
         let rows: usize = blocks_of(found).map(|b| b.rows).sum();
         let missing = manifest.map(|m| m.rows as i64 - rows as i64);
-        // Neighbouring segments that are gone make one hole.
+        // Consecutive missing segments make one hole.
         let mut holes = Vec::new();
         for (i, (_, blocks)) in found.iter().enumerate() {
             let continues_hole = i > 0 && found[i - 1].1.is_none();
@@ -404,7 +404,7 @@ impl Opening<'_> {
                 missing.filter(|n| holes.len() == 1 && *n > 0),
             );
         }
-        // Here every file is there and whole, and still they hold more or fewer rows than the description says.
+        // All files are present and readable, but they hold more or fewer rows than the manifest says.
         if let Some(missing) = missing.filter(|n| *n != 0 && holes.is_empty()) {
             let dir = self.dir.display();
             let name = table.name();
@@ -417,7 +417,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Damage in other tables than `io` costs no I/O, but what was lost may itself have been a loss.
+    /// Notes damage as a loss. Only tables `io` and `lost` count: a damaged block of `lost` may have contained losses
+    /// of I/Os.
     fn lose(&mut self, table: Table, from: i64, to: i64, rows: Option<i64>) {
         match table {
             Table::Io => self
@@ -426,7 +427,7 @@ impl Opening<'_> {
             Table::Lost => self
                 .damage
                 .push(lost_block(from, to, None, LossReason::Corrupt)),
-            // How many requests a block held says nothing of block I/Os.
+            // The number of requests in a block does not tell how many block I/Os there were.
             Table::Counters
             | Table::Marks
             | Table::Requests

@@ -5,18 +5,19 @@ use crate::private::Access;
 /// How a recording is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriterOptions {
-    /// Hard cap of the recording's size in bytes, log and active segment included; at least [`WriterOptions::MIN_KEEP`].
-    /// The oldest segments make room. `None`: grows until the disk is full.
+    /// Hard limit of the recording's size in bytes, including log and active segment; at least
+    /// [`WriterOptions::MIN_KEEP`]. The oldest segments are removed to stay below it. `None`: the recording grows until
+    /// the disk is full.
     pub keep_bytes: Option<u64>,
-    /// Everything older than this survives a power loss, in nanoseconds.
+    /// Interval of syncs in nanoseconds: data older than this survives a power loss.
     pub sync_interval_ns: i64,
     /// I/Os per Parquet file; at most [`WriterOptions::MAX_SEGMENT_ROWS`].
     pub segment_rows: usize,
-    /// A segment this old is closed if it has [`WriterOptions::segment_min_rows`], in nanoseconds.
+    /// Age in nanoseconds at which a segment with at least [`WriterOptions::segment_min_rows`] rows is closed.
     pub segment_age_ns: i64,
-    /// Rows that make closing a segment by age worth a file.
+    /// Minimum rows for closing a segment by age.
     pub segment_min_rows: usize,
-    /// A segment this old is closed however few rows it has, in nanoseconds.
+    /// Age in nanoseconds at which a segment is closed regardless of its rows.
     pub segment_max_age_ns: i64,
     /// Access of other users.
     pub access: Access,
@@ -46,19 +47,19 @@ impl Default for WriterOptions {
     }
 }
 
-/// How a recording that is being written is doing.
+/// Status of a recording that is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterStatus {
     /// Disk space of the recording in bytes, rounded up to whole blocks.
     pub disk_bytes: u64,
     /// I/Os handed to the log.
     pub ios_written: u64,
-    /// I/Os known to be missing: those that found no room, and those of every
-    /// [`Observation::Lost`](crate::model::Observation::Lost) pushed.
+    /// I/Os known to be missing: those that could not be stored, and those of every
+    /// [`Observation::Lost`](crate::model::Observation::Lost) that was pushed.
     pub ios_lost: u64,
     /// Those for which the disk had no space.
     pub ios_unwritten: u64,
-    /// File-level requests that found no room.
+    /// File-level requests that could not be stored.
     pub requests_unwritten: u64,
     /// I/Os that the size limit removed again.
     pub ios_removed: u64,
@@ -75,12 +76,12 @@ pub struct RecordingSummary {
     pub ios_lost: u64,
     /// Those for which the disk had no space.
     pub ios_unwritten: u64,
-    /// File-level requests that found no room.
+    /// File-level requests that could not be stored.
     pub requests_unwritten: u64,
     /// I/Os that the size limit removed.
     pub ios_removed: u64,
     /// Bytes of all its files.
     pub disk_bytes: u64,
-    /// The disk was full at the end: the last rows are in the log (readable, but not as Parquet) or counted as lost.
+    /// The disk was full at the end. The last rows are in the log (readable, but not as Parquet) or counted as lost.
     pub full: bool,
 }

@@ -1,4 +1,4 @@
-//! Batches of decoded values out of a column chunk, whatever integer or text type its writer chose.
+//! Reads batches of decoded values from a column chunk, whatever integer or text type its writer chose.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -88,7 +88,7 @@ impl ColumnChunk {
         if n != rows {
             return Err(cut(self));
         }
-        // So far there are the values of those rows only that have one.
+        // At this point the column holds values of non-null rows only.
         let (Column::Ints(ints) | Column::Texts(Texts { index: ints, .. })) = &mut column else {
             return Err(cut(self));
         };
@@ -129,7 +129,7 @@ impl ColumnChunk {
         if !self.nullable {
             return Ok(values.map(Some).collect());
         }
-        // Rows that are null have no value in the file.
+        // Null rows have no value in the file.
         Ok(levels
             .into_iter()
             .map(|level| if level > 0 { values.next() } else { None })
@@ -148,7 +148,7 @@ impl ColumnChunk {
             }
             _ => 0,
         };
-        // A level for each element, and one for each list without any; a new list begins where nothing repeats.
+        // The file has one level per element and one per empty list. A list starts where the repetition level is 0.
         let mut elements = 0;
         for (level, repeats) in defined.into_iter().zip(repeated) {
             if repeats == 0 {
@@ -190,7 +190,7 @@ fn bad(path: &Path, chunk: &ColumnChunk, problem: &str) -> ReadFailure {
     ReadFailure::bad_column(path, chunk.def.name, problem)
 }
 
-/// Puts values, which come without their nulls, into their rows.
+/// Moves values, which are stored without nulls, to their rows.
 fn spread(ints: &mut Ints, levels: &[i16]) -> Result<(), ParquetError> {
     let nulls = levels.iter().filter(|l| **l == 0).count();
     if nulls + ints.values.len() != levels.len() {
@@ -219,8 +219,8 @@ fn spread(ints: &mut Ints, levels: &[i16]) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// Texts as dictionary indices. Most words come out of the page's own dictionary, so that equal ones have one index:
-/// the index is compared before the text. `escaped`: what [`text::escape`] wrote.
+/// Converts texts to dictionary indices. Most texts come from the page's own dictionary and share its memory, so the
+/// index is compared before the text. `escaped`: the texts were written by [`text::escape`].
 fn intern(raw: &[ByteArray], escaped: bool) -> Texts {
     const NEAR_BITS: u32 = 6;
     let mut texts = Texts::default();

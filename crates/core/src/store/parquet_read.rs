@@ -26,11 +26,11 @@ use super::parquet_write::{CHUNK_CRC_KEY, CREATOR, footer_is_whole};
 use super::schema::{ColumnDef, Kind, Table};
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// Bytes read first at a file's end; our footers fit.
+/// Number of bytes read first at the end of a file; our own footers fit.
 const TAIL: u64 = 16 << 10;
 /// Longer footers are not read.
 const MAX_FOOTER: u64 = 256 << 20;
-/// Longer column chunks are not read, and none that says that it becomes longer than this.
+/// Longer column chunks are not read, nor chunks whose declared uncompressed size is larger.
 const MAX_CHUNK: u64 = 1 << 30;
 
 /// Why something could not be read.
@@ -51,12 +51,12 @@ impl From<ParquetError> for ReadFailure {
 }
 
 thread_local! {
-    /// Whether this thread is inside [`guarded`], where a panic is an answer and its message would alarm people.
+    /// Whether this thread runs inside [`guarded`], where panics are expected and their messages are suppressed.
     static DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs the Parquet library on bytes without a checksum: where it panics on a malformed page header or
-/// footer, as fuzzing shows that it does, the block is damaged like any other.
+/// Runs the Parquet library on bytes without a checksum. The library can panic on malformed page headers or footers, as
+/// fuzzing has shown; such a block is reported as damaged, like any other.
 pub(crate) fn guarded<T>(
     decode: impl FnOnce() -> Result<T, ReadFailure>,
 ) -> Result<T, ReadFailure> {
@@ -70,7 +70,7 @@ pub(crate) fn guarded<T>(
         }));
     });
     let outer = DECODING.replace(true);
-    // State that a panic leaves incomplete is dropped with the block.
+    // State left incomplete by a panic is dropped with the block.
     let result = catch_unwind(AssertUnwindSafe(decode));
     DECODING.set(outer);
     result.unwrap_or_else(|_| {
@@ -152,7 +152,7 @@ impl ParquetFile {
             leaves,
             crcs,
         };
-        // A block of such times would be left out of every range without a word.
+        // Rows with impossible times would fall outside of every range and be skipped silently.
         let time = &table.columns()[table.time_column()];
         let (least, most) = time.bounds(file.crcs.is_none());
         for group in 0..file.row_groups() {
@@ -200,8 +200,8 @@ impl ParquetFile {
         }
     }
 
-    /// The most that the values of `columns` can sum up to in a row of a row group, as its statistics give it; a column
-    /// that is not there adds nothing.
+    /// Upper bound of the sum of `columns` in any row of a row group, from its statistics. A missing column adds
+    /// nothing. `None` if a column has no statistics.
     pub fn most(&self, group: usize, columns: &[usize]) -> Option<i64> {
         let mut sum = 0_i64;
         for leaf in columns.iter().filter_map(|c| self.leaves[*c]) {
@@ -245,7 +245,7 @@ impl ParquetFile {
     }
 }
 
-/// `ColumnChunkMetaData::byte_range`, which panics on negative numbers.
+/// Like `ColumnChunkMetaData::byte_range`, which panics on negative numbers.
 pub(crate) fn checked_range(meta: &ColumnChunkMetaData) -> Option<(u64, u64)> {
     let first = meta
         .dictionary_page_offset()
@@ -256,7 +256,7 @@ pub(crate) fn checked_range(meta: &ColumnChunkMetaData) -> Option<(u64, u64)> {
     ))
 }
 
-/// Reads a column chunk, and compares it with its checksum if it has one.
+/// Reads a column chunk and verifies its checksum, if it has one.
 pub(crate) fn read_chunk(
     path: &Path,
     mut file: &File,
@@ -296,7 +296,7 @@ pub(crate) fn read_chunk(
     })
 }
 
-/// The contents of a file's footer, after its checksum was compared.
+/// A file's footer, after its checksum was verified.
 pub(crate) struct Footer {
     pub meta: ParquetMetaData,
     /// Our checksums of all chunks, row group by row group.
@@ -376,7 +376,7 @@ fn chunk_crcs(meta: &ParquetMetaData) -> Option<Vec<u32>> {
     (crcs.len() == chunks).then_some(crcs)
 }
 
-/// The leaf that holds `def`, after checking that it can.
+/// Finds the leaf column for `def` and checks that its type fits.
 fn find_column(
     path: &Path,
     meta: &ParquetMetaData,
@@ -438,7 +438,7 @@ fn type_problem(column: &ColumnDescriptor, kind: Kind) -> Option<String> {
     ))
 }
 
-/// The name of a compression of column `leaf` that is not read here. Each row group may be compressed in another way.
+/// The name of a codec of column `leaf` that is not supported here. Each row group may use another codec.
 fn unreadable_codec(meta: &ParquetMetaData, leaf: usize) -> Option<String> {
     for group in meta.row_groups() {
         let Some(chunk) = group.columns().get(leaf) else {
@@ -454,7 +454,8 @@ fn unreadable_codec(meta: &ParquetMetaData, leaf: usize) -> Option<String> {
     None
 }
 
-/// Zstd and Snappy are what iolens and most others write; every further codec is a dependency more.
+/// Whether the codec is supported. Zstd and Snappy are what iolens and most others write; each further codec adds a
+/// dependency.
 fn is_readable(codec: &Compression) -> bool {
     matches!(
         codec,
@@ -498,9 +499,9 @@ pub(crate) struct ColumnChunk {
     pub max_definition: i16,
     pub unsigned: bool,
     pub def: &'static ColumnDef,
-    /// Not written by us: its values may be impossible.
+    /// The file was not written by iolens, so its values may be out of range.
     pub foreign: bool,
-    /// Its texts are written as [`super::text::escape`] does.
+    /// Its texts are escaped by [`super::text::escape`].
     pub escaped: bool,
     /// Row of the file that comes next, from 0.
     pub row: usize,

@@ -1,9 +1,9 @@
-//! Frames of a finished segment become one Parquet file: one row group, ordered by time, checksummed.
+//! Converts the frames of a finished segment to one Parquet file: one row group, ordered by time, with checksums.
 //!
-//! Pages carry Parquet's own checksums, which leave out their headers and the footer (and which the library's own writer of
-//! pages, that of whole tables, does not make). So the footer's key-value list
-//! holds two more: `iolens.chunk_crc32`, one CRC-32 per column chunk, and `iolens.footer_crc32`, that of the footer
-//! itself, taken with its own eight digits as zeros. Other readers ignore both.
+//! The pages of a segment carry Parquet's own checksums. These cover neither page headers nor the footer, and the
+//! library's page writer (used for whole tables) does not write them at all. The footer's key-value list therefore has
+//! two more: `iolens.chunk_crc32`, one CRC-32 per column chunk, and `iolens.footer_crc32`, that of the footer itself
+//! with the eight digits of this value as zeros. Other readers ignore both.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use super::schema::Table;
 
 pub(crate) const CHUNK_CRC_KEY: &str = "iolens.chunk_crc32";
 pub(crate) const FOOTER_CRC_KEY: &str = "iolens.footer_crc32";
-/// First word of `created_by`: a file that claims it must carry the checksums.
+/// First word of `created_by`. A file with this creator must have the checksums.
 pub(crate) const CREATOR: &str = "iolens";
 const NO_CRC: &str = "00000000";
 
-/// Why a segment could not be encoded: always a bug, never input.
+/// Error: a segment could not be encoded. This is always a bug, never caused by input.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EncodeError {
     #[error(transparent)]
@@ -40,7 +40,7 @@ pub(crate) struct FileEncoder {
 }
 
 impl FileEncoder {
-    /// Makes `file` the Parquet file of `frames`, payloads and their rows, which all belong to `table`.
+    /// Encodes `frames` (payloads and their rows), all of table `table`, as a Parquet file in `file`.
     pub fn encode<'a>(
         &mut self,
         table: Table,
@@ -90,11 +90,11 @@ fn properties(table: Table) -> WriterPropertiesPtr {
     Arc::new(builder.build())
 }
 
-/// Ends a file: its bytes, with the checksums of its chunks and of its footer.
+/// Finishes a file. Returns its bytes, with the checksums of its chunks and of its footer.
 pub(crate) fn with_checksums(
     mut writer: SerializedFileWriter<Vec<u8>>,
 ) -> Result<Vec<u8>, ParquetError> {
-    // The checksums are taken from the written bytes.
+    // Checksums are computed from the written bytes.
     writer.flush().map_err(ParquetError::from)?;
     let crcs = chunk_crcs(&writer);
     writer.append_key_value_metadata(KeyValue::new(CHUNK_CRC_KEY.to_owned(), crcs));

@@ -49,7 +49,7 @@ impl Recording {
         Recording::open_as(path, meta, warning)
     }
 
-    /// Opens what is described by `meta`.
+    /// Opens the recording in `path`, described by `meta`.
     pub(super) fn open_as(
         path: &Path,
         meta: RecordingMeta,
@@ -63,14 +63,14 @@ impl Recording {
         };
         opening.warnings.extend(warning);
 
-        // Logs first: a segment that is closed in between is then found twice, never not at all.
+        // Read logs first: a segment that is closed in between is then found twice rather than not at all.
         let mut logs = opening.read_logs()?;
         let mut blocks: [Vec<Block>; Table::COUNT] = Default::default();
         for table in Table::ALL {
             let logs = logs.remove(&table).unwrap_or_default();
             blocks[table as usize - 1] = opening.read_table(table, logs, meta.tables.as_ref())?;
         }
-        // Requests that were open when the recorder was killed are in a file of their own.
+        // Requests that were open when the recorder was killed are in a separate file.
         let mut open_known = 0;
         if meta.end_ns.is_none() {
             let requests = &mut blocks[Table::Requests as usize - 1];
@@ -88,7 +88,7 @@ impl Recording {
             damage, warnings, ..
         } = opening;
 
-        // A killed recorder left a mark of how many requests were open; those not found above are lost.
+        // A killed recorder left a mark with the number of open requests. Those not found above are lost.
         let open = marks
             .extract_if(.., |m| m.kind == Mark::OPEN_REQUESTS)
             .last();
@@ -98,7 +98,7 @@ impl Recording {
             lost.extend(never_closed(&open, open_known, end_ns));
         }
         for mut hole in damage {
-            // A hole after the last block reaches to the end.
+            // A hole after the last block extends to the end of the recording.
             if hole.to_ns == i64::MAX {
                 hole.to_ns = end_ns.max(hole.from_ns);
             }
@@ -129,14 +129,15 @@ impl Recording {
         &self.meta
     }
 
-    /// End of the recording in nanoseconds since its start: as written at its end, or else the last observation; never
+    /// End of the recording in nanoseconds since its start: as stored at its end, or else the last observation. Never
     /// before the last I/O.
     pub fn end_ns(&self) -> i64 {
         self.end_ns
     }
 
-    /// Moves the end to `end_ns`, if it is later and no end is written: the recorder knows that it has stored all that happened until
-    /// then. Without that, a recording that grows ends with its last observation, and of an idle disk there is none.
+    /// Moves the end to `end_ns`, if that is later and no end is stored. For recorders that know to have stored
+    /// everything up to then: a growing recording otherwise ends with its last observation, and an idle disk produces
+    /// none.
     pub fn extend_to(&mut self, end_ns: i64) {
         if self.meta.end_ns.is_none() {
             self.end_ns = self.end_ns.max(end_ns);
@@ -148,12 +149,13 @@ impl Recording {
         self.disk_bytes
     }
 
-    /// Rows of the `io` table, damaged blocks left out as far as they were found on opening.
+    /// Rows of the `io` table, without the blocks found damaged on opening.
     pub fn ios_stored(&self) -> u64 {
         self.blocks(Table::Io).iter().map(|b| b.rows as u64).sum()
     }
 
-    /// Damage found on opening, in words with file and offset. More may be found on reading: see [`BatchReader::warnings`].
+    /// Messages about damage found on opening, with file and offset. Reading may find more: see
+    /// [`BatchReader::warnings`].
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -192,8 +194,8 @@ impl Recording {
         }
     }
 
-    /// The counter samples taken in `range`, in order. Samples equal to the device's previous one are left out, but
-    /// for the last before a change.
+    /// The counter samples taken in `range`, in order. Samples equal to the device's previous one are not stored,
+    /// except for the last one before a change.
     pub fn counters(&self, range: Range<i64>) -> BatchReader<CounterSample> {
         self.rows(range, u64::MAX, |_| ())
     }
@@ -206,21 +208,22 @@ impl Recording {
         })
     }
 
-    /// The names recorded in `range`, in order of [`Name::at_ns`]. A file that had I/O before `range` has its name there.
+    /// The names recorded in `range`, ordered by [`Name::at_ns`]. A file whose first I/O was before `range` may have
+    /// its name only there.
     pub fn names(&self, range: Range<i64>) -> BatchReader<Name> {
         self.rows(range, u64::MAX, |batch| {
             batch.retain(|name| matches!(name.of, Named::Cgroup(_) | Named::Pod(_)));
         })
     }
 
-    /// How scarce the host's CPUs and I/O were, in intervals that end in `range`; nothing in recordings of versions
-    /// that did not look.
+    /// CPU and I/O pressure of the host, in intervals that end in `range`. Empty in recordings of versions that did not
+    /// sample it.
     pub fn pressure(&self, range: Range<i64>) -> BatchReader<PressureSample> {
         self.rows(range, u64::MAX, |_| ())
     }
 
-    /// How the machine was set up when the recording began; nothing is known in recordings of versions that did not look,
-    /// and in imports.
+    /// Settings of the machine when the recording began. Empty in imports and in recordings of versions that did not
+    /// read them.
     pub fn settings(&self) -> &Settings {
         static UNKNOWN: LazyLock<Settings> = LazyLock::new(Settings::default);
         self.meta.settings.as_ref().unwrap_or(&UNKNOWN)
@@ -239,8 +242,8 @@ impl Recording {
             .sum()
     }
 
-    /// The losses whose interval touches `range`, by their end: those recorded, and the damaged blocks that
-    /// [`Recording::open`] found. Damage met while reading is reported by [`BatchReader::damage`].
+    /// The losses whose interval touches `range`, ordered by their end: recorded losses, and the damaged blocks that
+    /// [`Recording::open`] found. Damage found while reading is returned by [`BatchReader::damage`].
     pub fn lost(&self, range: Range<i64>) -> Vec<Lost> {
         self.lost
             .iter()
@@ -258,7 +261,7 @@ impl Recording {
             .cloned()
             .collect();
         if self.hides_names {
-            // What people and findings remark may name anything.
+            // Remarks of users and of findings may contain any name.
             let remarks = marks.iter_mut().filter(|m| m.kind == Mark::REMARK);
             remarks.for_each(|m| m.text.clear());
         }
@@ -300,8 +303,8 @@ impl Recording {
     }
 }
 
-/// End of a recording in nanoseconds since its start: as its description says, else the last observation. It does not end
-/// before its last I/O, whatever a foreign description says.
+/// End of a recording in nanoseconds since its start: as stored in its description, or else the last observation. Never
+/// before its last I/O, even if a foreign description says so.
 fn end_of(meta: &RecordingMeta, blocks: &[Vec<Block>; Table::COUNT]) -> i64 {
     let last = blocks.iter().flatten().map(|b| b.max).max().unwrap_or(0);
     let last_io = blocks[Table::Io as usize - 1]
@@ -309,13 +312,13 @@ fn end_of(meta: &RecordingMeta, blocks: &[Vec<Block>; Table::COUNT]) -> i64 {
         .map(|b| b.max)
         .max()
         .unwrap_or(i64::MIN);
-    // A recording with an I/O has a length, even if that I/O completed at its very start.
+    // A recording with an I/O has a length greater than 0, even if the I/O completed at its very start.
     let least = if last_io == 0 { 1 } else { last_io };
     meta.end_ns.unwrap_or(last).max(least)
 }
 
-/// The requests that were open when a recorder was killed (or are open now, if it still runs), and of which nothing is
-/// known: `known` are.
+/// Loss of the requests that were open when the recorder was killed (or are open now, if it still runs) and are not
+/// among the `known` ones found in the file of open requests.
 fn never_closed(mark: &Mark, known: usize, end_ns: i64) -> Option<Lost> {
     let n = mark
         .text
@@ -332,13 +335,13 @@ fn never_closed(mark: &Mark, known: usize, end_ns: i64) -> Option<Lost> {
     ))
 }
 
-/// Leaves out the name of a program; the kernel's own threads keep theirs.
+/// Removes the name of a program. Names of kernel threads stay.
 fn hide_program(comm: &mut Option<Comm>) {
     *comm = comm.filter(Comm::is_of_kernel);
 }
 
-/// Batches of a table's rows in order of time. Damaged blocks are left out, and reported; of counters they leave a longer
-/// interval between samples.
+/// Iterator over batches of a table's rows in time order. Damaged blocks are skipped and reported. A skipped block of
+/// counters only makes the interval between two samples longer.
 pub struct BatchReader<R> {
     rows: TableReader<R>,
     hide: Option<fn(&mut Vec<R>)>,
@@ -357,8 +360,8 @@ impl<R> BatchReader<R> {
 }
 
 impl BatchReader<Io> {
-    /// No I/O that is still to come began before this, in nanoseconds since the recording's start, as far as the files'
-    /// statistics can be trusted: `i64::MIN` where it is not known, `i64::MAX` if none is to come.
+    /// Lower bound of the start of all I/Os that are still to come, in nanoseconds since the recording's start, if the
+    /// files' statistics are correct. `i64::MIN` if not known, `i64::MAX` if no more I/Os come.
     pub fn later_start_ns(&self) -> i64 {
         self.rows.later_start()
     }

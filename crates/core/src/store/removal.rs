@@ -1,4 +1,4 @@
-//! Removes tiers of a recording in a root in such a way that readers do not take the gap for damage.
+//! Removes tiers of a recording in a root, so that readers do not report the missing files as damage.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -15,8 +15,8 @@ use super::wal::{self, FRAME_HEADER};
 use crate::model::{LossReason, Lost, TableManifest};
 use crate::private::{Access, PrivateDir};
 
-/// Removes the single observations of a recording. First it says so: whatever happens after that, no reader takes what is
-/// missing for damage or for a quiet disk.
+/// Removes the single observations of a recording. It first stores a loss for them. If it is interrupted after that,
+/// readers take the missing files neither for damage nor for an idle disk.
 pub(super) fn drop_single(path: &Path, access: Access) -> Result<(), StoreError> {
     let dir = own(path, access)?;
     let recording = Recording::open(path)?;
@@ -41,7 +41,7 @@ pub(super) fn drop_single(path: &Path, access: Access) -> Result<(), StoreError>
     Ok(())
 }
 
-/// Notes as a loss what is about to go, and takes it out of the list of tables.
+/// Stores the loss of what is about to be removed, and removes the tables from the manifest.
 fn say_removed(dir: &PrivateDir, recording: &Recording, end_ns: i64) -> Result<(), StoreError> {
     let ios = i64::try_from(recording.ios_stored()).unwrap_or(i64::MAX);
     let lost = Lost {
@@ -90,7 +90,7 @@ fn say_removed(dir: &PrivateDir, recording: &Recording, end_ns: i64) -> Result<(
     meta_file::write(dir, &meta).map(drop)
 }
 
-/// Removes the sums that go before those of a minute.
+/// Removes the fine sums, which are kept shorter than those of a minute (see [`is_fine`]).
 pub(super) fn drop_seconds(path: &Path, access: Access) -> Result<(), StoreError> {
     let dir = own(path, access)?;
     let found = files(path)?;
@@ -98,7 +98,7 @@ pub(super) fn drop_seconds(path: &Path, access: Access) -> Result<(), StoreError
     names.try_for_each(|(table, name, _)| remove(&dir, &format!("{table}/{name}")))
 }
 
-/// The description goes last: until then it is a recording, and can be removed again.
+/// Removes a whole recording. The description goes last: until then it is still a recording and can be removed again.
 pub(super) fn drop_whole(path: &Path, access: Access) -> Result<(), StoreError> {
     let dir = own(path, access)?;
     let found = files(path)?;

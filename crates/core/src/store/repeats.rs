@@ -1,4 +1,5 @@
-//! Unchanged counters are written twice: at the first equal sample and just before the next change.
+//! Drops repeated counter samples: unchanged counters are written at the first equal sample and just before the next
+//! change.
 
 use std::collections::HashMap;
 
@@ -9,12 +10,13 @@ use crate::model::{CounterSample, DevId};
 pub(crate) struct Repeats(HashMap<DevId, (CounterSample, Option<CounterSample>)>);
 
 impl Repeats {
-    /// Appends the samples to `out` that must be written now that `sample` has come.
+    /// Appends those samples to `out` that must be written now that `sample` has arrived.
     pub fn push(&mut self, sample: &CounterSample, out: &mut Vec<CounterSample>) {
         match self.0.get_mut(&sample.dev) {
             Some((last, held)) if last.counters == sample.counters => *held = Some(*sample),
             Some((last, held)) => {
-                // The end of the standstill, so that a rate does not smear the first movement over all of it.
+                // Write the last unchanged sample too; otherwise the first change would be averaged over the whole
+                // standstill.
                 out.extend(held.take());
                 out.push(*sample);
                 *last = *sample;

@@ -1,4 +1,4 @@
-//! The size limit: space of a recording, and the segments removed for new ones.
+//! The size limit of a recording: accounts for its disk space, and removes the oldest segments.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -22,9 +22,9 @@ pub(crate) struct RetentionLimits {
     pub largest_file: u64,
 }
 
-/// Most bytes of the active `io` segment, which is held in memory too. Only extreme values come near.
+/// Maximum size of the active `io` segment, which is held in memory too. Only extreme values come near it.
 const MAX_LOG: u64 = 16 << 20;
-/// A row takes at most this in a frame.
+/// Upper bound of a row's size in a frame, in bytes.
 const WIDEST_ROW: u64 = 160;
 
 impl RetentionLimits {
@@ -38,7 +38,7 @@ impl RetentionLimits {
         }
     }
 
-    /// A log of this size is due to become a Parquet file.
+    /// Size at which a log is converted to a Parquet file.
     pub fn wal_bytes(&self, table: Table) -> u64 {
         if table == Table::Io {
             self.largest_file
@@ -56,13 +56,13 @@ pub(crate) struct Retention {
     closed_bytes: u64,
     /// Size of one copy of the description.
     pub meta_bytes: u64,
-    /// Size of the file that keeps room for the end.
+    /// Size of the file that reserves space for writing the end.
     pub reserve: u64,
     /// I/Os removed so far.
     pub ios_removed: u64,
-    /// Rollups, actors and the table of devices, which stay.
+    /// Disk space of rollups, actors and the table of devices, which are never removed here.
     beside: u64,
-    /// Bytes of files that other parts write into the recording (findings).
+    /// Size of files that other components write into the recording (findings).
     pub foreign: u64,
 }
 
@@ -80,8 +80,8 @@ impl Retention {
         }
     }
 
-    /// Disk space of the recording with `active` bytes of logs: files, directories, the two descriptions and the
-    /// temporary file of a third.
+    /// Disk space of the recording with `active` bytes of logs: files, directories, both copies of the description, and
+    /// a temporary file for a third.
     pub fn used(&self, active: u64) -> u64 {
         let directories = (2 + Table::ALL.len() as u64) * BLOCK;
         self.closed_bytes
@@ -93,11 +93,11 @@ impl Retention {
             + directories
     }
 
-    /// Whether the description leaves room for four files of `largest` bytes: two logs, a segment and its copy.
+    /// Checks that the description leaves space for four files of `largest` bytes: two logs, a segment and its copy.
     pub fn fits(&self, largest: u64) -> Result<(), StoreError> {
         let least = self.used(0) + 4 * largest;
         match self.keep {
-            // Half of a small limit is reserved for files, the other half for the rest.
+            // Half of a small limit is reserved for files, so the smallest limit is twice the rest.
             Some(keep) if keep < least => Err(StoreError::KeepTooSmall {
                 keep,
                 least: 2 * self.used(0),
@@ -111,7 +111,7 @@ impl Retention {
         self.closed[table as usize - 1].push_back(segment);
     }
 
-    /// Adds a file of so many bytes that is never removed, in its own directory beside the tables.
+    /// Accounts for a file of `bytes` bytes, in its own directory beside the tables, that is never removed.
     pub fn add_beside(&mut self, bytes: u64) {
         let directories = if self.beside == 0 { 3 * BLOCK } else { 0 };
         self.beside += allocated(bytes) + directories;
@@ -137,7 +137,7 @@ impl Retention {
         tables
     }
 
-    /// Removes the oldest segments until `extra` more bytes fit. The removed rows are added to `lost`, even if the
+    /// Removes the oldest segments until `extra` more bytes fit. The removed rows are appended to `lost`, even if the
     /// space does not suffice.
     pub fn make_room(
         &mut self,
@@ -150,7 +150,7 @@ impl Retention {
         let Some(keep) = self.keep else {
             return Ok(());
         };
-        // The frame or file may begin a block, and its log may be a new file.
+        // Two blocks more: the frame or file may start a new block, and its log may be a new file.
         while self.used(active) + allocated(extra) + 2 * BLOCK > keep {
             let io = &mut self.closed[Table::Io as usize - 1];
             if let Some(oldest) = io.pop_front() {
@@ -160,7 +160,7 @@ impl Retention {
                 self.remove(recording, oldest)?;
                 self.remove_older_than(recording, from, lost)?;
             } else if !self.remove_any(recording, lost)? {
-                // Nothing left to remove: as good as a full disk.
+                // Nothing is left to remove; treat it like a full disk.
                 return Err(StoreError::NoSpace {
                     path: recording.path().to_owned(),
                 });
@@ -212,7 +212,7 @@ impl Retention {
             return Ok(());
         };
         if segment.totals.ios > 0 {
-            // Removals that were written down in a segment that goes itself: carried over as one.
+            // The segment recorded earlier removals. They are carried over as one loss.
             lost.push(segment.totals.removed(segment.min, segment.max));
         }
         self.remove(recording, segment)

@@ -1,6 +1,7 @@
 //! Recording roots: `ROOT/host=NAME/start_ns=UNIXNS/` is an ordinary recording, and the names give host and start.
 //!
-//! Names in the style of Hive partitions: DuckDB and Spark make columns of them, and `start_ns + done_ns` is absolute time.
+//! Directory names follow Hive partitioning: DuckDB and Spark turn them into columns, and `start_ns + done_ns` is
+//! absolute time.
 
 use std::fs;
 use std::io;
@@ -20,25 +21,25 @@ pub struct Root {
     recordings: Vec<Stored>,
 }
 
-/// A recording of a root, not opened yet.
+/// A recording in a root, not opened yet.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stored {
-    /// The host that its directory names.
+    /// The host in its directory's name.
     pub host: String,
-    /// Wall clock of its start in nanoseconds since the Unix epoch, as its directory says.
+    /// Wall clock of its start in nanoseconds since the Unix epoch, from its directory's name.
     pub start_unix_ns: i64,
     /// Its directory.
     pub path: PathBuf,
 }
 
 impl Root {
-    /// The directory of copies that were kept for ever: a root of its own, one level deeper than the recordings beside it.
+    /// The directory of copies that are kept forever: a root of its own, one level deeper than the recordings.
     pub const SNAPSHOTS: &str = "snapshots";
     /// Directory of copies around findings.
     pub const FROZEN: &str = "frozen";
 
-    /// The root at `path`, or one host's part of it (`ROOT/host=NAME`); `None` if `path` is neither: it is a recording then,
-    /// or nothing of ours.
+    /// The root at `path`, or one host's part of it (`ROOT/host=NAME`). `None` if `path` is neither; it is then a
+    /// recording, or not ours.
     ///
     /// # Errors
     /// A directory cannot be listed.
@@ -103,8 +104,8 @@ impl Root {
         self.recordings.chunk_by(|a, b| a.host == b.host)
     }
 
-    /// The copies that were kept of the recordings of `host`, which are no recordings of this root. Directories that cannot
-    /// be listed hold none.
+    /// The kept copies of recordings of `host`, which do not count as recordings of this root. Directories that cannot
+    /// be listed count as empty.
     pub fn copies(&self, host: &str) -> Vec<Stored> {
         let name = Root::host_directory(host);
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
@@ -117,7 +118,7 @@ impl Root {
         let mut copies = Vec::new();
         for place in [Root::SNAPSHOTS, Root::FROZEN].map(|place| base.join(place)) {
             let dir = place.join(&name);
-            // A user with write access could redirect links.
+            // Do not follow links: a user with write access could redirect them.
             if [&place, &dir]
                 .iter()
                 .all(|d| fs::symlink_metadata(d).is_ok_and(|m| m.is_dir()))
@@ -138,7 +139,7 @@ impl Root {
         format!("{START}{start_unix_ns}")
     }
 
-    /// The start that the directory of a recording is named after.
+    /// The start in the name of a recording's directory.
     pub fn start_of(path: &Path) -> Option<i64> {
         let name = path.file_name()?.to_str()?;
         name.strip_prefix(START)?.parse().ok()
@@ -146,8 +147,9 @@ impl Root {
 }
 
 impl Stored {
-    /// Wall clock of its end in nanoseconds since the Unix epoch; of one that still runs, or was cut off, that of its last
-    /// observation. The description decides when it began, should the directory have been renamed.
+    /// Start and end of the recording in wall-clock nanoseconds since the Unix epoch. A recording that is still
+    /// running, or was cut off, ends with its last observation. If the directory was renamed, the start in the
+    /// description counts.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -178,14 +180,14 @@ fn recordings_of(dir: &Path, host: &str) -> Result<Vec<Stored>, StoreError> {
     Ok(recordings)
 }
 
-/// The start in a directory's name, if it is written as we write it: else two names could say one time.
+/// The start in a directory's name, if it is written canonically. Otherwise two names could mean the same time.
 fn start_in(name: &str) -> Option<i64> {
     let digits = name.strip_prefix(START)?;
     let start_unix_ns: i64 = digits.parse().ok()?;
     (start_unix_ns.to_string() == digits).then_some(start_unix_ns)
 }
 
-/// Names of the directories in `dir`. Links are left out: a user with write access could redirect them.
+/// Names of the directories in `dir`. Links are skipped, because a user with write access could redirect them.
 fn directories(dir: &Path) -> Result<Vec<String>, StoreError> {
     list_directories(dir).map_err(|e| StoreError::io(dir, "read", e))
 }
@@ -201,7 +203,8 @@ fn list_directories(dir: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Letters, digits, `.`, `-` and `_` as they are, other bytes as `%XX`: Hive's own way, and no name leaves its directory.
+/// Percent-encodes a host name as Hive does: letters, digits, `.`, `-` and `_` stay, other bytes become `%XX`. The
+/// result cannot leave its directory.
 fn encode(host: &str) -> String {
     let mut out = String::new();
     for (i, b) in host.bytes().enumerate() {

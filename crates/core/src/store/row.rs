@@ -11,13 +11,13 @@ pub(crate) trait Row: Clone {
     /// The instant by which the table is ordered.
     fn time(&self) -> i64;
 
-    /// Moves all instants of the row to `ns` later.
+    /// Shifts all times of the row by `ns`.
     fn shift(&mut self, ns: i64);
 
     /// Hands the values of every column to `e`, in the order of the table's schema.
     fn encode(rows: &[Self], e: &mut FrameEncoder);
 
-    /// Row `i` of decoded columns. Required columns have been checked: a missing value there reads as 0 or "".
+    /// Row `i` of decoded columns. Required columns have been checked; a missing value there reads as 0 or "".
     fn assemble(columns: &[Column], i: usize) -> Self;
 
     /// Appends the first `n` rows of decoded columns.

@@ -1,5 +1,5 @@
-//! Reads what a damaged recording still holds. Ordinary reading leaves out a whole block if any of its columns is
-//! damaged; this does not.
+//! Reads what a damaged recording still holds. Ordinary reading skips a whole block if any of its columns is damaged;
+//! this does not.
 
 use std::path::Path;
 
@@ -17,11 +17,11 @@ use super::verify::damage_of_whole;
 use crate::model::{RecordingMeta, Source};
 use crate::private::{Access, PrivateDir};
 
-/// Files of whole tables that are longer are not copied: no recorder writes such.
+/// Longer files of whole tables are not copied; no recorder writes such.
 const MAX_FILE_BYTES: u64 = 4 << 30;
 
 impl Recording {
-    /// Opens a recording even if its descriptions are damaged or missing. Returns messages about the damage, too.
+    /// Opens a recording even if its descriptions are damaged or missing. Also returns messages about the damage.
     ///
     /// # Errors
     /// It has neither a description nor I/Os; it is of a newer version; a file cannot be read.
@@ -29,12 +29,12 @@ impl Recording {
         let mut damage = Vec::new();
         let recording = match Recording::open(path) {
             Ok(recording) => recording,
-            // Both descriptions. Anything else that is damaged costs what it holds.
+            // Both descriptions are damaged. Other damage loses only the affected rows.
             Err(e @ StoreError::Damaged { .. }) => {
                 damage.push(e.to_string());
                 Recording::open_without_description(path)?
             }
-            // A copy of a recording that was interrupted may have no description yet.
+            // An interrupted copy of a recording may have no description yet.
             Err(e @ StoreError::NotARecording { .. }) => {
                 match Recording::open_without_description(path) {
                     Ok(recording) if recording.ios_stored() > 0 => {
@@ -53,8 +53,8 @@ impl Recording {
         Ok((recording, damage))
     }
 
-    /// Opens a recording of whose descriptions none can be read. Nothing is known of its host, its devices and where its I/Os
-    /// came from; its start is known where its directory is named after it.
+    /// Opens a recording without a readable description. Host, devices and source are unknown. The start is taken from
+    /// the name of the directory, if it has one.
     fn open_without_description(path: &Path) -> Result<Recording, StoreError> {
         let named_start = Root::start_of(path);
         let start_unix_ns = named_start
@@ -68,9 +68,9 @@ impl Recording {
         Recording::open_as(path, meta, None)
     }
 
-    /// From now on reads the I/Os of a block whose damage is in optional columns, without these: null means that a value is
-    /// not known. In other tables it may mean something else (a request without `sync` is no fsync). Says which columns those
-    /// are, a line each.
+    /// From now on, reads I/Os of blocks with damaged optional columns without those columns; null then means that the
+    /// value is not known. Only for I/Os: in other tables null may mean something else (a request without `sync` is not
+    /// an fsync). Returns one message per damaged column.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -91,7 +91,7 @@ fn spare_columns(block: &mut Block, found: &mut Vec<String>) -> Result<(), Store
     let group = *group;
     let handle = match disk::open_regular(&file.path) {
         Ok(handle) => handle,
-        // Reading reports that it is gone.
+        // Reading will report that the file is gone.
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(StoreError::io(&file.path, "read", e)),
     };
@@ -115,8 +115,8 @@ fn spare_columns(block: &mut Block, found: &mut Vec<String>) -> Result<(), Store
     Ok(())
 }
 
-/// Copies the files of tables that are written as a whole into the finished recording `to`, whose start is the same. What is
-/// damaged is left out, and comes back in words. The table of devices is not copied: a recording writes its own.
+/// Copies the files of whole tables to the finished recording `to`, which must have the same start. Damaged parts are
+/// left out and returned as messages. The table of devices is not copied, because a recording writes its own.
 ///
 /// # Errors
 /// A file cannot be read or written.

@@ -7,8 +7,7 @@ use parquet::schema::types::{Type, TypePtr};
 
 use super::column::Ints;
 
-/// No I/O is that long, or ends that long after its recording began, in nanoseconds: 73 years. Three such times can be added
-/// without overflow.
+/// Upper bound of times and durations in nanoseconds: 73 years. Three such values can be added without overflow.
 pub(crate) const MAX_TIME_NS: i64 = (1 << 61) - 1;
 
 /// The type of a column.
@@ -22,14 +21,15 @@ pub(crate) enum Kind {
     List,
 }
 
-/// The distribution of a column's values that the writer expects; readers take any encoding.
+/// The distribution of a column's values that the writer expects, from which it chooses the encoding. Readers take any
+/// encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColumnLayout {
-    /// Growing: deltas.
+    /// Increasing values: stored as deltas.
     Time,
-    /// Few different values: a dictionary, unless there are too many after all.
+    /// Few distinct values: stored with a dictionary, unless there turn out to be too many.
     Few,
-    /// Many different values.
+    /// Many distinct values.
     Many,
 }
 
@@ -41,11 +41,11 @@ pub(crate) struct ColumnDef {
     /// Must be in every file and never null.
     pub required: bool,
     pub layout: ColumnLayout,
-    /// Smaller values are nonsense in a file that another program wrote.
+    /// Smaller values are invalid in a file that another program wrote.
     pub min: i64,
-    /// Larger values are nonsense in any file, and so are negative ones that are as far from 0.
+    /// Larger values are invalid in any file, and so are those below its complement.
     pub max: i64,
-    /// As the documentation of the format has it.
+    /// Its meaning, as in the documentation of the format.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "the documentation is made by a test")
@@ -56,13 +56,14 @@ pub(crate) struct ColumnDef {
 impl ColumnDef {
     /// The smallest and the largest allowed value, in our files or in those of another program (`foreign`).
     pub fn bounds(&self, foreign: bool) -> (i64, i64) {
-        // Our own writer stores nothing that is impossible, but anyone can write a file that looks like ours.
+        // Our writer stores no impossible values, but another program can write a file that looks like ours.
         let least = if foreign { self.min } else { i64::MIN };
-        // The complement of `i64::MAX` is `i64::MIN`: no bound.
+        // The complement of `i64::MAX` is `i64::MIN`, which is no bound.
         (least.max(!self.max), self.max)
     }
 
-    /// The problem with `values`, the first of which is in row `row` of its file; `None` if there is none.
+    /// Describes the first invalid value in `values`, whose first row is row `row` of the file; `None` if all are
+    /// valid.
     pub fn problem(&self, values: &Ints, row: usize, foreign: bool) -> Option<String> {
         let (least, most) = self.bounds(foreign);
         let (at, value) = values.first_outside(least, most)?;
@@ -82,7 +83,7 @@ pub(crate) struct TableDef {
     pub name: &'static str,
     /// Position of the column by which it is ordered.
     pub time: Option<usize>,
-    /// Positions of the columns whose sum is the duration of a row: it began that long before its time.
+    /// Positions of the columns whose sum is the duration of a row, that is the time from its start to its time column.
     pub length: &'static [usize],
     pub columns: &'static [ColumnDef],
 }
@@ -109,7 +110,7 @@ fn field(c: &ColumnDef) -> String {
     }
 }
 
-/// A table whose rows go through the write-ahead log; the number is in the headers of logs.
+/// A table whose rows go through the write-ahead log. The discriminant is stored in the headers of logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Table {
     Io = 1,
@@ -170,7 +171,7 @@ impl Table {
         self.def().time.unwrap_or(0)
     }
 
-    /// Positions of the columns whose sum is the duration of a row: it began that long before its time.
+    /// Positions of the columns whose sum is the duration of a row, that is the time from its start to its time column.
     pub fn length_columns(self) -> &'static [usize] {
         self.def().length
     }
@@ -188,7 +189,7 @@ fn build(table: Table) -> TypePtr {
             Kind::I32 => (Physical::INT32, None),
             Kind::I64 => (Physical::INT64, None),
             Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-            // No table that is logged has one.
+            // No logged table has a column of this kind.
             Kind::F64 | Kind::List => (Physical::DOUBLE, None),
         };
         let repetition = if c.required {

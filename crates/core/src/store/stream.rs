@@ -24,7 +24,7 @@ pub struct Observations {
     pub(super) failed: bool,
 }
 
-/// The rows of a table, a batch of which is read already.
+/// Rows of a table, with one batch read ahead.
 pub(super) struct ReadAhead<R> {
     reader: BatchReader<R>,
     batch: VecDeque<R>,
@@ -40,7 +40,7 @@ impl<R> From<BatchReader<R>> for ReadAhead<R> {
 }
 
 impl<R: Row> ReadAhead<R> {
-    /// Reads on if the batch is used up.
+    /// Reads the next batch if the current one is used up.
     fn fill(&mut self) -> Result<(), StoreError> {
         while self.batch.is_empty() {
             match self.reader.next().transpose()? {

@@ -1,6 +1,6 @@
-//! Tables of sums by time, `TABLE/STEPs-NNNNNN.parquet`: each step has its own files, so that finer sums can be removed
-//! and coarser ones kept. They are not in the write-ahead log: sums that a killed recorder had not written are computed
-//! from its I/Os.
+//! Tables of sums by time, `TABLE/STEPs-NNNNNN.parquet`. Each step has its own files, so that finer sums can be removed
+//! while coarser ones stay. They are not in the write-ahead log: sums that a killed recorder had not written are
+//! recomputed from its I/Os.
 
 use std::fs;
 use std::ops::Range;
@@ -16,15 +16,15 @@ use super::schema::TableDef;
 use super::whole_file::{damaged, encode, read_group, rows_of, with_file};
 use crate::private::{Access, PrivateDir};
 
-/// Rows of one row group: what is in memory at once.
+/// Rows per row group, which is the unit held in memory.
 pub(in crate::store) const GROUP: usize = 1 << 14;
 
-/// A row of a table of sums that is always written and read with all its columns.
+/// A row of a table of sums. It is always written and read with all its columns.
 pub(in crate::store) trait SumRow: Sized {
     /// Its table.
     const TABLE: &'static TableDef;
 
-    /// The step in seconds, and when the slot begins.
+    /// The step in seconds, and the start of the slot.
     fn slot(&self) -> (i32, i64);
 
     /// The columns of rows, in the order of the table.
@@ -34,12 +34,12 @@ pub(in crate::store) trait SumRow: Sized {
     fn read(columns: &[Column], i: usize) -> Result<Self, ParquetError>;
 }
 
-/// The file of `rows`, which are ordered by time.
+/// Encodes `rows`, ordered by time, as a file.
 pub(in crate::store) fn encode_rows<R: SumRow>(rows: &[R]) -> Result<Vec<u8>, ParquetError> {
     encode(R::TABLE, rows.chunks(GROUP).map(R::collect))
 }
 
-/// As [`read`], all rows of each row group.
+/// Like [`read`], decoding all rows of each row group.
 pub(in crate::store) fn read_rows<R: SumRow>(
     recording: &Path,
     step_s: i32,
@@ -67,7 +67,7 @@ pub(crate) fn file_name(table: &str, step_s: i32, number: u32) -> String {
     format!("{table}/{step_s}s-{number:06}.parquet")
 }
 
-/// Step and number that the name of a file says.
+/// Step and number parsed from a file name.
 pub(crate) fn parse_name(name: &str) -> Option<(i32, u32)> {
     let (step, number) = name.strip_suffix(".parquet")?.split_once("s-")?;
     Some((step.parse().ok()?, number.parse().ok()?))
@@ -109,7 +109,7 @@ pub(in crate::store) fn steps(recording: &Path, table: &str) -> Result<Vec<i32>,
     Ok(steps)
 }
 
-/// Where the newest slot of `step_s` ends; 0 if there is none. Damaged files are left out.
+/// End of the newest slot of `step_s`; 0 if there is none. Damaged files are ignored.
 pub(in crate::store) fn until(
     recording: &Path,
     table: &str,
@@ -121,7 +121,7 @@ pub(in crate::store) fn until(
         .filter(|n| parse_name(n).is_some_and(|(step, _)| step == step_s))
     {
         let path = recording.join(table).join(name);
-        // What a damaged file says is not known.
+        // A damaged file contributes nothing.
         drop(with_file(&path, |file| {
             let latest = file.meta().row_groups().iter().filter_map(|g| {
                 match g
@@ -144,9 +144,9 @@ pub(in crate::store) fn until(
     Ok(until_ns)
 }
 
-/// Gives `take` the rows of `step_s` that begin in `range`, file by file, one row group in memory at a time. `decode` may
-/// leave out other rows of a row group. `slot` is a row's step and when its slot begins. What follows damage in a file is
-/// left out; the damage comes back as warnings.
+/// Passes the rows of `step_s` whose slots start in `range` to `take`, file by file, with one row group in memory at a
+/// time. `decode` may skip rows of a row group; `slot` returns a row's step and slot start. Rows after damage in a file
+/// are skipped; the damage is returned as warnings.
 pub(in crate::store) fn read<R>(
     recording: &Path,
     table: &str,
@@ -179,7 +179,7 @@ pub(in crate::store) fn read<R>(
     Ok(warnings)
 }
 
-/// Gives `take` the rows of one file's row groups that meet `range`.
+/// Passes the rows of those row groups of one file that may overlap `range` to `take`.
 fn each_row<R>(
     path: &Path,
     range: &Range<i64>,
@@ -203,7 +203,7 @@ fn each_row<R>(
 /// A file's bytes.
 type Encoded = Result<Vec<u8>, ParquetError>;
 
-/// Writes files, each with its step, those without rows left out, in a recording that no process writes to any more.
+/// Writes one file for each step with rows, into a recording that no process writes to any more.
 pub(in crate::store) fn write_missing<const STEPS: usize>(
     recording: &Path,
     table: &str,

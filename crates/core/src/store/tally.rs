@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use crate::model::{Class, DevId, Io, LossReason, Lost, known_sum};
 
-/// Reason, device, class, and whether the number is known: only like is added to like.
+/// Reason, device, class, and whether the number is known. Only losses with equal keys are added.
 type TallyKey = (LossReason, Option<DevId>, Option<Class>, bool);
 
-/// Losses waiting for room. Bounded by the number of devices, not by that of I/Os.
+/// Losses that could not be stored yet. Memory is bounded by the number of devices, not of I/Os.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(HashMap<TallyKey, Lost>);
 
 impl Tally {
-    /// Counts I/Os that found no room.
+    /// Counts I/Os that could not be stored.
     pub fn add_ios(&mut self, ios: &[Io]) {
         for io in ios {
             self.add(&Lost {
@@ -28,7 +28,7 @@ impl Tally {
         }
     }
 
-    /// Adds a loss to those of its kind; the interval grows over both.
+    /// Adds a loss to the one with the same key; the interval is extended to cover both.
     pub fn add(&mut self, lost: &Lost) {
         let key: TallyKey = (lost.reason, lost.dev, lost.class, lost.ios.is_some());
         self.0

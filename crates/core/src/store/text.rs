@@ -1,6 +1,6 @@
-//! Names as text columns: Parquet strings must be UTF-8, and a task's name may be any bytes.
+//! Escapes names for text columns: Parquet strings must be UTF-8, and a task's name may contain any bytes.
 
-/// UTF-8 for `raw`: a byte that is part of no character becomes `\xNN`, and so does the backslash of a literal `\x`.
+/// Escapes `raw` as UTF-8: an invalid byte becomes `\xNN`, and so does the backslash of a literal `\x`.
 pub(crate) fn escape(raw: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(raw.len());
     for chunk in raw.utf8_chunks() {
@@ -19,7 +19,7 @@ pub(crate) fn escape(raw: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The bytes behind what [`escape`] wrote. Text without `\xNN` in it, as other programs write, stays as it is.
+/// Reverses [`escape`]. Text without `\xNN`, as other programs write it, is unchanged.
 pub(crate) fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

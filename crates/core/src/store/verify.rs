@@ -35,16 +35,16 @@ pub struct Verification {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Those among them without checksums, of earlier versions or other programs: that they can be decoded is all that is
-    /// known of them.
+    /// Files among them without checksums, from earlier versions or other programs. Of these it is only known that they
+    /// decode.
     pub files_without_checksums: u64,
-    /// The end of the recording is not written: it grows, or its recorder was killed.
+    /// The recording has no end: it is still growing, or its recorder was killed.
     pub is_open: bool,
-    /// Damage found, a message with the file for each.
+    /// Damage found; one message per damage, with the file name.
     pub damage: Vec<String>,
 }
 
-/// Reads every byte of a recording. Damage is no error.
+/// Reads every byte of a recording. Damage is part of the result, not an error.
 ///
 /// # Errors
 /// It is no recording, of a newer version, or a file cannot be read.
@@ -64,7 +64,7 @@ pub fn verify(recording: &Path) -> Result<Verification, StoreError> {
         found.count(&recording.join(name));
     }
     for name in names_in(&recording.join("wal"))? {
-        // Opening has compared every frame of these with its checksum.
+        // Opening the recording has verified the frames of these.
         if wal::parse_name(&name).is_some() {
             found.count(&recording.join("wal").join(name));
         }
@@ -91,7 +91,7 @@ impl Verification {
         }
     }
 
-    /// A damaged log of open requests counts as none when the recording is opened.
+    /// Notes a damaged log of open requests, which opening a recording ignores.
     fn note_open_requests(
         &mut self,
         recording: &Path,
@@ -130,7 +130,7 @@ impl Verification {
                 self.damage.extend(decode_logged(path, table)?);
             }
             Err(ReadFailure::Damage(what)) => {
-                // Opening has reported the footer, unless the description was damaged too.
+                // Opening the recording has reported a damaged footer, unless the description was damaged too.
                 let place = place.to_string();
                 if !self.damage.iter().any(|line| line.starts_with(&place)) {
                     self.damage.push(format!("{place}: damaged: {what}"));
@@ -160,7 +160,7 @@ pub(super) struct FileDamage {
     pub damage: Vec<String>,
 }
 
-/// Reads every byte of a file of a table that is written as a whole.
+/// Reads every byte of a file of a whole table.
 pub(super) fn damage_of_whole(
     path: &Path,
     table: &'static TableDef,
@@ -186,13 +186,13 @@ pub(super) fn damage_of_whole(
     })
 }
 
-/// The result of comparing the checksums of a file.
+/// Result of verifying the checksums of a file.
 enum Checked {
-    /// It is as it was written.
+    /// All checksums match.
     Checksums,
-    /// It has none.
+    /// The file has no checksums.
     NoChecksums,
-    /// What is not as it was written.
+    /// Messages about the parts that do not match.
     Damaged(Vec<String>),
 }
 
@@ -217,7 +217,7 @@ fn check(path: &Path) -> Result<Checked, ReadFailure> {
             Err(e) => return Err(e),
         }
     }
-    // A byte between two chunks is covered by no checksum. iolens writes none.
+    // No checksum covers bytes between two chunks. iolens writes no such bytes.
     let footer_start = length - TRAILER_BYTES - footer.bytes;
     places.sort_unstable();
     let mut covered_to = MAGIC_BYTES;
@@ -238,7 +238,7 @@ fn check(path: &Path) -> Result<Checked, ReadFailure> {
     })
 }
 
-/// Decodes all rows of a file of a logged table; what cannot be decoded.
+/// Decodes all rows of a file of a logged table, and returns messages about what cannot be decoded.
 fn decode_logged(path: &Path, table: Table) -> Result<Vec<String>, StoreError> {
     let opened = ParquetFile::open(path, table).and_then(Block::of_file);
     let blocks = match opened {

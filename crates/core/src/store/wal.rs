@@ -5,9 +5,9 @@
 //! frame  = "iofr" payload_bytes:u32 rows:u32 crc32(payload):u32 min_time:i64 max_time:i64 number:u32
 //!          crc32(of these 36 bytes):u32  payload
 //! ```
-//! Little endian throughout. Frames are numbered from 0 in each log, so that one that is gone is noticed; version 1 had no
-//! numbers. `wal/io-000007.wal` holds the rows of `io/000007.parquet`: once that file is there the
-//! log is void, so a crash between the rename and the removal duplicates nothing.
+//! Little endian throughout. Frames are numbered from 0 in each log, so that a missing one is noticed; version 1 had no
+//! numbers. `wal/io-000007.wal` holds the rows of `io/000007.parquet`. Once that file exists the log is void, so a
+//! crash between the rename and the removal of the log duplicates nothing.
 //!
 //! [frames]: super::frame
 
@@ -26,13 +26,14 @@ pub(crate) const FILE_HEADER: usize = 20;
 pub(crate) const FRAME_HEADER: usize = 40;
 /// Length of a frame's header in version 1.
 const OLD_FRAME_HEADER: usize = 36;
-/// Version of the log's layout, apart from the recording's: a log outlives a crash, not an upgrade of the format.
+/// Version of the log's layout, independent of the recording's format version: logs survive a crash, not a format
+/// upgrade.
 pub(crate) const WAL_VERSION: u16 = 2;
-/// Longer log files are not read: a segment becomes Parquet long before.
+/// Longer log files are not read; a segment becomes a Parquet file long before.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
 /// A longer payload is damage: the writer's frames stay far below.
 const MAX_PAYLOAD: usize = 64 << 20;
-/// Rows of a log: twice what a segment may hold. More is no log of ours, and would take memory without bound.
+/// Maximum rows of a log, twice what a segment may hold. A file with more is not ours and would need unbounded memory.
 const MAX_LOG_ROWS: usize = 2 << 20;
 
 /// A frame without its header: some rows of one table.
@@ -55,8 +56,8 @@ pub(crate) fn encode_frame<R: Row>(
     finish_frame(R::TABLE, encoder, out)
 }
 
-/// Makes a frame, header included, of the rows of `table` in `encoder` (there are some), replacing what `out` holds.
-/// Gives the smallest and largest time.
+/// Builds a frame, header included, from the rows of `table` in `encoder` (at least one), replacing the content of
+/// `out`. Returns the smallest and largest time.
 pub(crate) fn finish_frame(
     table: Table,
     encoder: &mut FrameEncoder,
@@ -90,7 +91,7 @@ pub(crate) fn file_name(table: Table, segment: u32) -> String {
     format!("{}-{segment:06}.wal", table.name())
 }
 
-/// Table and segment that a log's name says, if it is a log's name.
+/// Table and segment parsed from the name of a log file.
 pub(crate) fn parse_name(name: &str) -> Option<(Table, u32)> {
     let (table, number) = name.strip_suffix(".wal")?.rsplit_once('-')?;
     Some((Table::from_name(table)?, number.parse().ok()?))
@@ -127,7 +128,7 @@ impl WalFile {
     /// Appends a frame completely or not at all: on a full disk the partial frame is truncated.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Err(e) = self.file.write_all(bytes) {
-            // If even this fails the reader finds a torn frame, which costs nothing that was not lost already.
+            // If truncating fails too, the reader finds a torn frame, whose rows count as lost already.
             let _ = self.file.set_len(self.len);
             let _ = io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.len));
             return Err(e);
@@ -156,7 +157,7 @@ pub(crate) fn file_header(table: Table, segment: u32) -> [u8; FILE_HEADER] {
     header
 }
 
-/// A stretch of a log that cannot be read; of no bytes: frames that are gone.
+/// A part of a log that cannot be read. A length of 0 bytes means that frames are missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WalDamage {
     pub offset: usize,
@@ -170,23 +171,23 @@ pub(crate) struct WalDamage {
 /// The contents of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WalContents {
-    /// Table and segment of a whole header; damage there is no loss, as the file's name says the same.
+    /// Table and segment in the header, if it is intact. A damaged header is no loss, because the file name has both.
     pub header: Option<(Table, u32)>,
     pub frames: Vec<Frame>,
     /// Rows of all frames.
     pub rows: usize,
     pub damage: Vec<WalDamage>,
-    /// Number that the next frame must have; `None` after damage of unknown extent.
+    /// Expected number of the next frame; `None` after damage of unknown extent.
     next: Option<u32>,
     /// An unfinished write at the end: where it starts, and how many bytes there are.
     pub torn: Option<(usize, usize)>,
 }
 
-/// A log of a later layout.
+/// Error: the log has a newer layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NewerWal(pub u16);
 
-/// Reads a log whatever state it is in: a damaged frame costs that frame, an unfinished one at the end nothing.
+/// Reads a log in any state. A damaged frame loses its own rows; an unfinished frame at the end loses nothing.
 pub(crate) fn scan(bytes: &[u8]) -> Result<WalContents, NewerWal> {
     let mut out = WalContents {
         next: Some(0),
@@ -237,7 +238,7 @@ fn parse_file_header(bytes: &[u8]) -> Result<Option<(Table, u32)>, NewerWal> {
     Ok(table.map(|t| (t, u32_at(bytes, 12))))
 }
 
-/// Takes the frame at the start of `rest`; its length, or `None` if it is torn.
+/// Decodes the frame at the start of `rest`. Returns its length, or `None` if it is torn.
 fn take_frame(out: &mut WalContents, at: usize, rest: &[u8], h: FrameHeader) -> Option<usize> {
     let end = h.size + h.payload;
     if h.number.is_some() && out.next.is_some() && h.number != out.next {
@@ -301,7 +302,7 @@ impl FrameHeader {
         if bytes[..4] != *FRAME_MAGIC {
             return None;
         }
-        // Its checksum says which version it is: the header of the file may be damaged.
+        // The header's own checksum shows the version, because the file header may be damaged.
         let (size, number) = if crc32fast::hash(&bytes[..36]) == u32_at(bytes, 36) {
             (FRAME_HEADER, Some(u32_at(bytes, 32)))
         } else if crc32fast::hash(&bytes[..32]) == u32_at(bytes, 32) {

@@ -1,6 +1,6 @@
 //! Tables that are written as whole files, not row by row through the log: those of imports, and the sums, findings and
-//! devices of an always-on recorder. They can be computed again if they were not written. Their files have the
-//! checksums of segments ([`super::parquet_write`]); those of earlier versions have none.
+//! devices of an always-on recorder. If they were not written, they can be computed again. Their files have checksums
+//! like segments ([`super::parquet_write`]); those of earlier versions have none.
 
 use std::io;
 use std::ops::Range;
@@ -37,7 +37,7 @@ pub(super) fn write_table(
     groups: impl Iterator<Item = Vec<Column>>,
 ) -> Result<(), StoreError> {
     let path = path_of(recording, table);
-    // Encoding to memory fails only if schema and columns disagree, which the tests would have shown.
+    // Encoding to memory fails only if schema and columns disagree, which tests exclude.
     let bytes = encode(table, groups).map_err(|e| damaged(&path, &e))?;
     let written = PrivateDir::open(recording, access).and_then(|dir| {
         dir.make_dir(table.name)?;
@@ -51,7 +51,7 @@ pub(super) fn encode(
     table: &TableDef,
     groups: impl Iterator<Item = Vec<Column>>,
 ) -> Result<Vec<u8>, ParquetError> {
-    // No page index: it would be outside of all checksums, and nothing reads it.
+    // No page index: no checksum would cover it, and nothing reads it.
     let properties = WriterProperties::builder()
         .set_created_by(format!("{CREATOR} {}", env!("CARGO_PKG_VERSION")))
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -111,7 +111,7 @@ fn write_column(
             let mut defined: Vec<i16> = Vec::with_capacity(lists.values.len());
             let mut repeated: Vec<i16> = Vec::with_capacity(lists.values.len());
             for row in 0..lists.ends.len() {
-                // An empty list takes a place too, which has no value.
+                // An empty list has one entry of levels, but no value.
                 let n = lists.get(row).len();
                 defined.extend(std::iter::repeat_n(i16::from(n > 0), n.max(1)));
                 repeated.push(0);
@@ -143,8 +143,8 @@ fn levels_of(def: &ColumnDef, ints: &Ints) -> Option<Vec<i16>> {
     })
 }
 
-/// The columns of some rows of a row group that `selected` accepts, by their positions; the others are absent, as are
-/// optional ones that the file does not have.
+/// The columns in `selected` of some rows of a row group, by position. Others are absent, as are optional ones that the
+/// file does not have.
 pub(super) fn read_columns(
     group: &dyn RowGroupReader,
     table: &'static TableDef,
@@ -183,7 +183,7 @@ pub(super) fn read_column(
     rows: &Range<usize>,
 ) -> Result<Column, ParquetError> {
     let schema = group.metadata().schema_descr();
-    // The elements of a list are a leaf below it, which writers call as they like.
+    // The elements of a list are a leaf below it, whose name differs between writers.
     let leaf = schema.columns().iter().position(|c| {
         let path = c.path().parts();
         match def.kind {
@@ -238,8 +238,8 @@ pub(super) fn damaged(path: &Path, e: &ParquetError) -> StoreError {
     }
 }
 
-/// Runs `read` on the file of a table that not every recording has; nothing if it is not there. Where the Parquet library
-/// panics the file is damaged.
+/// Runs `read` on the file of an optional table; does nothing if the file does not exist. If the Parquet library
+/// panics, the file is damaged.
 pub(super) fn with_file(
     path: &Path,
     read: impl FnOnce(&WholeFile) -> Result<(), StoreError>,
@@ -263,7 +263,7 @@ pub(super) fn with_file(
     })
 }
 
-/// Gives the row groups of a file to `take`, one after the other; nothing if it is not there.
+/// Passes the row groups of a file to `take`, one after the other; does nothing if the file does not exist.
 pub(super) fn each_group(
     path: &Path,
     mut take: impl FnMut(&dyn RowGroupReader) -> Result<(), ParquetError>,

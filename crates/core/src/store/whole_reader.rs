@@ -1,4 +1,4 @@
-//! Reads files of whole tables, and checks the checksum of each column chunk before decoding it.
+//! Reads files of whole tables, and verifies the checksum of each column chunk before it is decoded.
 
 use std::fs::File;
 use std::path::Path;
@@ -25,7 +25,7 @@ impl WholeFile {
     /// Reads the footer. Files of earlier versions and of other programs have no checksums.
     pub fn read(path: &Path, file: File) -> Result<WholeFile, ReadFailure> {
         let footer = read_footer(path, &file)?;
-        // A damaged key hides one of the two checksums, never both.
+        // Damage to a key in the footer hides one of the two checksums, never both.
         if footer.has_own_crc != footer.crcs.is_some() {
             return Err(ReadFailure::Damage("the checksums are gone".to_owned()));
         }
@@ -70,7 +70,7 @@ struct CheckedChunks {
     meta: Arc<ParquetMetaData>,
     /// In the order of their places.
     places: Vec<ChunkPlace>,
-    /// The chunk that was read last: its next page is asked for next.
+    /// The chunk read last, because the decoder usually asks for its next page.
     newest: Mutex<Option<ChunkBytes>>,
 }
 
@@ -87,7 +87,7 @@ impl CheckedChunks {
             for (column, chunk) in row_group.columns().iter().enumerate() {
                 let crc = crcs.as_ref().map(|crcs| crcs[number]);
                 number += 1;
-                // A chunk without a place is not found when it is asked for.
+                // A chunk with an invalid range is left out, and reading it later fails.
                 if let Some((start, _)) = checked_range(chunk) {
                     places.push(ChunkPlace {
                         start,
@@ -111,7 +111,7 @@ impl CheckedChunks {
 
     /// The bytes from `start` to the end of the chunk that holds it.
     fn tail(&self, start: u64) -> Result<Bytes, ParquetError> {
-        // The decoder may have panicked while it held what was read, which is whole all the same.
+        // A decoder may have panicked while holding the lock; the chunk itself is intact.
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bytes) = newest.as_ref().filter(|chunk| chunk.holds(start)) {
             return bytes.tail(start);

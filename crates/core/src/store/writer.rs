@@ -1,4 +1,4 @@
-//! Writing a recording: rows become frames in the log, full segments become Parquet files.
+//! Writes a recording: rows become frames in the log, full segments become Parquet files.
 
 mod beside;
 mod finish;
@@ -28,17 +28,17 @@ use crate::model::{
 };
 use crate::private::PrivateDir;
 
-/// Writes one recording. Everything happens in the caller's thread: see [`RecordingWriter::tick`].
+/// Writes one recording. Everything runs in the caller's thread: see [`RecordingWriter::tick`].
 #[derive(Debug)]
 pub struct RecordingWriter {
     dir: PrivateDir,
     meta: RecordingMeta,
     options: WriterOptions,
     limits: RetentionLimits,
-    /// I/Os that are in no frame yet, column by column, and their sums.
+    /// I/Os that are not in a frame yet, as columns, and their sums.
     ios: FrameEncoder,
     ios_totals: Totals,
-    /// Other rows that are in no frame yet.
+    /// Rows of other tables that are not in a frame yet.
     counters: Vec<CounterSample>,
     lost: Vec<Lost>,
     marks: Vec<Mark>,
@@ -51,20 +51,20 @@ pub struct RecordingWriter {
     /// Which tables have their directory.
     tables: [bool; Table::COUNT],
     retention: Retention,
-    /// Bytes of the last look at open requests.
+    /// Size of the last snapshot of open requests.
     open_bytes: u64,
-    /// Files of rollups and actors so far, and bytes of the table of devices.
+    /// Number of files of rollups and actors so far, and size of the table of devices.
     sum_files: u32,
     devices_bytes: u64,
     encoder: FrameEncoder,
-    /// A frame, and a file, that are about to be written.
+    /// Buffers for the frame and for the file to write next.
     buffer: Vec<u8>,
     file: Vec<u8>,
     files: FileEncoder,
     now_ns: i64,
     synced_ns: i64,
     foreign_looked_ns: i64,
-    /// When room was last looked for on a full disk.
+    /// Time of the last attempt to write to a full disk; `None` if the disk is not full.
     full_since_try_ns: Option<i64>,
     unwritten: Tally,
     ios_written: u64,
@@ -73,20 +73,20 @@ pub struct RecordingWriter {
     requests_unwritten: u64,
 }
 
-/// How often a full disk is tried again.
+/// Interval at which writing to a full disk is tried again.
 const RETRY_NS: i64 = 1_000_000_000;
-/// Kept free inside the recording, so that the end can be written on a full disk.
+/// Bytes reserved inside the recording, so that the end can be written on a full disk.
 const RESERVE: usize = 64 << 10;
 const RESERVE_NAME: &str = "wal/reserve";
 /// The directory of the logs.
 const WAL: &str = "wal";
-/// Marks kept for later while the disk is full.
+/// Marks kept in memory while the disk is full.
 const MARKS_WAITING: usize = 1024;
-/// Names kept for later in the same way.
+/// Names kept in memory while the disk is full.
 const NAMES_WAITING: usize = 4096;
 
 impl RecordingWriter {
-    /// Creates the directory `dir` and its first files. If that fails, nothing of it stays.
+    /// Creates the directory `dir` and its first files. On failure everything is removed again.
     pub fn create(
         dir: &Path,
         meta: RecordingMeta,
@@ -165,7 +165,8 @@ impl RecordingWriter {
         meta_file::write(dir, meta)
     }
 
-    /// Adds completed I/Os, best in order of completion. The hot path: no system call until a frame is full.
+    /// Adds completed I/Os, preferably in order of completion. This is the hot path: no system call until a frame is
+    /// full.
     pub fn push_ios(&mut self, ios: &[Io]) -> Result<(), StoreError> {
         let mut rest = ios;
         while !rest.is_empty() {
@@ -185,7 +186,7 @@ impl RecordingWriter {
         Ok(())
     }
 
-    /// Adds any observation. Counters that repeat the device's last ones are left out, but for the last of a run.
+    /// Adds any observation. Counters equal to the device's previous ones are skipped, except for the last of a run.
     pub fn push(&mut self, o: &Observation) -> Result<(), StoreError> {
         match o {
             Observation::Io(io) => return self.push_ios(std::slice::from_ref(io)),
@@ -219,9 +220,9 @@ impl RecordingWriter {
         }
     }
 
-    /// Hands what was pushed to the system, so that a killed process loses nothing older; syncs, closes segments and
-    /// looks for room when it is time. To be called after every push or within 200 ms of it, and every second anyway,
-    /// with the time since the recording's start.
+    /// Writes what was pushed to the log, so that a killed process loses nothing older. Syncs, closes segments and
+    /// retries a full disk when due. Call it after every push or within 200 ms, and at least once a second, with the
+    /// time since the recording's start.
     pub fn tick(&mut self, now_ns: i64) -> Result<(), StoreError> {
         self.now_ns = now_ns;
         if let Some(tried) = self.full_since_try_ns {
@@ -287,7 +288,7 @@ impl RecordingWriter {
         self.write_meta()
     }
 
-    /// Writes `meta.json` anew. A full disk keeps the old one and is no error.
+    /// Rewrites `meta.json`. On a full disk the old one stays; this is not an error.
     pub fn write_meta(&mut self) -> Result<(), StoreError> {
         self.retention.meta_bytes = self
             .retention
@@ -322,7 +323,7 @@ impl RecordingWriter {
         self.close_if_large(Table::Io)
     }
 
-    /// The I/Os of a frame that found no room.
+    /// Decodes the I/Os of a frame that could not be stored.
     fn ios_of(&self, payload: &[u8], rows: usize) -> Result<Vec<Io>, StoreError> {
         let columns =
             FrameColumns::parse(payload, rows).and_then(|c| c.decode(Table::Io, |_| true));
@@ -333,15 +334,15 @@ impl RecordingWriter {
     }
 
     fn flush_rest(&mut self) -> Result<(), StoreError> {
-        // Counters that find no room leave a longer interval between samples, which is what happened.
+        // Counters that cannot be stored only make the interval between two samples longer.
         let counters = std::mem::take(&mut self.counters);
         let (_, written) = self.write_rows(&counters);
         self.tolerate_full(written)?;
-        // What the host was short of while the disk was full is not known afterwards.
+        // Pressure while the disk was full is not known afterwards.
         let pressure = std::mem::take(&mut self.pressure);
         let (_, written) = self.write_rows(&pressure);
         self.tolerate_full(written)?;
-        // Of control groups the next look knows the same, but for the time that was waited meanwhile.
+        // The next sample of a control group has the same limits; only the waiting times in between are lost.
         let cgroups = std::mem::take(&mut self.cgroups);
         let (_, written) = self.write_rows(&cgroups);
         self.tolerate_full(written)?;
@@ -373,7 +374,7 @@ impl RecordingWriter {
             .try_for_each(|t| self.close_if_large(t))
     }
 
-    /// Writes `rows` in frames; how many of them were written before something went wrong.
+    /// Writes `rows` in frames. Returns how many were written before an error.
     fn write_rows<R: Row>(&mut self, rows: &[R]) -> (usize, Result<(), StoreError>) {
         let mut done = 0;
         for chunk in rows.chunks(self.limits.frame_rows) {
@@ -422,7 +423,7 @@ impl RecordingWriter {
         self.tolerate_full(closed)
     }
 
-    /// Turns the active segment into a Parquet file, after which its log is void.
+    /// Converts the active segment to a Parquet file, after which its log is void.
     fn close_segment(&mut self, table: Table) -> Result<(), StoreError> {
         let s = &self.segments[table as usize - 1];
         if s.rows == 0 {
@@ -500,7 +501,7 @@ impl RecordingWriter {
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        // An idle recorder must not wake the disk: syncing even an unchanged file can flush its cache.
+        // An idle recorder must not wake the disk: even syncing an unchanged file can flush the disk's cache.
         let mut logs = self
             .segments
             .iter_mut()
@@ -516,7 +517,7 @@ impl RecordingWriter {
         self.tolerate_full(synced.map_err(|e| self.error(WAL, "sync", e)))
     }
 
-    /// A full disk is a state, not an end.
+    /// Treats a full disk as a state, not as an error.
     fn tolerate_full(&mut self, result: Result<(), StoreError>) -> Result<(), StoreError> {
         match result {
             Err(e) if e.is_no_space() => {
@@ -546,7 +547,7 @@ impl RecordingWriter {
         }
     }
 
-    /// Checks for free space again by writing the losses caused by its lack.
+    /// Tries whether there is space again, by writing the losses caused by its lack.
     fn resume(&mut self) -> Result<(), StoreError> {
         self.full_since_try_ns = None;
         self.lost.extend(self.unwritten.take());

@@ -10,7 +10,7 @@ pub fn unix_time_s() -> i64 {
 
 /// The locale of the environment (`LC_ALL`, `LC_TIME`, `LC_NUMERIC`, `LANG`), for dates and numbers.
 ///
-/// It is an object of its own: the process-wide locale is not touched.
+/// It is independent of the process-wide locale, which it does not change.
 #[derive(Debug)]
 pub struct Locale {
     handle: libc::locale_t,
@@ -24,7 +24,7 @@ pub struct LocalTime {
 }
 
 impl Locale {
-    /// From the environment; a locale that is not installed is the C locale, category by category.
+    /// Reads the environment. A locale that is not installed is replaced by the C locale, per category.
     pub fn from_environment() -> Locale {
         let mut handle = std::ptr::null_mut();
         for (mask, category) in [
@@ -61,7 +61,7 @@ impl Locale {
         }
     }
 
-    /// The sign between a number's integer part and its decimals (`.` or `,`, rarely more than one byte).
+    /// The decimal point (`.` or `,`, rarely more than one byte).
     pub fn decimal_point(&self) -> Vec<u8> {
         if self.handle.is_null() {
             return b".".to_vec();

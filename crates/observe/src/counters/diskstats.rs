@@ -11,7 +11,7 @@ use std::path::Path;
 pub enum RowKind {
     /// A whole disk, or a layer that acts as one (dm, md, loop): it has a directory in `/sys/block`.
     Disk,
-    /// A partition; its I/O is in its disk's row too, so the two must never be added.
+    /// A partition. Its I/O is also in its disk's row, so the two must never be added.
     Partition,
 }
 
@@ -30,14 +30,14 @@ pub struct DiskRow {
     pub counters: DiskCounters,
 }
 
-/// A reader of `/proc/diskstats` that keeps its descriptor and its rows: once the set of devices is stable, a read
-/// allocates nothing and makes one system call per page of text.
+/// A reader of `/proc/diskstats` that keeps its descriptor and rows. While the set of devices is stable, a read
+/// allocates nothing and takes one system call per page of text.
 #[derive(Debug)]
 pub struct DiskstatsReader {
     root: Root,
     file: KernelFile,
     buffer: Vec<u8>,
-    /// The text of the read before, and where in it each row's line was.
+    /// The text of the previous read, and the position of each row's line in it.
     previous: Vec<u8>,
     lines: Vec<Range<usize>>,
     rows: Vec<DiskRow>,
@@ -50,15 +50,15 @@ impl DiskstatsReader {
     /// Opens `/proc/diskstats` under `root` and reads it once.
     ///
     /// # Errors
-    /// What opening or reading it says.
+    /// Error of opening or reading the file.
     pub fn open(root: &Root) -> Result<DiskstatsReader, Errno> {
         let mut reader = DiskstatsReader::at(root, &root.path("/proc/diskstats"));
         reader.read()?;
         Ok(reader)
     }
 
-    /// A reader of another file of the same form; it is opened by the first read. Whether a row is a disk is still
-    /// looked up in `/sys/block` under `root`.
+    /// A reader of another file of the same format, which the first read opens. Whether a row is a disk is still looked
+    /// up in `/sys/block` under `root`.
     pub fn at(root: &Root, path: &Path) -> DiskstatsReader {
         DiskstatsReader {
             root: root.clone(),
@@ -73,16 +73,16 @@ impl DiskstatsReader {
         }
     }
 
-    /// Reads the file. Lines that are none of the kernel's are skipped.
+    /// Reads the file. Lines in another format are skipped.
     ///
     /// # Errors
-    /// What reading the file says.
+    /// Error of reading the file.
     pub fn read(&mut self) -> Result<&[DiskRow], Errno> {
         std::mem::swap(&mut self.buffer, &mut self.previous);
         let length = match self.file.read(&mut self.buffer) {
             Ok(text) => text.len(),
             Err(e) => {
-                // The rows are still those of the text before.
+                // The rows still correspond to the previous text.
                 std::mem::swap(&mut self.buffer, &mut self.previous);
                 return Err(e);
             }
@@ -93,7 +93,7 @@ impl DiskstatsReader {
         let mut n = 0;
         let mut at = 0;
         while at < length {
-            // The line of an idle device is the one it had before, and need not be parsed.
+            // The line of an idle device is unchanged and need not be parsed.
             let before = self
                 .lines
                 .get(n)
@@ -117,7 +117,7 @@ impl DiskstatsReader {
             n += 1;
         }
 
-        // Rows behind the last line are of devices that are gone.
+        // Rows after the last line belong to removed devices.
         let has_gone_rows = n < self.rows.len();
         self.rows.truncate(n);
         self.lines.truncate(n);
@@ -143,7 +143,7 @@ impl DiskstatsReader {
         }
     }
 
-    /// The names in `/sys/block`, in its order, when the rows last changed.
+    /// The names in `/sys/block`, in its order, at the last change of the rows.
     pub fn disks(&self) -> &[Vec<u8>] {
         &self.disks
     }
@@ -158,26 +158,26 @@ impl DiskstatsReader {
         &self.rows
     }
 
-    /// Which rows the last read found changed, in their order, if their set and order did not change
-    /// ([`DiskstatsReader::generation`]).
+    /// Indices of the rows that the last read found changed, in order. Valid if the set and order of rows did not
+    /// change ([`DiskstatsReader::generation`]).
     pub fn changed(&self) -> &[usize] {
         &self.changed
     }
 
-    /// Grows by one whenever the set or the order of rows has changed.
+    /// Increases by one whenever the set or the order of rows changes.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 }
 
-/// Where the line at `at` ends if it is the line `before`.
+/// End of the line at `at`, if it equals the line `before`.
 fn end_if_same(text: &[u8], at: usize, before: &[u8]) -> Option<usize> {
     let end = at + before.len();
     let is_same = text[at..].starts_with(before) && text.get(end).is_none_or(|b| *b == b'\n');
     is_same.then_some(end)
 }
 
-/// Where the line at `at` ends: at its line feed, or with the text.
+/// End of the line at `at`: its line feed, or the end of the text.
 fn end_of_line(text: &[u8], at: usize) -> usize {
     text[at..]
         .iter()
@@ -185,7 +185,8 @@ fn end_of_line(text: &[u8], at: usize) -> usize {
         .map_or(text.len(), |i| at + i)
 }
 
-/// Puts a line's counters into row `n`. Returns whether it is a new row: another device had this place, or none.
+/// Stores a line's counters in row `n`. Returns whether the row is new, because it belonged to another device or did
+/// not exist.
 fn put_row(
     rows: &mut Vec<DiskRow>,
     lines: &mut Vec<Range<usize>>,
@@ -204,13 +205,13 @@ fn put_row(
         return false;
     }
 
-    // All that follow are taken anew: it is rare, and their order may have changed too.
+    // All following rows are rebuilt. This is rare, and their order may have changed, too.
     rows.truncate(n);
     lines.truncate(n);
     rows.push(DiskRow {
         dev,
         name: sysfs_name(parsed.name),
-        // Which of them are disks is looked up when all rows are known.
+        // Disks are identified once all rows are known.
         kind: RowKind::Partition,
         fields: parsed.stat.fields,
         counters: parsed.stat.counters,
@@ -227,7 +228,7 @@ fn same_name(sysfs: &[u8], kernel: &[u8]) -> bool {
             .all(|(s, k)| s == k || (*k == b'/' && *s == b'!'))
 }
 
-/// A kernel name as sysfs spells it: `cciss/c0d0` is the directory `cciss!c0d0`.
+/// Converts a kernel name to its sysfs form: `cciss/c0d0` is the directory `cciss!c0d0`.
 pub fn sysfs_name(name: &[u8]) -> Vec<u8> {
     name.iter()
         .map(|b| if *b == b'/' { b'!' } else { *b })

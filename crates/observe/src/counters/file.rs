@@ -6,18 +6,18 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Magic numbers of the file systems that the kernel makes up (`statfs(2)`).
+/// Magic numbers of the kernel's virtual file systems (`statfs(2)`).
 const PROC_SUPER_MAGIC: u64 = 0x9fa0;
 const SYSFS_MAGIC: u64 = 0x6265_6572;
 
-/// A page less the longest line of `/proc/diskstats` (a name of 32 bytes and 19 numbers), generously.
+/// A page minus an upper bound of the longest line of `/proc/diskstats` (a name of 32 bytes and 19 numbers).
 const PAGE_LESS_A_RECORD: usize = 4096 - 512;
 
 /// A file of `/proc` or `/sys` (or of a copy of them), kept open between reads.
 ///
-/// A read is one `pread` at offset 0, which makes the kernel print afresh. A descriptor whose device has gone
-/// (`ENODEV`) is opened again, so a device that is plugged again under the same name is found. On an ordinary file
-/// system the file may have been replaced by another of the same name; that is noticed too.
+/// A read is one `pread` at offset 0, which makes the kernel generate the content anew. If the device behind a
+/// descriptor is gone (`ENODEV`), the file is reopened, so a device plugged again under the same name is found. On an
+/// ordinary file system the file may have been replaced by another of the same name; that is detected, too.
 #[derive(Debug)]
 pub struct KernelFile {
     path: PathBuf,
@@ -45,11 +45,11 @@ impl KernelFile {
         self.fd.is_some() && !self.ordinary
     }
 
-    /// Reads the whole file into `buffer` and returns how many bytes it has. `buffer` grows when the file is larger;
-    /// with a buffer that is large enough and a file of at most one page this is a single system call.
+    /// Reads the whole file into `buffer` and returns its content. `buffer` grows if the file is larger. If it is large
+    /// enough and the file has at most one page, this is a single system call.
     ///
     /// # Errors
-    /// What `open` or `pread` say. Nothing is kept open after an error.
+    /// Error of `open` or `pread`. The file is closed after an error.
     pub fn read<'a>(&mut self, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Errno> {
         if self.ordinary && self.replaced() {
             self.fd = None;
@@ -96,8 +96,8 @@ impl KernelFile {
             let got =
                 rustix::io::retry_on_intr(|| rustix::io::pread(fd, &mut buffer[n..], n as u64))?;
             n += got;
-            // An ordinary file gives all it has. A `seq_file` gives the records that fit its page, so that one which
-            // leaves room for another record (372 bytes at most) has come to its end; this saves the last `pread`.
+            // An ordinary file returns all it has. A `seq_file` returns whole records up to a page; if there was room
+            // for one more record (372 bytes at most), the end was reached. This saves the last `pread`.
             let ended = if self.ordinary {
                 got < room
             } else {
@@ -137,19 +137,19 @@ impl StatFile {
         }
     }
 
-    /// Reads it; `buffer` is scratch room, best shared by many files.
+    /// Reads and parses it; `buffer` is scratch space that many files can share.
     ///
     /// # Errors
-    /// What reading it says.
+    /// Error of reading the file.
     pub fn read(&mut self, buffer: &mut Vec<u8>) -> Result<ParsedStat, Errno> {
         let text = self.file.read(buffer)?;
         if text != self.text {
             self.stat = parse_stat(text);
             self.text.clear();
-            // Longer than any kernel's: not worth the memory.
+            // Longer than any kernel's text, so not worth keeping.
             match text.len() {
                 0..=1024 => self.text.extend_from_slice(text),
-                // No text of the kernel's; so the next is parsed, whatever it is.
+                // Not a kernel's text; this value makes the next read parse, whatever it returns.
                 _ => self.text.push(0),
             }
         }
@@ -160,7 +160,7 @@ impl StatFile {
 /// Reads a small file once.
 ///
 /// # Errors
-/// What `open` or `read` say.
+/// Error of `open` or `read`.
 pub fn read_once(path: &Path) -> Result<Vec<u8>, Errno> {
     let mut buffer = Vec::new();
     let n = KernelFile::new(path).read(&mut buffer)?.len();

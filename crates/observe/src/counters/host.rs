@@ -12,11 +12,11 @@ pub struct HostCounters {
     pub io_some_ns: Option<i64>,
     /// Time in which all tasks that were not idle waited for I/O, in nanoseconds.
     pub io_full_ns: Option<i64>,
-    /// Stolen by the hypervisor, summed over CPUs, in nanoseconds.
+    /// Time in which the hypervisor ran others while a CPU had work (steal), summed over CPUs, in nanoseconds.
     pub steal_ns: Option<i64>,
     /// CPUs that are online.
     pub cpus: Option<i32>,
-    /// Tasks that run or wait for a CPU, the one that asks among them.
+    /// Number of tasks that run or wait for a CPU, including the calling one.
     pub runnable: Option<i32>,
 }
 
@@ -31,7 +31,7 @@ pub struct HostFiles {
 }
 
 impl HostFiles {
-    /// Names the files; they are opened by the first read.
+    /// Sets the paths; the first read opens the files.
     pub fn new(root: &Root) -> HostFiles {
         let ticks_per_s = rustix::param::clock_ticks_per_second().max(1);
         HostFiles {
@@ -63,7 +63,7 @@ impl HostFiles {
     }
 }
 
-/// The total of the line that begins with `kind` (`some`, `full`), in nanoseconds; the kernel prints microseconds.
+/// The total of the line that begins with `kind` (`some`, `full`), in nanoseconds. The kernel prints microseconds.
 fn parse_pressure_total_ns(text: &[u8], kind: &[u8]) -> Option<i64> {
     let line = text.split(|b| *b == b'\n').find(|l| l.starts_with(kind))?;
     let mut words = line.split(|b| *b == b' ');

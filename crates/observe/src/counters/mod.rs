@@ -1,11 +1,11 @@
 //! Readers of `/proc` and `/sys` and the sampler, under a given root.
 //!
-//! Everything here is built to be cheap at any pace down to 1 ms: files are opened once ([`KernelFile`]), read by one
-//! `pread`, and parsed without allocation ([`parse_stat`], [`parse_diskstats_line`]); waiting is for absolute deadlines
-//! ([`Pace`]). [`Sampler`] puts these together for any consumer of observations; [`DiskstatsReader`] is for those who
-//! keep their own time. Nothing here subtracts: `iolens_core::analysis::counters::rates` does.
+//! Everything here is cheap enough for periods down to 1 ms: files are opened once ([`KernelFile`]), read with one
+//! `pread`, and parsed without allocation ([`parse_stat`], [`parse_diskstats_line`]). Waiting uses absolute deadlines
+//! ([`Pace`]). [`Sampler`] combines these for any consumer of observations; [`DiskstatsReader`] is for callers with
+//! their own timing. Differences are not computed here, but in `iolens_core::analysis::counters::rates`.
 //!
-//! No input makes these readers panic: what cannot be parsed is skipped, what cannot be read is an error or absent.
+//! No input makes these readers panic. What cannot be parsed is skipped; what cannot be read is an error or absent.
 
 mod clock;
 mod diskstats;

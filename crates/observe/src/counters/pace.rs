@@ -4,8 +4,8 @@ use rustix::thread::{ClockId, NanosleepRelativeResult};
 use rustix::time::Timespec;
 use std::time::Duration;
 
-/// The kernel may wake a thread so much later than requested, to wake several at once; it does so mostly at the end of
-/// that time. Periods this many times longer do not care.
+/// Timer slack: the kernel may wake a thread up to this much later, to combine wake-ups, and usually does so at the end
+/// of that time. Periods that are this many times longer are not affected.
 const SLACK_PERIODS: i64 = 1000;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.
@@ -23,14 +23,14 @@ pub enum Wake {
     Due {
         /// The deadline, in nanoseconds of `CLOCK_MONOTONIC`.
         due_ns: i64,
-        /// Deadlines that had passed completely (the process or the machine was stopped) and are skipped.
+        /// Number of deadlines that passed completely (the process or the machine was stopped) and are skipped.
         missed: u64,
     },
-    /// By a signal, before the deadline. The deadline stays: waiting again waits for it.
+    /// By a signal, before the deadline. The deadline is kept: the next wait waits for it.
     Interrupted,
 }
 
-/// Deadlines at `start + k * period`, whatever the work between them takes.
+/// Deadlines at `start + k * period`, independent of the time that the work between them takes.
 #[derive(Debug, Clone)]
 pub struct Pace {
     period_ns: i64,
@@ -40,19 +40,20 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Starts now; the first deadline is one period away. Periods below 1 µs count as 1 µs. For a short period the calling
-    /// thread asks the kernel to be woken on time (`prctl(2)`, `PR_SET_TIMERSLACK`): by itself it takes 50 µs more.
+    /// Starts now; the first deadline is one period away. Periods below 1 µs count as 1 µs. For a short period, the
+    /// calling thread asks the kernel to be woken on time (`prctl(2)`, `PR_SET_TIMERSLACK`); the default is 50 µs
+    /// later.
     pub fn new(period: Duration) -> Pace {
         let pace = Pace::starting_at(monotonic_ns(), period);
         let slack = rustix::thread::current_timer_slack().unwrap_or(0);
         if slack > 1 && pace.period_ns < SLACK_PERIODS * slack as i64 {
-            // Without it the wake-ups are later by as much, and nothing else changes.
+            // If this fails, wake-ups are later by the default slack, and nothing else changes.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         }
         pace
     }
 
-    /// As [`Pace::new`], from a given instant in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Like [`Pace::new`], starting at an instant in nanoseconds of `CLOCK_MONOTONIC`.
     pub fn starting_at(start_ns: i64, period: Duration) -> Pace {
         let period_ns = i64::try_from(period.as_nanos())
             .unwrap_or(i64::MAX / 4)
@@ -75,12 +76,13 @@ impl Pace {
         self.next_ns
     }
 
-    /// Deadlines that had already passed when [`Pace::wait`] was called: the work before took longer than a period.
+    /// Number of deadlines that had passed when [`Pace::wait`] was called, because the work before took longer than a
+    /// period.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Deadlines that were skipped altogether.
+    /// Number of deadlines that were skipped.
     pub fn missed(&self) -> u64 {
         self.missed
     }
@@ -96,7 +98,7 @@ impl Pace {
             match rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &until) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::INTR) => return Wake::Interrupted,
-                // No such clock (never seen on Linux): sleep the difference.
+                // The clock is not available (never seen on Linux): sleep for the difference.
                 Err(_) => {
                     let left = self.next_ns - now;
                     let d = Timespec {
@@ -114,7 +116,7 @@ impl Pace {
         self.arrive(monotonic_ns())
     }
 
-    /// Takes the deadline that `now_ns` has reached; whole periods beyond it are skipped and counted.
+    /// Consumes the deadline reached at `now_ns`; whole periods beyond it are skipped and counted.
     fn arrive(&mut self, now_ns: i64) -> Wake {
         let missed = ((now_ns - self.next_ns) / self.period_ns).max(0);
         let due_ns = self.next_ns + missed * self.period_ns;

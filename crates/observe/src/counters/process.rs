@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
 static PIPES_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Runs before Rust's start-up, which opens `/dev/null` in place of standard descriptors that are closed, and ignores
+/// Runs before Rust's start-up code, which opens `/dev/null` in place of closed standard descriptors and ignores
 /// SIGPIPE.
 extern "C" fn look_at_inheritance() {
     // SAFETY: F_GETFD takes no argument and touches no memory.
@@ -30,7 +30,7 @@ pub fn broken_pipes_were_ignored() -> bool {
     PIPES_IGNORED.load(Ordering::Relaxed)
 }
 
-/// Lets a write to a closed pipe end the process, as it ends a C program (Rust programs start with that signal ignored),
+/// Lets a write to a closed pipe terminate the process, as in C programs (Rust programs start with SIGPIPE ignored),
 /// unless the parent ignored the signal.
 pub fn die_of_broken_pipes() {
     if broken_pipes_were_ignored() {
@@ -40,15 +40,15 @@ pub fn die_of_broken_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
-/// Gives back the code that only the start needed, of the program and its libraries: the kernel maps sixteen pages around
-/// each one that is touched, and they stay in the process until memory is short. What is still needed comes back
-/// from the page cache by itself.
+/// Releases code pages that only the start needed, of the program and its libraries. The kernel maps sixteen pages
+/// around each one touched, and they count as memory of the process until memory is short. Pages still needed are
+/// mapped again from the page cache on access.
 pub fn let_go_of_code() {
     // SAFETY: `code_of` is called for each loaded object, one after the other, while none can be unloaded.
     unsafe { libc::dl_iterate_phdr(Some(code_of), std::ptr::null_mut()) };
 }
 
-/// Lets go of one object's pages of code.
+/// Releases the code pages of one loaded object.
 unsafe extern "C" fn code_of(
     info: *mut libc::dl_phdr_info,
     _: libc::size_t,
@@ -77,7 +77,7 @@ unsafe extern "C" fn code_of(
     0
 }
 
-/// Whether a signal is ignored, as `nohup` does before it starts a program.
+/// Whether a signal is ignored, as `nohup` sets it before it starts a program.
 pub fn is_ignored(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: without a new action `sigaction` only fills the old one, which is valid for that; all zeros is an action too.
@@ -88,7 +88,7 @@ pub fn is_ignored(signal: i32) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Allows as many open files as the administrator does, so that the counters of many devices can stay open.
+/// Raises the limit of open files to its hard limit, so that the counters of many devices can stay open.
 pub fn raise_file_limit() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     if limit.current < limit.maximum || (limit.current.is_some() && limit.maximum.is_none()) {
@@ -96,7 +96,7 @@ pub fn raise_file_limit() {
             current: limit.maximum,
             maximum: limit.maximum,
         };
-        // If it fails the old limit stays, and files beyond it are opened anew for each sample.
+        // If this fails, the old limit stays, and files beyond it are reopened for each sample.
         let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, more);
     }
 }

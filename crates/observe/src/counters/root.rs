@@ -1,4 +1,4 @@
-//! The root under which the kernel's files are opened: the machine itself, a prefix such as `/host`, or a recorded
+//! The root under which the kernel's files are opened: the live machine, a prefix such as `/host`, or a recorded
 //! sample.
 
 use rustix::io::Errno;
@@ -54,8 +54,8 @@ impl Root {
         !self.recorded && self.prefix == Path::new("/")
     }
 
-    /// The real path of `path`, which is taken from the root whether it begins with `/` or not. Links in it are left
-    /// to the kernel; those of `/sys` are relative and stay inside.
+    /// The path in this process for `path`, which is relative to the root whether it begins with `/` or not. The kernel
+    /// follows links in it; links in `/sys` are relative and stay inside.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         if self.prefix == Path::new("/") && path.is_absolute() {
@@ -69,7 +69,7 @@ impl Root {
         out
     }
 
-    /// Resolves all links of `path` and `.` and `..`, as `realpath(3)` inside the root. `None` if it does not exist.
+    /// Resolves `path` like `realpath(3)`, but inside the root. `None` if it does not exist.
     pub fn canonical(&self, path: &Path) -> Option<PathBuf> {
         let mut todo: Vec<OsString> = Vec::new();
         push_components(&mut todo, path);
@@ -100,7 +100,7 @@ impl Root {
         Some(done)
     }
 
-    /// The bytes of the symbolic link `path`; `None` if it is none.
+    /// The target of the symbolic link `path`; `None` if it is not a link.
     pub fn link_target(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         rustix::fs::readlink(self.path(path), Vec::new())
             .ok()
@@ -131,7 +131,7 @@ impl Root {
     /// Names in a directory: as the kernel lists them, or in byte order in a recorded sample. `.` and `..` are left out.
     ///
     /// # Errors
-    /// What opening the directory says. A directory that breaks off while it is read yields what came until then.
+    /// Error of opening the directory. If reading it fails later, the names read so far are returned.
     pub fn names(&self, path: impl AsRef<Path>) -> Result<Vec<Vec<u8>>, Errno> {
         let dir = std::fs::read_dir(self.path(path)).map_err(errno)?;
         let mut names: Vec<Vec<u8>> = dir
@@ -164,7 +164,7 @@ impl Root {
     }
 }
 
-/// `MAJ:MIN`, as in `/sys/class/block/DEV/dev`; a blank does for the colon.
+/// Parses `MAJ:MIN`, as in `/sys/class/block/DEV/dev`; a blank may replace the colon.
 pub(crate) fn parse_number_pair(text: &[u8]) -> Option<(u32, u32)> {
     let mut scanner = super::scan::Scanner::new(text);
     let major = scanner.number()? as u32;
@@ -173,7 +173,7 @@ pub(crate) fn parse_number_pair(text: &[u8]) -> Option<(u32, u32)> {
     Some((major, minor))
 }
 
-/// Puts the components of `path` on a stack of those still to be walked, the first on top.
+/// Pushes the components of `path` on a stack, the first on top.
 pub(crate) fn push_components(todo: &mut Vec<OsString>, path: &Path) {
     let parts: Vec<OsString> = path
         .components()

@@ -1,4 +1,4 @@
-//! Counters of a set of devices at a fixed pace, down to 1 ms, by the cheaper of two methods.
+//! Samples the counters of a set of devices at a fixed period, down to 1 ms, by the cheaper of two methods.
 
 use super::root::path_of;
 use super::{DiskRow, DiskstatsReader, Pace, Root, RowKind, StatFile, Wake, monotonic_ns};
@@ -7,18 +7,18 @@ use rustix::io::Errno;
 use std::path::Path;
 use std::time::Duration;
 
-/// What one read of `/sys/block/DEV/stat` costs in lines of `/proc/diskstats`. Measured on 6.18: 3.4 µs for the former;
+/// Cost of one read of `/sys/block/DEV/stat`, in lines of `/proc/diskstats`. Measured on 6.18: 3.4 µs for the former,
 /// 11.7 µs for ten lines of the latter.
 const STAT_FILE_IN_LINES: usize = 3;
 
-/// One instant of all sampled devices.
+/// The counters of all sampled devices at one instant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample<'a> {
     /// `CLOCK_MONOTONIC` in nanoseconds, read just before the counters.
     pub at_monotonic_ns: i64,
     /// The deadline that this sample was taken for; equal to `at_monotonic_ns` for a sample taken at once.
     pub due_monotonic_ns: i64,
-    /// Deadlines since the previous sample that were skipped because this process did not run.
+    /// Number of deadlines since the previous sample that were skipped because this process did not run.
     pub missed: u64,
     /// Whether the set of devices differs from the previous sample's.
     pub devices_changed: bool,
@@ -27,8 +27,9 @@ pub struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// The whole disks as observations whose time counts from `start_monotonic_ns`. Partitions are left out: their I/O
-    /// is in their disk's counters. So are the hidden paths of NVMe multipath, which the kernel all prints as 0:0.
+    /// The whole disks as observations, with times relative to `start_monotonic_ns`. Partitions are left out, because
+    /// their I/O is in their disk's counters, and so are the hidden paths of NVMe multipath, which the kernel all
+    /// prints as 0:0.
     pub fn observations(
         &self,
         start_monotonic_ns: i64,
@@ -48,7 +49,8 @@ impl Sample<'_> {
 
 /// Samples all devices, or named ones, at absolute deadlines.
 ///
-/// Devices that appear are found at the sample after, those that vanish are left out of it; neither ends the sampling.
+/// Devices that appear are included from the next sample on; devices that vanish are left out. Neither ends the
+/// sampling.
 #[derive(Debug)]
 pub struct Sampler {
     road: Road,
@@ -129,7 +131,7 @@ impl Sampler {
         self.period
     }
 
-    /// Samples now, outside the pace.
+    /// Samples now, regardless of the deadlines.
     ///
     /// # Errors
     /// `/proc/diskstats` cannot be read any more.
@@ -138,7 +140,8 @@ impl Sampler {
         self.take(at, at, 0)
     }
 
-    /// Sleeps until the next deadline and samples. `Ok(None)`: a signal interrupted the sleep; calling again waits on.
+    /// Sleeps until the next deadline and samples. `Ok(None)`: a signal interrupted the sleep; call again to continue
+    /// waiting.
     ///
     /// # Errors
     /// `/proc/diskstats` cannot be read any more.
@@ -206,7 +209,7 @@ impl Sampler {
     }
 }
 
-/// Copies rows without giving their names' memory back.
+/// Copies rows and keeps the memory of their names.
 fn copy_rows<'a>(to: &mut Vec<DiskRow>, from: impl Iterator<Item = &'a DiskRow>) {
     let mut n = 0;
     for row in from {
@@ -232,7 +235,7 @@ impl Named {
         self.row.fields = stat.fields;
         self.row.counters = stat.counters;
         if !was_there {
-            // It may have come back under another number.
+            // The device may have come back with another number.
             let Some(dev) = device_number(root, &self.row.name) else {
                 return;
             };

@@ -8,9 +8,9 @@ use iolens_core::model::{ClassCounters, DiskCounters, FlushCounters};
 /// The values of a `stat` file of sysfs, or of a `/proc/diskstats` line after the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ParsedStat {
-    /// How many numbers could be read before something that is none (at most 17).
+    /// Number of fields before the first text that is not a number (at most 17).
     pub fields: usize,
-    /// The counters; all zero when the number of fields is one that no kernel prints.
+    /// The counters; all zero if no kernel prints this number of fields.
     pub counters: DiskCounters,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Scanner<'a> {
         Scanner { rest }
     }
 
-    /// The kernel pads its columns with blanks: these are skipped eight at a time.
+    /// The kernel pads columns with blanks, which are skipped eight at a time.
     #[inline]
     fn skip_space(&mut self) {
         while let Some(word) = self.rest.first_chunk::<8>() {
@@ -51,8 +51,8 @@ impl<'a> Scanner<'a> {
         self.rest = &self.rest[n..];
     }
 
-    /// The next unsigned number. Like C's `strtoul`: a sign is allowed (the kernel has printed negative in-flight
-    /// counts) and wraps, what is too large becomes the largest value. `None` leaves the cursor where it is.
+    /// The next unsigned number. As with C's `strtoul`, a sign is allowed (the kernel has printed negative in-flight
+    /// counts) and wraps; a value that is too large becomes the largest one. `None` leaves the cursor where it is.
     pub(crate) fn number(&mut self) -> Option<u64> {
         self.skip_space();
         let (negative, digits) = match self.rest.first() {
@@ -74,7 +74,7 @@ impl<'a> Scanner<'a> {
         if n == 0 {
             return None;
         }
-        // Nineteen digits always fit; more are looked at again.
+        // Nineteen digits always fit; longer numbers are checked.
         if n > 19 {
             value = saturating(&digits[..n]).unwrap_or(u64::MAX);
             if value == u64::MAX {
@@ -99,33 +99,33 @@ impl<'a> Scanner<'a> {
         (n > 0).then_some(word)
     }
 
-    /// What has not been read yet.
+    /// The text that has not been read yet.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 }
 
-/// Eight bytes of `' '`, of `'0'`, and of 6: what moves a byte above `'9'` out of the digits' high nibble.
+/// Eight bytes of `' '`, of `'0'`, and of 6. Adding 6 moves a byte above `'9'` out of the digits' high nibble.
 const BLANKS: u64 = 0x2020_2020_2020_2020;
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 const SIXES: u64 = 0x0606_0606_0606_0606;
 const HIGH_HALVES: u64 = 0xf0f0_f0f0_f0f0_f0f0;
 
-/// The value of the digits with which eight bytes begin, and how many these are. All eight are looked at in one go, as a
-/// little-endian word: neighbours are joined to numbers below 100, these to numbers below 10000, and these to the value
-/// (D. Lemire, "Quickly parsing eight digits", 2018). Counters are read at every refresh of a utilisation.
+/// Value and number of the digits at the start of eight bytes. All eight are processed at once, as a little-endian
+/// word: neighbours are combined to numbers below 100, these to numbers below 10000, and these to the value (D. Lemire,
+/// "Quickly parsing eight digits", 2018). Counters are parsed at every refresh of a live view.
 #[inline]
 fn leading_digits(bytes: [u8; 8]) -> (u64, usize) {
     let word = u64::from_le_bytes(bytes);
-    // A digit is 0x30 to 0x39: its high nibble is 3, and still is when 6 is added. The sum of a byte below 0xfa carries
-    // nothing into the next; above one that does carry there is no digit of interest any more.
+    // A digit is 0x30 to 0x39: its high nibble is 3, and remains 3 when 6 is added. Adding 6 to a byte below 0xfa does
+    // not carry into the next byte; after a byte that does carry, digits do not matter any more.
     let others =
         ((word & HIGH_HALVES) ^ ZEROS) | ((word.wrapping_add(SIXES) & HIGH_HALVES) ^ ZEROS);
     let n = others.trailing_zeros() as usize / 8;
     if n == 0 {
         return (0, 0);
     }
-    // What follows the digits is shifted out, and zeros come in before them.
+    // Shift out what follows the digits, and shift in zeros before them.
     let digits = (word << (64 - 8 * n)) | (ZEROS.checked_shr(8 * n as u32).unwrap_or(0));
     let digits = digits & !HIGH_HALVES;
     let pairs = (digits.wrapping_mul(10) + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
@@ -136,7 +136,7 @@ fn leading_digits(bytes: [u8; 8]) -> (u64, usize) {
     )
 }
 
-/// `None` if the digits are more than 64 bits hold.
+/// `None` if the number does not fit into 64 bits.
 fn saturating(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0u64, |v, b| {
         v.checked_mul(10)?.checked_add(u64::from(b - b'0'))
@@ -147,10 +147,11 @@ fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t'..=b'\r')
 }
 
-/// Reads a `stat` file of sysfs (`/sys/block/DEV/stat`).
+/// Parses a `stat` file of sysfs (`/sys/block/DEV/stat`).
 ///
-/// 11, 15 and 17 fields are the kernel's generations; a number between counts as the smaller one. 4 fields are an old
-/// partition: reads, sectors read, writes, sectors written. Any other number yields zeros, with the count beside them.
+/// Kernels print 11, 15 or 17 fields, depending on the version; a number between them counts as the next smaller one. 4
+/// fields are an old partition: reads, sectors read, writes, sectors written. For any other number the counters are
+/// zero.
 pub fn parse_stat(text: &[u8]) -> ParsedStat {
     let mut scanner = Scanner::new(text);
     let mut f = [0u64; 17];
@@ -196,8 +197,8 @@ fn class(f: &[u64]) -> ClassCounters {
     }
 }
 
-/// Reads one line of `/proc/diskstats`; `None` unless it begins with two numbers and a name, and goes on with a number
-/// of fields that some kernel prints (4, or 11 and more).
+/// Parses one line of `/proc/diskstats`. `None` unless it begins with two numbers and a name, followed by a number of
+/// fields that some kernel prints (4, or 11 and more).
 pub fn parse_diskstats_line(line: &[u8]) -> Option<ParsedLine<'_>> {
     let mut scanner = Scanner::new(line);
     let major = scanner.number()? as u32;

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 /// placeholder `dev/NAME` that holds `MAJ:MIN`; `sys/devices/system/cpu/cpuN`, and the links of `dev/mapper` and
 /// `dev/disk/by-*`.
 ///
-/// The counters of one device are one `pread` each; a device that vanishes meanwhile is left out.
+/// Each device's counters are read with one `pread`; a device that vanishes meanwhile is left out.
 ///
 /// # Errors
-/// The kernel's files cannot be read, the sample exists already, or it cannot be written. What was written stays.
+/// The kernel's files cannot be read, the sample exists already, or it cannot be written. Files written so far stay.
 pub fn write(root: &Root, dir: &Path, index: usize) -> io::Result<PathBuf> {
     let sample = dir.join(index.to_string());
     std::fs::create_dir_all(dir)?;
@@ -25,7 +25,8 @@ pub fn write(root: &Root, dir: &Path, index: usize) -> io::Result<PathBuf> {
         root,
         sample: &sample,
     };
-    // Uptime and counters first and together: the interval is measured by one and divides the other.
+    // Copy uptime and counters first and together, because the interval between two samples is computed from the
+    // uptime.
     out.copy("/proc/uptime")?;
     out.copy("/proc/diskstats")?;
     out.copy("/proc/stat")?;
@@ -160,7 +161,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The symbolic links of a directory, and other nodes as placeholders.
+    /// Copies the symbolic links of a directory, and other nodes as placeholders.
     fn links(&self, dir: impl AsRef<Path>) -> io::Result<()> {
         let dir = dir.as_ref();
         let Ok(names) = self.root.names(dir) else {

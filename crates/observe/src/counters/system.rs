@@ -1,4 +1,4 @@
-//! Data of the machine as a whole from `/proc` and `/sys`: processor time, uptime, processors, names.
+//! Data of the machine as a whole from `/proc` and `/sys`: CPU time, uptime, number of CPUs, names.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
@@ -67,8 +67,8 @@ pub fn parse_boot_time_s(stat: &[u8]) -> Option<i64> {
         .and_then(|v| i64::try_from(v).ok())
 }
 
-/// How many processors the machine has: `cpuN` directories of `/sys/devices/system/cpu` (those that are off too), or,
-/// without any, the highest number of a `cpuN` line in `/proc/stat` plus one.
+/// Number of CPUs of the machine: the `cpuN` directories of `/sys/devices/system/cpu` (including offline ones) or, if
+/// there are none, the highest number of a `cpuN` line in `/proc/stat` plus one.
 ///
 /// # Errors
 /// `/proc/stat` was needed and cannot be read.
@@ -99,14 +99,15 @@ pub fn processors(root: &Root) -> Result<usize, Errno> {
         .map_or(0, |m| m.saturating_add(1) as usize))
 }
 
-/// `cpu0`, not `cpufreq`.
+/// Whether a name is that of a CPU: `cpu0`, not `cpufreq`.
 fn is_processor(name: &OsStr) -> bool {
     let number = name.as_bytes().strip_prefix(b"cpu");
     number.is_some_and(|n| n.first().is_some_and(u8::is_ascii_digit))
 }
 
-/// Names of the system: `uname(2)` for the machine itself, otherwise `/proc/sys/kernel/{ostype,hostname,osrelease,arch}`
-/// under the root; what is missing there is `uname`'s for a live prefix and `unknown` in a recorded sample.
+/// Names of the system: from `uname(2)` for the live machine, otherwise from
+/// `/proc/sys/kernel/{ostype,hostname,osrelease,arch}` under the root. If a file is missing, the name is `uname`'s for
+/// a live prefix, and `unknown` for a recorded sample.
 pub fn system_names(root: &Root) -> SystemNames {
     let u = rustix::system::uname();
     SystemNames {
@@ -117,7 +118,7 @@ pub fn system_names(root: &Root) -> SystemNames {
     }
 }
 
-/// One of the names: `file` is in `/proc/sys/kernel`, `own` is what `uname(2)` says.
+/// One of the names: `file` is in `/proc/sys/kernel`, `own` is from `uname(2)`.
 fn system_name(root: &Root, file: &str, own: &CStr) -> Vec<u8> {
     if root.is_live() {
         return own.to_bytes().to_vec();
@@ -154,21 +155,21 @@ impl SystemFiles {
         }
     }
 
-    /// Processor time since boot.
+    /// CPU time since boot.
     ///
     /// # Errors
-    /// What reading `/proc/stat` says.
+    /// Error of reading `/proc/stat`.
     pub fn cpu(&mut self) -> Result<CpuCounters, Errno> {
         Ok(parse_cpu(self.stat.read(&mut self.buffer)?))
     }
 
-    /// Uptime in hundredths of a second. `None`: the file could be read and holds no number.
+    /// Uptime in hundredths of a second. `None`: the file could be read but holds no number.
     ///
-    /// If the file is the kernel's own, it is read only once: what it says is `CLOCK_BOOTTIME`, which needs no system call.
-    /// (A container may have another file there, with an uptime of its own.)
+    /// If the file is the kernel's own, it is read only once. Its value is `CLOCK_BOOTTIME`, which can be read without
+    /// a system call. (A container may have another file there, with its own uptime.)
     ///
     /// # Errors
-    /// What reading `/proc/uptime` says.
+    /// Error of reading `/proc/uptime`.
     pub fn uptime_cs(&mut self) -> Result<Option<u64>, Errno> {
         if let Some(clock) = self.clock_cs() {
             return Ok(Some(clock));
@@ -183,7 +184,8 @@ impl SystemFiles {
         self.own_clock
     }
 
-    /// Uptime in hundredths of a second by the clock; `None` until [`SystemFiles::uptime_cs`] has found that it may be used.
+    /// Uptime in hundredths of a second from the clock; `None` unless [`SystemFiles::uptime_cs`] has found that the
+    /// file is the kernel's own.
     pub fn clock_cs(&self) -> Option<u64> {
         if !self.own_clock {
             return None;
@@ -194,8 +196,8 @@ impl SystemFiles {
         Some(seconds.wrapping_mul(100).wrapping_add(rest_cs))
     }
 
-    /// Wall clock of a recorded sample, in seconds since the Unix epoch: the file `timestamp` of the root, else boot time
-    /// plus uptime. `None` if neither is there.
+    /// Wall clock of a recorded sample, in seconds since the Unix epoch: from the file `timestamp` of the root, or else
+    /// boot time plus uptime. `None` if neither exists.
     pub fn recorded_time_s(&mut self, root: &Root) -> Option<i64> {
         let text = super::read_once(&root.path("/timestamp")).unwrap_or_default();
         if let Some(t) = Scanner::new(&text).number() {

@@ -1,4 +1,4 @@
-//! Limits of control groups, in both versions of the hierarchy.
+//! Limits of control groups, in both versions of the cgroup hierarchy.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -16,10 +16,10 @@ use super::names::PathLookup;
 /// cgroup v1 prints the largest page-aligned number for "no limit".
 const V1_NO_LIMIT: i64 = 1 << 62;
 
-/// Processes whose groups are remembered, so that these can be read when a process is gone.
+/// Maximum number of processes whose groups are remembered, so that a group can be read after its process has ended.
 const MAX_REMEMBERED: usize = 1024;
 
-/// A control group that did I/O, as far as its I/Os tell.
+/// A control group that did I/O, identified by what its I/Os carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CgroupMember {
     /// The id of a v2 group.
@@ -33,7 +33,7 @@ pub enum CgroupMember {
 struct Hierarchy {
     /// Where it is mounted, under the root.
     point: PathBuf,
-    /// Which of its groups is shown there.
+    /// Path of the group that is visible at the mount point.
     shown: PathBuf,
 }
 
@@ -46,14 +46,14 @@ impl Hierarchy {
         }
     }
 
-    /// The directory of the group with this path; `None`: it is not to be seen here.
+    /// The directory of the group with this path; `None` if it is not visible here.
     fn directory(&self, path: &Path) -> Option<PathBuf> {
         let inside = path.strip_prefix(&self.shown).ok()?;
         Some(self.point.join(inside))
     }
 }
 
-/// The hierarchies of a machine.
+/// The mounted cgroup hierarchies.
 #[derive(Debug, Default)]
 pub struct Cgroups {
     root: PathBuf,
@@ -61,12 +61,12 @@ pub struct Cgroups {
     v1_blkio: Option<Hierarchy>,
     v1_memory: Option<Hierarchy>,
     names: PathLookup,
-    /// `/proc/PID/cgroup` as it was read last.
+    /// `/proc/PID/cgroup` at its last reading.
     memberships: HashMap<i32, Vec<u8>>,
 }
 
 impl Cgroups {
-    /// Looks where they are mounted under `root`.
+    /// Finds the mount points under `root`.
     pub fn find(root: &Path) -> Cgroups {
         let mounts = MountTable::read(root).unwrap_or_default();
         let v2 = mounts.mounts().iter().find(|m| m.fs_type == "cgroup2");
@@ -92,15 +92,15 @@ impl Cgroups {
         has_io.then_some(2)
     }
 
-    /// What a file of the topmost v2 group says of a device, without its number.
+    /// A device's line in a file of the v2 root group, without the device number.
     pub(super) fn line_of_root(&self, file: &str, dev: DevId) -> Option<String> {
         let lines = text(&self.v2.as_ref()?.point.join(file))?;
         let (_, rest) = device_lines(&lines).into_iter().find(|(d, _)| *d == dev)?;
         Some(rest.to_owned())
     }
 
-    /// Reads the groups of `members` and, under v2, those above them that have settings; at most `max_groups` in all.
-    /// `clock` says the time of each. The topmost group is left out if nothing is set for it.
+    /// Reads the groups of `members` and, under v2, their ancestors with settings; at most `max_groups` in total.
+    /// `clock` returns the time of each reading. The root group is left out if it has no settings.
     pub fn read(
         &mut self,
         members: &[CgroupMember],
@@ -132,7 +132,7 @@ impl Cgroups {
         samples
     }
 
-    /// The groups above `path` that limit something.
+    /// Reads the ancestors of `path` that set a limit.
     fn read_above(
         &self,
         path: &Path,
@@ -204,7 +204,7 @@ impl Cgroups {
         };
         let mut rows = Rows::of(path, at_ns);
         rows.group.tgid = Some(tgid);
-        // Where v2 is mounted beside v1, it has the number and the pressure of the group.
+        // If v2 is mounted beside v1, the v2 group has the id and the pressure.
         let v2_path = path_of_controller(membership, "");
         if let Some((v2, path)) = self.v2.as_ref().zip(v2_path)
             && let Some(directory) = v2.directory(path)
@@ -235,7 +235,7 @@ impl Cgroups {
             rows.add_numbers(&devices, |row| &mut row.weight);
         }
         let mut rows = rows.finish(path);
-        // Under v1 the process can be in a group of another path there.
+        // Under v1 the process may be in a group with another path there.
         if memory_path != path && memory.memory_max.is_some() {
             rows.push(CgroupSample {
                 tgid: Some(tgid),
@@ -245,7 +245,7 @@ impl Cgroups {
         rows
     }
 
-    /// The memory limit of a v1 group, and how it was met.
+    /// The memory limit of a v1 group, and how often it was hit.
     fn memory_v1(&self, path: &Path, at_ns: i64) -> CgroupSample {
         let mut group = Rows::of(path, at_ns).group;
         let directory = self.v1_memory.as_ref().and_then(|v1| v1.directory(path));
@@ -262,13 +262,13 @@ impl Cgroups {
     }
 }
 
-/// Bytes that a group read again after they had been evicted, of files and from swap; `prefix` is that of its keys in
+/// Bytes that a group read again after their eviction (page cache and swap). `prefix` is the prefix of its keys in
 /// `memory.stat`.
 fn refaulted_bytes(directory: &Path, prefix: &str) -> Option<i64> {
     let stat = text(&directory.join("memory.stat"))?;
     let [of_files, from_swap, old] = ["_file", "_anon", ""]
         .map(|kind| value_after(&stat, &format!("{prefix}workingset_refault{kind}")));
-    // Before Linux 5.9 pages of files were the only ones that were counted, in one number.
+    // Before Linux 5.9 only pages of files were counted, in a single number.
     let pages = match of_files {
         Some(of_files) => of_files.checked_add(from_swap.unwrap_or(0))?,
         None => old?,
@@ -284,7 +284,7 @@ fn value_after(text: &str, key: &str) -> Option<i64> {
     value.trim().parse().ok()
 }
 
-/// Whether a group above others is worth its row.
+/// Whether an ancestor has settings that make it worth a row.
 fn is_limited(row: &CgroupSample) -> bool {
     row.limits_rate() || row.latency_target_ns.is_some() || row.memory_max.is_some()
 }
@@ -300,19 +300,21 @@ fn has_v1(mount: &Mount, controller: &str) -> bool {
     mount.fs_type == "cgroup" && options.any(|o| o == controller.as_bytes())
 }
 
-/// The lines of a limit of v1; empty where the kernel has no such limit.
+/// The lines of a v1 limit; empty if the kernel does not have this limit.
 fn v1_limits(directory: &Path, name: &str) -> String {
     let file = format!("blkio.throttle.{name}_device");
     text(&directory.join(file)).unwrap_or_default()
 }
 
-/// How long `some` or all (`full`) tasks waited, of the text of `io.pressure`, which counts microseconds.
+/// Time in nanoseconds that `some` or all (`full`) tasks waited, from the text of `io.pressure`, which is in
+/// microseconds.
 fn pressure_ns(text: &str, kind: &str) -> Option<i64> {
     let line = text.lines().find(|l| l.starts_with(kind))?;
     value_of(line, "total")?.checked_mul(1000)
 }
 
-/// The path of a process's group, of `/proc/PID/cgroup`: lines `HIERARCHY:CONTROLLERS:PATH`. v2 has no controllers.
+/// The path of a process's group in the text of `/proc/PID/cgroup`, whose lines are `HIERARCHY:CONTROLLERS:PATH`. v2
+/// has no controllers.
 fn path_of_controller<'a>(membership: &'a [u8], controller: &str) -> Option<&'a Path> {
     for line in membership.split(|b| *b == b'\n') {
         let mut fields = line.splitn(3, |b| *b == b':');
@@ -333,7 +335,7 @@ fn path_of_controller<'a>(membership: &'a [u8], controller: &str) -> Option<&'a 
     None
 }
 
-/// The lines that begin with a device number, each with what follows it.
+/// The lines that begin with a device number, split after it.
 fn device_lines(text: &str) -> Vec<(DevId, &str)> {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -347,7 +349,7 @@ fn device_lines(text: &str) -> Vec<(DevId, &str)> {
     lines
 }
 
-/// The value of `key=value` in a line; `None` also of `max`.
+/// The value of `key=value` in a line; `None` also for `max`.
 fn value_of(line: &str, key: &str) -> Option<i64> {
     let mut words = line.split_whitespace();
     let value = words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))?;

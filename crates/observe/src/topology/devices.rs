@@ -15,15 +15,15 @@ pub struct Topology {
     partitions: PathBuf,
     sizes: Vec<u8>,
     skipped: u32,
-    /// Numbers that sysfs and procfs do not show.
+    /// Disk numbers from another source, which sysfs and procfs do not show.
     learned: Vec<(String, DevId)>,
     devices: Vec<Device>,
 }
 
-/// How often [`Topology::refresh_if_changed`] may look at the sizes only.
+/// Number of times that [`Topology::refresh_if_changed`] may skip a full reading.
 const MAX_SKIPPED: u32 = 29;
 
-/// The meaning of a device name that a user gave.
+/// The result of looking up a device name given by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup<'a> {
     /// A whole disk.
@@ -54,7 +54,7 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Reads all devices again. Returns whether a device was added or removed, or has another size or other disks below
+    /// Reads all devices again. Returns whether a device was added or removed, or changed its size or the disks below
     /// it.
     ///
     /// # Errors
@@ -72,15 +72,15 @@ impl Topology {
             .collect();
         self.resolve_files(&mut devices);
         put_paths_under_heads(&mut devices);
-        // A device-mapper device may be replaced under its own number: it is another one then, over other disks.
+        // A device-mapper device may have been replaced under its number. It is then another device, on other disks.
         let before = self.devices.iter().map(identity);
         let changed = devices.iter().map(identity).ne(before);
         self.devices = devices;
         Ok(changed)
     }
 
-    /// The paths of NVMe multipath are disks without a device file, so without `dev`; since Linux 5.17 the kernel prints
-    /// their numbers with their counters (before, 0:0: see [`Topology::learn_numbers`]).
+    /// Hidden paths of NVMe multipath: disks without a device node, and so without `dev`. Since Linux 5.17 the kernel
+    /// prints their numbers with their counters (before, 0:0: see [`Topology::learn_numbers`]).
     fn hidden_paths(&self, names: &[String]) -> Vec<(String, DevId)> {
         let paths = names.iter().filter(|name| head_of_path(name).is_some());
         let hidden: Vec<&String> = paths
@@ -98,8 +98,8 @@ impl Topology {
             .collect()
     }
 
-    /// Numbers of disks that the kernel shows without them, from another source; true if they are others than before. Then
-    /// the next [`Topology::refresh_if_changed`] reads everything anew.
+    /// Sets the numbers of disks for which the kernel shows none, from another source. Returns whether they changed;
+    /// the next [`Topology::refresh_if_changed`] then reads everything.
     pub fn learn_numbers(&mut self, mut numbers: Vec<(String, DevId)>) -> bool {
         numbers.sort();
         if self.learned == numbers {
@@ -110,13 +110,13 @@ impl Topology {
         true
     }
 
-    /// sysfs lists no disk under a loop device: it is where its file is.
+    /// Adds the disks below loop devices, which sysfs does not list: those of their backing files.
     fn resolve_files(&self, devices: &mut [Device]) {
         let mut loops = devices.iter_mut().filter(|d| is_loop(d)).peekable();
         if loops.peek().is_none() {
             return;
         }
-        // Without a mount table they have no disk, as over a file in memory.
+        // Without a mount table loop devices have no disk, like those on a file in memory.
         let Ok(resolver) = Resolver::read(&self.root) else {
             return;
         };
@@ -125,8 +125,8 @@ impl Topology {
         }
     }
 
-    /// Like [`Topology::refresh`], but reads all devices only every thirtieth time while `/proc/partitions` (devices
-    /// with their sizes) is unchanged: reading every device costs an idle machine more than the rest of a recorder.
+    /// Like [`Topology::refresh`], but while `/proc/partitions` (devices with their sizes) is unchanged, it reads all
+    /// devices only every thirtieth time. On an idle machine a full reading costs more than the rest of a recorder.
     ///
     /// # Errors
     /// As [`Topology::refresh`].
@@ -141,13 +141,13 @@ impl Topology {
         self.refresh()
     }
 
-    /// All whole disks, by name.
+    /// All whole disks, ordered by name.
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
 
-    /// The device numbers under which I/Os of `disk` are recorded: its own and, for the head of NVMe multipath, those
-    /// of its paths.
+    /// The device numbers under which I/Os of `disk` are recorded: its own and, for an NVMe multipath head, those of
+    /// its paths.
     pub fn recorded_as(&self, disk: &Device) -> Vec<DevId> {
         let mut numbers = vec![disk.id];
         for d in &self.devices {
@@ -182,7 +182,7 @@ impl Topology {
     }
 }
 
-/// What makes a device the one that it was when it is read again.
+/// The properties by which a device is recognised when it is read again.
 fn identity(d: &Device) -> (&str, DevId, Option<u64>, &[String]) {
     (&d.name, d.id, d.size_bytes, &d.slaves)
 }
@@ -192,7 +192,7 @@ fn is_loop(d: &Device) -> bool {
     id.is_some_and(|id| id.starts_with("loop:"))
 }
 
-/// Of a line of `/proc/diskstats`; `None` without a number (major 0).
+/// Parses a line of `/proc/diskstats`; `None` if it has no number (major 0).
 fn name_and_number(line: &str) -> Option<(String, DevId)> {
     let mut fields = line.split_whitespace();
     let major = fields.next()?;
@@ -227,7 +227,7 @@ pub(super) fn sorted_names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// `nvme0c1n2`, a path, belongs to the head `nvme0n2`.
+/// The head `nvme0n2` of a path such as `nvme0c1n2`.
 fn head_of_path(name: &str) -> Option<String> {
     let (subsystem, rest) = name.strip_prefix("nvme")?.split_once('c')?;
     let (controller, namespace) = rest.split_once('n')?;
@@ -237,7 +237,7 @@ fn head_of_path(name: &str) -> Option<String> {
     are_numbers.then(|| format!("nvme{subsystem}n{namespace}"))
 }
 
-/// sysfs lists no disks under the head of NVMe multipath: their names show them.
+/// Adds the paths below NVMe multipath heads, by their names, because sysfs does not list them there.
 fn put_paths_under_heads(devices: &mut [Device]) {
     let paths: Vec<(String, String)> = devices
         .iter()
@@ -251,7 +251,7 @@ fn put_paths_under_heads(devices: &mut [Device]) {
     }
 }
 
-/// `known` are the devices as they were read before.
+/// Reads one device. `known` are the devices as read before.
 fn read_device(
     block_dir: &Path,
     name: &str,
@@ -265,14 +265,15 @@ fn read_device(
         None => hidden.iter().find(|(h, _)| h == name)?.1,
     };
     let mut d = Device::named(name.replace('!', "/"), id);
-    // A blk-mq disk has the directory `mq` (its hardware queues); a bio-based one takes no requests and has none.
+    // A blk-mq disk has a directory `mq` (its hardware queues). A bio-based device has no requests and no such
+    // directory.
     d.kind = if dir.join("mq").is_dir() {
         DeviceKind::Request
     } else {
         DeviceKind::Bio
     };
     d.size_bytes = number::<u64>(&dir.join("size")).map(|sectors| sectors * 512);
-    // Each read of a virtio disk's serial number is a request to the device.
+    // Reuse the serial number: each reading of a virtio disk's is a request to the device.
     let same = known
         .iter()
         .find(|k| (&k.name, k.id, k.size_bytes) == (&d.name, d.id, d.size_bytes));
@@ -297,7 +298,7 @@ fn read_device(
     Some(d)
 }
 
-/// `None` of what is no md array, or not running.
+/// `None` if it is not an md array, or not running.
 fn raid(md: &Path) -> Option<Raid> {
     let level = text(&md.join("level"))?;
     let chunk_bytes = number(&md.join("chunk_size")).unwrap_or(0);
@@ -318,7 +319,7 @@ pub(super) fn active_scheduler(s: &str) -> String {
     }
 }
 
-/// The first name that survives a reboot: wwid, serial, dm or md identity, a loop device's file.
+/// The first available name that survives a reboot: wwid, serial, dm or md identity, or a loop device's file.
 fn stable_id(dir: &Path) -> Option<String> {
     let files = [
         ("wwid", "wwid"),

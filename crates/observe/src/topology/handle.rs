@@ -1,9 +1,9 @@
-//! Files opened by their numbers instead of their names (open_by_handle_at(2)). Needs CAP_DAC_READ_SEARCH.
+//! Opens files by their inode numbers instead of names (open_by_handle_at(2)). Needs CAP_DAC_READ_SEARCH.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// Longest handle that is made here: btrfs' one of 20 bytes.
+/// Length of the longest handle created here: 20 bytes for btrfs.
 const MAX_HANDLE_BYTES: usize = 24;
 
 /// `struct file_handle` of the kernel, with room for the handle itself.
@@ -14,14 +14,14 @@ struct FileHandle {
     handle: [u8; MAX_HANDLE_BYTES],
 }
 
-/// Which file, in the words of one kind of file system (`include/linux/exportfs.h`, `enum fid_type`).
+/// Identity of a file, as one kind of file system encodes it (`include/linux/exportfs.h`, `enum fid_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handle {
-    /// `FILEID_INO32_GEN`: ext2, ext3, ext4 and f2fs, which take generation 0 for any.
+    /// `FILEID_INO32_GEN`: ext2, ext3, ext4 and f2fs. They accept generation 0 for any.
     Inode { ino: u32, generation: u32 },
     /// `FILEID_INO32_GEN | XFS_FILEID_TYPE_64FLAG`: xfs, which needs the generation.
     Xfs { ino: u64, generation: u32 },
-    /// `FILEID_BTRFS_WITHOUT_PARENT`; newer kernels take generation 0 for any.
+    /// `FILEID_BTRFS_WITHOUT_PARENT`. Newer kernels accept generation 0 for any.
     Btrfs {
         ino: u64,
         subvolume: u64,
@@ -70,7 +70,7 @@ impl Handle {
     }
 }
 
-/// Opens the file as a mere reference (`O_PATH`): nothing is read, no driver is called.
+/// Opens the file with `O_PATH`: nothing is read and no driver is called.
 pub(super) fn open(mount: BorrowedFd<'_>, handle: Handle) -> std::io::Result<OwnedFd> {
     let mut handle = handle.encode();
     let flags = libc::O_PATH | libc::O_CLOEXEC | libc::O_NOFOLLOW;
@@ -90,11 +90,11 @@ pub(super) fn open(mount: BorrowedFd<'_>, handle: Handle) -> std::io::Result<Own
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Longest handle that any file system makes (`MAX_HANDLE_SZ`).
+/// Length of the longest handle of any file system (`MAX_HANDLE_SZ`).
 const MAX_HANDLE: usize = 128;
 
-/// The generation of the file that `path` leads to, links followed: the part of its handle that says which of the files that
-/// had its inode number it is. `None` where the file system makes no handles, or some of another kind.
+/// The generation of the file that `path` leads to, following links: the part of its handle that distinguishes files
+/// that had the same inode number. `None` if the file system has no handles, or handles of another kind.
 pub(super) fn generation_of(path: &std::path::Path) -> Option<u32> {
     #[repr(C)]
     struct Answer {
@@ -159,7 +159,7 @@ struct BulkstatAnswer {
 /// `XFS_IOC_BULKSTAT`: `_IOR('X', 127, struct xfs_bulkstat_req)`, whose number includes the 64-byte header only.
 const XFS_IOC_BULKSTAT: u64 = 2 << 30 | 64 << 16 | (b'X' as u64) << 8 | 127;
 
-/// The generation of an inode of the xfs at `mount` (Linux 5.3 and newer, CAP_SYS_ADMIN).
+/// The generation of an inode of the xfs at `mount`. Needs Linux 5.3 and CAP_SYS_ADMIN.
 pub(super) fn xfs_generation(mount: BorrowedFd<'_>, ino: u64) -> Option<u32> {
     let answer = BulkstatAnswer {
         ino: 0,

@@ -11,7 +11,7 @@ pub struct Host {
     pub name: Option<String>,
     /// Kernel release (`uname -r`).
     pub kernel: Option<String>,
-    /// `CONFIG_HZ`: how often the kernel's tick, and so its `io_ticks`, advances per second.
+    /// `CONFIG_HZ`: frequency of the kernel's tick, in which `io_ticks` advances.
     pub hz: Option<u32>,
 }
 

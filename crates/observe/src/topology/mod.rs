@@ -1,7 +1,7 @@
-//! Names for numbers: block devices and their stacks from `/sys/block`, the host from `/proc` and `/sys`, the mount
-//! table, and from a path down to its disks.
+//! Maps numbers to names: block devices and their stacks from `/sys/block`, the host from `/proc` and `/sys`, the mount
+//! table, and the disks below a path.
 //!
-//! Everything is read under a root, so that a container's `/host` or a saved tree works like the live machine.
+//! Everything is read under a root, so a container's `/host` or a saved tree works like the live machine.
 
 mod cgroups;
 mod devices;

@@ -1,4 +1,4 @@
-//! Path -> mount -> file system -> disks (A22).
+//! Resolves a path to its mount, file system and disks (A22).
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -20,11 +20,11 @@ pub struct MountPath {
     pub path: PathBuf,
     /// The mount it is on; `None` if the path is itself a block device.
     pub mount: Option<Mount>,
-    /// The block devices right under the file system, each with all devices under it.
+    /// The block devices directly below the file system, each with all devices below it.
     pub layers: Vec<Layer>,
-    /// The disks at the bottom, each once, by name.
+    /// The disks at the bottom, without duplicates, ordered by name.
     pub disks: Vec<Disk>,
-    /// Why there is no disk, in a sentence; `None` if there is one.
+    /// The reason if there is no disk, as a sentence; otherwise `None`.
     pub no_disk: Option<String>,
 }
 
@@ -91,11 +91,11 @@ impl Resolver {
         })
     }
 
-    /// Every mounted file system that has disks under it, at the point where most of it is seen. By mount point.
+    /// All mounted file systems on disks, each at the mount point that shows most of it, ordered by mount point.
     pub fn local(&self) -> Vec<MountPath> {
         let mut seen = HashSet::new();
         let mut mounts: Vec<&Mount> = self.mounts.mounts().iter().collect();
-        // A bind mount shows a part of what is mounted in full elsewhere.
+        // A bind mount shows only a part of a file system that is mounted as a whole elsewhere.
         mounts.sort_by_key(|m| {
             (
                 m.root.components().count(),
@@ -165,7 +165,7 @@ impl Resolver {
             .directory(sysfs, depth)
     }
 
-    /// Names of the devices right under device `id`, partitions or disks.
+    /// Names of the devices directly below device `id`, partitions or disks.
     pub(super) fn below(&self, id: DevId) -> Vec<String> {
         self.device(id, 0)
             .into_iter()
@@ -190,7 +190,7 @@ impl Resolver {
             .unwrap_or_default()
     }
 
-    /// The devices right under a file system.
+    /// The devices directly below a file system.
     fn layers(&self, mount: &Mount, depth: usize) -> Vec<Layer> {
         if depth >= MAX_DEPTH {
             return Vec::new();
@@ -246,14 +246,14 @@ impl Resolver {
         )
     }
 
-    /// The members of the pool: zfs says nothing in sysfs, but udev wrote down each member's label.
+    /// The members of a zfs pool. zfs has no information in sysfs, but udev stores each member's label.
     fn zfs(&self, mount: &Mount, depth: usize) -> Vec<Layer> {
         let source = mount.source.to_string_lossy();
         let pool = source.split('/').next().unwrap_or_default();
         let data = self.root.join("run/udev/data");
         let mut layers: Vec<Layer> = Vec::new();
         for name in super::devices::sorted_names(&data) {
-            // udev's file of a block device is called b8:0.
+            // udev names the file of block device 8:0 `b8:0`.
             let id = name.strip_prefix('b').and_then(|n| n.parse().ok());
             if let Some(id) = id
                 && is_zfs_member(&data.join(&name), pool)
@@ -261,7 +261,7 @@ impl Resolver {
                 layers.extend(self.device(id, depth));
             }
         }
-        // udev labels the whole disk and its partition alike: the partition is the member.
+        // udev labels a whole disk and its partition alike; the partition is the member.
         let under: HashSet<Option<DevId>> = layers
             .iter()
             .flat_map(|l| l.below.iter().map(|b| b.id))
@@ -284,7 +284,7 @@ impl Resolver {
             .collect()
     }
 
-    /// The kernel's name of a node under `/dev`: its own, that of the link's target, or that of the dm device.
+    /// Kernel name of a node under `/dev`: its own name, that of its link target, or that of the dm device.
     fn kernel_name(&self, source: &OsStr) -> Option<String> {
         let path = canonical_under(&self.root, Path::new(source))
             .unwrap_or_else(|_| PathBuf::from(source));
@@ -299,7 +299,7 @@ impl Resolver {
     }
 }
 
-/// Whether udev's file of a device says that it belongs to this pool of zfs.
+/// Whether udev's file of a device marks it as a member of this zfs pool.
 fn is_zfs_member(file: &Path, pool: &str) -> bool {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.lines().any(|l| l == "E:ID_FS_TYPE=zfs_member")
@@ -315,9 +315,10 @@ fn mount_id(path: &Path) -> Option<u64> {
     (st.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(st.stx_mnt_id)
 }
 
-/// `key=value` options; a comma in a directory's name is protected by a backslash.
+/// Parses `key=value` options; a backslash protects commas in names of directories.
 fn overlay_options(options: &OsStr) -> impl Iterator<Item = (&str, std::ffi::OsString)> {
-    // Backslashes before colons must survive until the list of lower directories is split, so only commas are undone.
+    // Backslashes before colons must be kept until the list of lower directories is split, so only commas are unescaped
+    // here.
     let mut out: Vec<Vec<u8>> = vec![Vec::new()];
     let bytes = options.as_bytes();
     let mut i = 0;

@@ -9,21 +9,21 @@ use std::str::FromStr;
 use crate::counters::push_components;
 use iolens_core::model::DevId;
 
-/// Longest chain of symbolic links that is followed (the kernel's own limit).
+/// Maximum length of a chain of symbolic links (the kernel's own limit).
 const MAX_LINKS: usize = 40;
 
 /// A line of the mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Unique while the mount lasts; the kernel uses it again later.
+    /// Unique while the mount exists; the kernel reuses ids.
     pub id: u64,
     /// The mount on which this one sits.
     pub parent: u64,
-    /// `st_dev` of its files. Major number 0: the kernel made it up, no block device has it.
+    /// `st_dev` of its files. Major number 0 is assigned by the kernel and belongs to no block device.
     pub dev: DevId,
-    /// Which directory of the file system is shown here: `/`, or something else in a bind mount.
+    /// The directory of the file system that is mounted: `/`, or another one for a bind mount.
     pub root: PathBuf,
-    /// Where it is shown.
+    /// Mount point.
     pub point: PathBuf,
     /// Options of this mount, separated by commas.
     pub options: OsString,
@@ -52,8 +52,8 @@ pub struct MountTable {
 }
 
 impl MountTable {
-    /// Reads the table under `root`: this process' own one on the live machine (`/`), that of process 1 elsewhere, since
-    /// `/host/proc/self` would show the mounts of the container that looks at `/host`.
+    /// Reads the table under `root`: this process's own on the live machine (`/`), otherwise that of process 1, because
+    /// `/host/proc/self` would show the mounts of the container that reads it.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -65,7 +65,7 @@ impl MountTable {
         Ok(MountTable::parse(&text))
     }
 
-    /// Takes lines as the kernel writes them; what is no such line is left out.
+    /// Parses the kernel's lines; lines in another format are skipped.
     pub fn parse(text: &[u8]) -> MountTable {
         MountTable {
             mounts: text.split(|b| *b == b'\n').filter_map(parse_line).collect(),
@@ -84,14 +84,14 @@ impl MountTable {
 
     /// The mount that holds `path`: absolute, without symbolic links or `..`.
     ///
-    /// Walks as the kernel does, from the root downwards, so that a mount which a later one covers is not taken.
+    /// Walks from the root downwards, as the kernel does, so that a mount covered by a later one is not used.
     pub fn of_path(&self, path: &Path) -> Option<&Mount> {
         let mut at = self
             .mounts
             .iter()
             .find(|m| m.point == Path::new("/") && !self.has_parent(m))
             .or_else(|| self.mounts.iter().find(|m| m.point == Path::new("/")))?;
-        // Each step goes to a child, so no walk is longer than the table (a damaged one may hold a ring).
+        // Each step goes to a child, so no walk is longer than the table. (A damaged table may contain a cycle.)
         for _ in 0..self.mounts.len() {
             let children = self
                 .mounts
@@ -112,12 +112,12 @@ impl MountTable {
     }
 }
 
-/// Notices at the cost of one system call that mounts have come or gone.
+/// Detects changes of the mount table with one system call.
 #[derive(Debug)]
 pub struct MountWatch(std::fs::File);
 
 impl MountWatch {
-    /// Watches this process' own table.
+    /// Watches this process's own table.
     ///
     /// # Errors
     /// The table cannot be opened.
@@ -148,7 +148,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let root = PathBuf::from(unescape(fields.next()?));
     let point = PathBuf::from(unescape(fields.next()?));
     let options = unescape(fields.next()?);
-    // Optional fields of unknown number end with a dash.
+    // A variable number of optional fields ends with a dash.
     fields.by_ref().find(|f| *f == b"-")?;
     let fs_type = String::from_utf8_lossy(fields.next()?).into_owned();
     let source = unescape(fields.next()?);
@@ -166,7 +166,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// The kernel writes blank, tab, newline and backslash as three octal digits (`mangle_path`).
+/// Decodes blank, tab, newline and backslash, which the kernel writes as three octal digits (`mangle_path`).
 fn unescape(field: &[u8]) -> OsString {
     let mut out = Vec::with_capacity(field.len());
     let mut i = 0;
@@ -193,11 +193,11 @@ fn unescape(field: &[u8]) -> OsString {
     OsString::from_vec(out)
 }
 
-/// Resolves links, `.` and `..` of `path` as realpath(3), but inside `root`: an absolute link in `/host/data` leads to
-/// `/host/...` and never out of it. The result is a path as the machine under `root` names it.
+/// Resolves links, `.` and `..` of `path` like realpath(3), but inside `root`: an absolute link in `/host/data` leads
+/// to `/host/...`. The result is the path's name on the machine under `root`.
 ///
 /// # Errors
-/// A part does not exist or may not be looked at, or links lead round in a ring.
+/// A component does not exist or is not accessible, or links form a cycle.
 pub fn canonical_under(root: &Path, path: &Path) -> io::Result<PathBuf> {
     if root == Path::new("/") {
         return std::fs::canonicalize(path);
@@ -230,12 +230,12 @@ pub fn canonical_under(root: &Path, path: &Path) -> io::Result<PathBuf> {
     Ok(done)
 }
 
-/// `path` of the machine under `root`, as this process must name it.
+/// Converts `path` on the machine under `root` to a path for this process.
 pub fn join_under(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Splits a comma-separated option list of overlayfs at `,` and a layer list at `:`, where a backslash protects.
+/// Splits an option list of overlayfs at `,`, or a list of layers at `:`, where a backslash escapes the separator.
 pub(super) fn split_protected(text: &OsStr, separator: u8) -> Vec<OsString> {
     let mut out = vec![Vec::new()];
     let mut bytes = text.as_bytes().iter().peekable();

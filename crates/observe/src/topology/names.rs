@@ -1,4 +1,4 @@
-//! Paths of files and control groups by the numbers from the BPF programs.
+//! Paths of files and control groups, by the numbers that the BPF programs report.
 
 use std::fs;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -13,20 +13,20 @@ use rustix::fs::{Mode, OFlags};
 use super::handle::{self, Handle};
 use super::mounts::{Mount, MountTable};
 
-/// Mounts that are not known are looked for again after this.
+/// Interval after which the mount table is read again for an unknown mount.
 const MOUNTS_AGE: Duration = Duration::from_secs(1);
-/// Mounts of one file system that are tried for one file.
+/// Maximum number of mounts of a file system that are tried for a file.
 const MAX_MOUNTS: usize = 8;
-/// Descriptors of one process that are looked at for one file.
+/// Maximum number of a process's descriptors that are searched for a file.
 const MAX_DESCRIPTORS: usize = 256;
 
-/// Looks up paths. It caches the list of mounts only; the caller keeps the paths.
+/// Looks up paths. It caches only the list of mounts; the caller caches paths.
 ///
-/// A file is opened by its number and generation, as a mere reference, through a mount of its file system; the path is the
-/// kernel's own word for it (`/proc/self/fd`), and holds only if it leads back to the same file. Without a generation ext2,
-/// ext3, ext4 and f2fs take the number alone, xfs reports the generation, btrfs takes none on newer kernels; where it does
-/// not work, the descriptors of the process that did the I/O are searched. Mounts are open during a lookup only (some ten
-/// microseconds), so that they can be unmounted.
+/// A file is opened by its inode number and generation, without read access (`O_PATH`), through a mount of its file
+/// system. The path is taken from the kernel (`/proc/self/fd`) and is accepted only if it leads back to the same file.
+/// If the generation is not known, ext2, ext3, ext4 and f2fs accept the number alone, xfs reports the generation, and
+/// btrfs accepts none on newer kernels. If this fails, the descriptors of the process that did the I/O are searched.
+/// Mounts are held open only during a lookup (some ten microseconds), so they can be unmounted.
 #[derive(Debug, Default)]
 pub struct PathLookup {
     mounts: MountTable,
@@ -34,14 +34,14 @@ pub struct PathLookup {
 }
 
 impl PathLookup {
-    /// Nothing is read before the first question.
+    /// Reads nothing until the first lookup.
     pub fn new() -> PathLookup {
         PathLookup::default()
     }
 
-    /// The path of `inode`, as this process sees it; of a file that was removed and is still open its last one, followed
-    /// by ` (deleted)`. `tgid`: a process that may have it open. `None` where it is not certain: of a generation that is
-    /// known, another file with the number is not meant. Not escaped; bytes that are no UTF-8 become U+FFFD.
+    /// The path of `inode`, as this process sees it; for a file that was removed and is still open its last path
+    /// followed by ` (deleted)`. `tgid` is a process that may have it open. `None` if the path is not certain; a file
+    /// with another generation does not match. Not escaped; invalid UTF-8 becomes U+FFFD.
     pub fn file(&mut self, inode: Inode, tgid: Option<i32>) -> Option<String> {
         let fs_dev = inode.fs_dev;
         self.know(|m| m.dev.0 == fs_dev);
@@ -54,7 +54,7 @@ impl PathLookup {
         if ambiguous(&mounts) {
             return None;
         }
-        // Stable: of those with equally high roots the first one mounted.
+        // Stable sort: of mounts with equally high roots, the first mounted comes first.
         mounts.sort_by_key(|m| m.root.as_os_str().len());
         let by_number = mounts
             .iter()
@@ -63,7 +63,7 @@ impl PathLookup {
         by_number.or_else(|| self.held_by(tgid?, inode))
     }
 
-    /// The path of a control group within the version 2 hierarchy, by its id. Not escaped.
+    /// The path of a control group in the v2 hierarchy, by its id. Not escaped.
     pub fn cgroup(&mut self, id: i64) -> Option<String> {
         self.know(|m| m.fs_type == "cgroup2");
         let mount = self
@@ -79,7 +79,7 @@ impl PathLookup {
         same.then(|| text(&mount.root.join(inside)))
     }
 
-    /// Rereads the mounts if none of them satisfies `wanted` and they are stale.
+    /// Reads the mounts again if none of them satisfies `wanted` and the list is stale.
     fn know(&mut self, wanted: impl Fn(&Mount) -> bool) {
         let fresh = self.read.is_some_and(|at| at.elapsed() < MOUNTS_AGE);
         let stale = self.read.is_none_or(|at| at.elapsed() >= 10 * MOUNTS_AGE);
@@ -89,7 +89,8 @@ impl PathLookup {
         }
     }
 
-    /// The file among the open ones of process `tgid`. Its path is that process's own if it lives in other mounts.
+    /// Finds the file among the open descriptors of process `tgid`. The path is the process's own if it has other
+    /// mounts.
     fn held_by(&self, tgid: i32, inode: Inode) -> Option<String> {
         let Inode {
             fs_dev,
@@ -110,7 +111,7 @@ impl PathLookup {
             if i64::try_from(meta.ino()) != Ok(ino) || !meta.is_file() {
                 continue;
             }
-            // Files of btrfs carry the device of their subvolume; the mount has the file system's.
+            // On btrfs, files have the device number of their subvolume, but the mount has that of the file system.
             let here = if subvolumes {
                 self.mount_of(&entry.path())
             } else {
@@ -119,7 +120,7 @@ impl PathLookup {
             if here != Some(fs_dev) {
                 continue;
             }
-            // The path first: a descriptor that is closed and opened anew in between is of another generation.
+            // Read the path first: if the descriptor is closed and reopened in between, its generation differs.
             let path = fs::read_link(entry.path()).ok()?;
             if generation.is_none() || handle::generation_of(&entry.path()) == generation {
                 return Some(text(&path));
@@ -149,7 +150,7 @@ impl PathLookup {
     }
 }
 
-/// Inode numbers of btrfs count per subvolume: with several of them mounted a number alone says too little.
+/// Whether a number is ambiguous: btrfs numbers inodes per subvolume, and several subvolumes may be mounted.
 fn ambiguous(mounts: &[&Mount]) -> bool {
     let mut subvolumes = mounts
         .iter()
@@ -160,7 +161,7 @@ fn ambiguous(mounts: &[&Mount]) -> bool {
         .is_some_and(|first| first.is_none() || subvolumes.any(|other| other != first))
 }
 
-/// Opens the file by its number through `mount`; its path, if that leads back to it.
+/// Opens the file by its number through `mount`. Returns its path if that leads back to it.
 fn open_file(mount: &Mount, inode: Inode) -> Option<String> {
     let fd = open_directory(&mount.point)?;
     let ino = u64::try_from(inode.ino).ok()?;
@@ -196,26 +197,26 @@ fn open_file(mount: &Mount, inode: Inode) -> Option<String> {
     }
     let path = link(&file)?;
     if stat.st_nlink == 0 {
-        // Nothing leads to it any more; without its name in memory the kernel can only say "/".
+        // No name leads to the file any more. If the kernel has no name in memory either, it can only report "/".
         let named = path.as_os_str().as_bytes().strip_suffix(b" (deleted)")?;
         return named
             .strip_prefix(mount.point.as_os_str().as_bytes())
             .filter(|n| n.len() > 1)
             .map(|_| text(&path));
     }
-    // The name may have been given to another file since.
+    // The name may belong to another file by now.
     let there = fs::symlink_metadata(&path).ok()?;
     (there.ino() == ino && there.dev() == stat.st_dev).then(|| text(&path))
 }
 
-/// The mount point, unless it is a file or another mount covers it.
+/// Opens the mount point, unless it is a file or another mount covers it.
 fn open_directory(point: &Path) -> Option<OwnedFd> {
     let flags =
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(point, flags, Mode::empty()).ok()
 }
 
-/// What the kernel calls an open file.
+/// The kernel's path of an open file.
 fn link(fd: &OwnedFd) -> Option<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
 }

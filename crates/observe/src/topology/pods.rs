@@ -7,24 +7,24 @@ use std::time::{Duration, Instant};
 
 use iolens_core::model::Container;
 
-/// The directories are listed again after this, if a name is not in the last listing.
+/// Minimum age of a listing before the directories are listed again for an unknown name.
 const LISTING_AGE: Duration = Duration::from_secs(1);
-/// More entries of a directory are not looked at: a kubelet runs some hundred pods.
+/// Maximum number of directory entries that are read; a kubelet runs some hundred pods.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// Looks up names. Directories are listed, no file is read.
+/// Looks up names by listing directories; reads no files.
 #[derive(Debug)]
 pub struct Pods {
     logs: PathBuf,
-    /// `NAMESPACE/POD` by the pod's number.
+    /// `NAMESPACE/POD` by pod UID.
     pods: HashMap<String, String>,
-    /// `NAMESPACE/POD/CONTAINER` by the container's number.
+    /// `NAMESPACE/POD/CONTAINER` by container id.
     containers: HashMap<String, String>,
     listed: Option<Instant>,
 }
 
 impl Pods {
-    /// Below `root`, which is `/` but in tests. Nothing is read before the first question.
+    /// Looks up names below `root`, which is `/` except in tests. Reads nothing until the first lookup.
     pub fn new(root: &Path) -> Pods {
         Pods {
             logs: root.join("var/log"),
@@ -34,12 +34,13 @@ impl Pods {
         }
     }
 
-    /// Whether there is a kubelet, or was one.
+    /// Whether this machine has, or had, a kubelet.
     pub fn are_here(&self) -> bool {
         self.logs.join("pods").is_dir()
     }
 
-    /// `NAMESPACE/POD/CONTAINER`, or `NAMESPACE/POD` if only that is known or `of` is a pod; `None`: not known. Not escaped.
+    /// `NAMESPACE/POD/CONTAINER`, or `NAMESPACE/POD` if only that is known or `of` is a pod. `None` if not known. Not
+    /// escaped.
     pub fn name(&mut self, of: &Container) -> Option<String> {
         let stale = self.listed.is_none_or(|at| at.elapsed() >= LISTING_AGE);
         if stale && self.exact(of).is_none() {
@@ -76,14 +77,14 @@ fn names_in(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Of `NAMESPACE_POD_UID`: Kubernetes' names have no underscore.
+/// Parses `NAMESPACE_POD_UID`; names in Kubernetes contain no underscore.
 fn pod(entry: &str) -> Option<(String, String)> {
     let [namespace, pod, uid] = entry.split('_').collect::<Vec<_>>().try_into().ok()?;
     let known = !namespace.is_empty() && !pod.is_empty() && !uid.is_empty();
     known.then(|| (uid.to_owned(), format!("{namespace}/{pod}")))
 }
 
-/// Of `POD_NAMESPACE_CONTAINER-ID.log`.
+/// Parses `POD_NAMESPACE_CONTAINER-ID.log`.
 fn container(entry: &str) -> Option<(String, String)> {
     let [pod, namespace, rest] = entry
         .strip_suffix(".log")?

@@ -8,7 +8,7 @@ pub fn wall_clock_ns() -> i64 {
     nanoseconds(ClockId::Realtime)
 }
 
-/// Nanoseconds since boot, time in suspend included, during which `CLOCK_MONOTONIC` stops.
+/// Nanoseconds since boot including suspend, during which `CLOCK_MONOTONIC` stops (`CLOCK_BOOTTIME`).
 pub fn boottime_ns() -> i64 {
     nanoseconds(ClockId::Boottime)
 }
@@ -18,20 +18,20 @@ fn nanoseconds(clock: ClockId) -> i64 {
     t.tv_sec * 1_000_000_000 + t.tv_nsec
 }
 
-/// Lets the calling thread run before ordinary ones when CPUs are scarce: events not read in time are lost. Returns
-/// whether it was allowed; processes started by this thread afterwards inherit it.
+/// Raises the priority of the calling thread, so that events are read in time when CPUs are scarce. Returns whether
+/// that was allowed. Processes started by this thread afterwards inherit the priority.
 pub fn prefer_this_thread() -> bool {
     rustix::process::setpriority_process(None, PREFERRED_NICE).is_ok()
 }
 
-/// Lets ordinary threads run before the calling one: recording comes first. Linux lowers this thread alone; where it may not,
-/// the thread competes as before.
+/// Lowers the priority of the calling thread, so that recording comes first. On Linux this affects only this thread. If
+/// it is not allowed, the priority stays as it was.
 pub fn lower_this_thread() {
     let _unchanged = rustix::process::setpriority_process(None, LOWERED_NICE).is_err();
 }
 
-/// Gives the calling thread the priority of ordinary programs, whatever that of its process is: the threads that must not wait run
-/// before it, and it waits no longer than others where CPUs are scarce.
+/// Lowers the calling thread to the default priority if its process has a higher one. Threads that must not wait then
+/// run before it, and it competes equally with other programs when CPUs are scarce.
 pub fn make_this_thread_ordinary() {
     let is_higher = rustix::process::getpriority_process(None).is_ok_and(|nice| nice < 0);
     if is_higher {
@@ -41,11 +41,12 @@ pub fn make_this_thread_ordinary() {
 
 const LOWERED_NICE: i32 = 10;
 
-/// Halfway to the highest priority: above ordinary work, below what an administrator set higher on purpose.
+/// Nice value halfway to the highest priority: above ordinary work, but below what an administrator raised on purpose.
 const PREFERRED_NICE: i32 = -10;
 
-/// Gives freed memory back to the kernel from now on: for a process that stays, and whose peaks are on threads that come and
-/// go. glibc keeps up to 64 MiB in each of up to eight heaps to a CPU otherwise, because it raises its limits with what is freed.
+/// Makes the allocator return freed memory to the kernel from now on. For long-running processes whose peaks are on
+/// short-lived threads: glibc otherwise keeps up to 64 MiB in each of up to eight heaps per CPU, because it raises its
+/// thresholds as memory is freed.
 pub fn return_freed_memory() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [
@@ -58,11 +59,11 @@ pub fn return_freed_memory() {
     }
 }
 
-/// Larger pieces are mappings of their own, which freeing ends.
+/// Larger blocks get their own mapping, which is unmapped when they are freed.
 #[cfg(target_env = "gnu")]
 const MMAP_FROM_BYTES: libc::c_int = 1 << 20;
 
-/// CPU time and peak memory of this process until now.
+/// CPU time and peak memory of this process so far.
 pub fn own_cost() -> RecorderCost {
     let Some(usage) = usage(libc::RUSAGE_SELF) else {
         return RecorderCost::default();
@@ -75,7 +76,7 @@ pub fn own_cost() -> RecorderCost {
     }
 }
 
-/// CPU seconds of the calling thread until now (user and system); `None` if the kernel does not say.
+/// CPU seconds of the calling thread so far (user and system); `None` if the kernel does not report them.
 pub fn thread_cpu_s() -> Option<f64> {
     usage(libc::RUSAGE_THREAD).as_ref().map(cpu_s)
 }

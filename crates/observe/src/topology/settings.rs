@@ -12,11 +12,11 @@ use super::devices::{active_scheduler, dev_id, number, sorted_names, text};
 use super::mountpath::{MountPath, Resolver};
 use super::stack::Layer;
 
-/// Mounts beyond so many are left out.
+/// Maximum number of mounts; further ones are left out.
 const MAX_MOUNTS: usize = 256;
 
-/// Reads under `root` (`/` for the live machine) what is set for `devices`, each value on its own: what cannot be read
-/// is not known.
+/// Reads the settings of `devices` under `root` (`/` for the live machine). Each value is independent: one that cannot
+/// be read is unknown.
 pub fn read_settings(root: &Path, devices: &[Device]) -> Settings {
     let cgroups = Cgroups::find(root);
     let mut queues = Vec::new();
@@ -36,7 +36,7 @@ pub fn read_settings(root: &Path, devices: &[Device]) -> Settings {
     }
 }
 
-/// How many CPUs a list such as `0-3,8` names.
+/// Number of CPUs in a list such as `0-3,8`.
 fn cpus_of(list: &str) -> Option<u32> {
     let mut cpus = 0;
     for range in list.split(',') {
@@ -63,7 +63,7 @@ fn read_writeback(root: &Path) -> WritebackSettings {
     }
 }
 
-/// `/proc/vmstat` counts pages.
+/// Converts a value of `/proc/vmstat`, which counts pages, to bytes.
 fn threshold_bytes(vmstat: &str, name: &str) -> Option<u64> {
     let mut lines = vmstat.lines();
     let rest = lines.find_map(|l| l.strip_prefix(name)?.strip_prefix(' '))?;
@@ -124,7 +124,7 @@ fn mount_settings(path: &MountPath, devices: &[Device]) -> Option<MountSettings>
     })
 }
 
-/// Both lists as one, without what is in both.
+/// Joins both option lists, without duplicates.
 fn joined_options(own: &str, of_file_system: &str) -> String {
     let mut options: Vec<&str> = Vec::new();
     for option in own.split(',').chain(of_file_system.split(',')) {
@@ -135,7 +135,7 @@ fn joined_options(own: &str, of_file_system: &str) -> String {
     options.join(",")
 }
 
-/// The numbers of `layer` and of all under it, as far as they are recorded.
+/// Adds the numbers of `layer` and of all devices below it, if they are recorded.
 fn add_devices(layer: &Layer, devices: &[Device], under: &mut Vec<DevId>) {
     let recorded = layer.id.filter(|id| devices.iter().any(|d| d.id == *id));
     if let Some(id) = recorded
@@ -158,7 +158,7 @@ fn read_btrfs(root: &Path, devices: &[Device]) -> Vec<BtrfsSettings> {
             let disk = disk_of(&dir.join("devices").join(name));
             members.extend(disk.filter(|id| !members.contains(id)));
         }
-        // Of a btrfs that is in no way recorded nothing is said; of any other all its devices are.
+        // A btrfs without recorded devices is left out. Of any other, all devices are listed.
         if !members.iter().any(|m| devices.iter().any(|d| d.id == *m)) {
             continue;
         }
@@ -173,7 +173,7 @@ fn read_btrfs(root: &Path, devices: &[Device]) -> Vec<BtrfsSettings> {
     all
 }
 
-/// The whole disk of a directory of sysfs that is a disk or a partition.
+/// The whole disk of a sysfs directory, which is that of a disk or a partition.
 fn disk_of(device: &Path) -> Option<DevId> {
     let dir = fs::canonicalize(device).ok()?;
     if dir.join("partition").is_file() {
@@ -182,7 +182,7 @@ fn disk_of(device: &Path) -> Option<DevId> {
     dev_id(&dir.join("dev"))
 }
 
-/// The kernel makes a directory for each profile that is in use: several while they are converted.
+/// The allocation profile in use: the kernel has a directory for each. During a conversion there are several.
 fn profile(allocation: &Path) -> Option<String> {
     let mut profiles = sorted_names(allocation);
     profiles.retain(|name| allocation.join(name).is_dir());

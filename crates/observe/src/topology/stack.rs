@@ -7,7 +7,7 @@ use iolens_core::model::DevId;
 
 use super::devices::text;
 
-/// More layers than any machine has; a tree that is deeper leads round in a ring.
+/// Maximum number of layers. A deeper tree can only be a cycle.
 pub(super) const MAX_DEPTH: usize = 32;
 
 /// A block device and the devices under it.
@@ -18,9 +18,9 @@ pub struct Layer {
     /// Device number; `None`: a hidden path of an nvme multipath disk.
     #[serde(skip)]
     pub id: Option<DevId>,
-    /// What it is, in `lsblk`'s words: `disk`, `part`, `lvm`, `crypt`, `mpath`, `dm`, `raid1`, `loop`, `path`, ...
+    /// Type in the terms of `lsblk`: `disk`, `part`, `lvm`, `crypt`, `mpath`, `dm`, `raid1`, `loop`, `path`, ...
     pub kind: String,
-    /// The name people know it by: a dm name, the backing file of a loop device.
+    /// User-visible name: a dm name, or the backing file of a loop device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The layers directly under it; empty for a disk.
@@ -28,18 +28,18 @@ pub struct Layer {
     pub below: Vec<Layer>,
 }
 
-/// A disk at the bottom of a stack: what can be busy.
+/// A disk at the bottom of a stack, whose utilisation can be measured.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Disk {
     /// Kernel name.
     pub name: String,
     /// Device number.
     pub id: DevId,
-    /// Where its counters are, under `ROOT/sys`. Several for an nvme multipath disk whose kernel counts its paths only.
+    /// Paths of its counters, under `ROOT/sys`. Several for an NVMe multipath disk if the kernel counts only its paths.
     pub stats: Vec<PathBuf>,
 }
 
-/// How the walk finds the devices under a loop device's backing file.
+/// Function that returns the devices below the backing file of a loop device.
 pub(super) type BackingFile<'a> = &'a dyn Fn(&Path, usize) -> Vec<Layer>;
 
 /// Walks sysfs under a root.
@@ -49,7 +49,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The device with this number and everything under it; `None`: sysfs has no such device (any more).
+    /// The device with this number and everything below it; `None` if sysfs does not have it (any more).
     pub fn device(&self, id: DevId, depth: usize) -> Option<Layer> {
         self.directory(&self.root.join("sys/dev/block").join(id.to_string()), depth)
     }
@@ -60,7 +60,7 @@ impl Walk<'_> {
             .or_else(|| self.directory(&self.root.join("sys/block").join(name), depth))
     }
 
-    /// The device of a sysfs directory or of a link to one.
+    /// The device of a sysfs directory, or of a link to one.
     pub fn directory(&self, dir: &Path, depth: usize) -> Option<Layer> {
         let dir = fs::canonicalize(dir).ok()?;
         let name = dir.file_name()?.to_str()?.replace('!', "/");
@@ -111,7 +111,7 @@ fn nvme_paths(dir: &Path, head: &str) -> Vec<Layer> {
     else {
         return Vec::new();
     };
-    // Both are listed in /sys/block; on the live machine the head's own directory is elsewhere (a virtual subsystem).
+    // Both are listed in /sys/block. On a live machine the head's own directory is elsewhere (in a virtual subsystem).
     let block = dir
         .ancestors()
         .find(|a| a.ends_with("sys"))
@@ -150,7 +150,7 @@ fn kind_of(dir: &Path) -> String {
         return "part".into();
     }
     if dir.join("dm").is_dir() {
-        // A dm device's UUID begins with the subsystem that made it: LVM-, CRYPT-LUKS2-, mpath-, part1-mpath-.
+        // The UUID of a dm device begins with the subsystem that created it: LVM-, CRYPT-LUKS2-, mpath-, part1-mpath-.
         let uuid = text(&dir.join("dm/uuid"));
         let prefix = uuid.and_then(|u| u.split_once('-').map(|(p, _)| p.to_ascii_lowercase()));
         return match prefix {
@@ -173,10 +173,10 @@ fn label_of(dir: &Path) -> Option<String> {
     text(&dir.join("dm/name")).or_else(|| text(&dir.join("loop/backing_file")))
 }
 
-/// The disks at the bottom of `layers`, each once, by name.
+/// The disks at the bottom of `layers`, without duplicates, ordered by name.
 ///
-/// A loop device whose file is on no disk (tmpfs, FUSE) is itself the lowest thing that can be busy. An nvme multipath
-/// head is one disk, whatever the number of its paths.
+/// A loop device whose file is on no disk (tmpfs, FUSE) counts as a disk itself. An NVMe multipath head is one disk,
+/// whatever the number of its paths.
 pub(super) fn disks(root: &Path, layers: &[Layer]) -> Vec<Disk> {
     let mut out = Vec::new();
     layers.iter().for_each(|l| collect(root, l, &mut out));
@@ -202,7 +202,7 @@ fn collect(root: &Path, layer: &Layer, out: &mut Vec<Disk>) {
     }
     let Some(id) = layer.id else { return };
     let own = stat_file(root, &layer.name);
-    // Before d4d957b53d91 (Linux 6.1) the head of an nvme multipath disk counted nothing.
+    // Before d4d957b53d91 (Linux 6.1) the head of an NVMe multipath disk had no counters.
     let stats = if !paths.is_empty() && !has_counted(&own) {
         paths
             .into_iter()

@@ -1,10 +1,10 @@
 //! Searches the kernel's type information (BTF) for what CO-RE does not offer: whether it contains a name, and the
 //! value of an enumerator of an anonymous enum.
 
-/// Where the kernel describes its types.
+/// Path of the kernel's type information.
 pub(super) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 
-/// Whether programs can be attached to tracepoint `name` by its types.
+/// Whether the kernel has tracepoint `name`, so that a typed program can be attached to it.
 pub(super) fn has_tracepoint(btf: &[u8], name: &str) -> bool {
     has_word(btf, &format!("btf_trace_{name}"))
 }
@@ -48,8 +48,8 @@ pub(super) fn enumerator(btf: &[u8], name: &str) -> Option<u32> {
     None
 }
 
-/// How much follows the twelve bytes that each type begins with (Documentation/bpf/btf.rst); `None`: an unknown kind,
-/// after which nothing can be found.
+/// Number of bytes after the twelve-byte header that each type begins with (Documentation/bpf/btf.rst). `None` for an
+/// unknown kind, after which nothing can be found.
 fn trailing_bytes(kind: u32, members: usize) -> Option<usize> {
     match kind {
         1 | 14 | 17 => Some(4),
@@ -61,8 +61,8 @@ fn trailing_bytes(kind: u32, members: usize) -> Option<usize> {
     }
 }
 
-/// The last part, at an offset in the header, holds NUL-terminated names (`struct btf_header`: length of the header at 4,
-/// offset of the names after it at 16); a header that makes no sense means looking through everything.
+/// The last section, at an offset given in the header, holds NUL-terminated names (`struct btf_header`: length of the
+/// header at 4, offset of the names after it at 16). If the header is invalid, all bytes are searched.
 fn names(btf: &[u8]) -> &[u8] {
     let start = u32_at(btf, 4)
         .zip(u32_at(btf, 16))

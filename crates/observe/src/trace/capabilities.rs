@@ -1,4 +1,4 @@
-//! Finds the tracing features that this machine allows, for `iolens doctor`.
+//! Detects the tracing features that this machine allows, for `iolens doctor`.
 
 use std::{fs, path::Path};
 
@@ -19,22 +19,23 @@ pub struct Capabilities {
     pub cap_bpf: bool,
     /// The process has CAP_PERFMON (or CAP_SYS_ADMIN).
     pub cap_perfmon: bool,
-    /// The kernel's type information can be read.
+    /// Whether the kernel's type information can be read.
     pub btf: bool,
     /// Each tracepoint that can be used, and whether the kernel has it; empty without type information.
     pub tracepoints: Vec<(&'static str, bool)>,
-    /// The process that dirtied a page can be named when it is written back: the kernel takes the program for it.
+    /// Whether written-back pages can be attributed to the process that dirtied them: the kernel accepts the program
+    /// for it.
     pub dirtiers: bool,
-    /// Direct I/O can be traced to its file: the kernel shows the addresses of iomap's functions for it.
+    /// Whether direct I/O can be attributed to its file: the kernel shows the addresses of iomap's functions for it.
     pub direct_io_files: bool,
-    /// Parts left out of recordings because the kernel refuses their programs, a line each.
+    /// Parts missing from recordings because the kernel refuses their programs, one line each.
     pub limits: Vec<String>,
-    /// The programs were really loaded (not attached); else why not, in one line.
+    /// Result of loading the programs (without attaching them), with the error in one line.
     pub load: Result<(), String>,
 }
 
 impl Capabilities {
-    /// Everything that a recording of request-based devices needs is there.
+    /// Whether everything needed to record request-based devices is available.
     pub fn can_trace(&self) -> bool {
         self.load.is_ok()
     }
@@ -44,12 +45,12 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// Whether a set of capabilities has this one, or the one that stands for all.
+/// Whether a set of capabilities has this one, or CAP_SYS_ADMIN.
 fn allows(effective: u64, capability: u32) -> bool {
     effective >> capability & 1 == 1 || effective >> CAP_SYS_ADMIN & 1 == 1
 }
 
-/// Finds out by trying: loads the programs and lets them go.
+/// Determines the capabilities by loading the programs and dropping them.
 pub fn capabilities() -> Capabilities {
     let effective = fs::read_to_string("/proc/self/status")
         .ok()
@@ -94,7 +95,7 @@ fn try_to_load() -> Result<Loaded, TraceError> {
     load::load(config, features)
 }
 
-/// `CapEff` of `/proc/self/status`, a set of bits.
+/// `CapEff` of `/proc/self/status`, a bit set.
 fn effective_capabilities(status: &str) -> Option<u64> {
     let hex = status.lines().find_map(|l| l.strip_prefix("CapEff:"))?;
     u64::from_str_radix(hex.trim(), 16).ok()

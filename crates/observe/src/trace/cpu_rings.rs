@@ -1,9 +1,9 @@
-//! The reader's side of the rings of events, one for each CPU (`bpf/cpu_rings.bpf.h`), merged by time.
+//! The reader's side of the event rings, one per CPU (`bpf/cpu_rings.bpf.h`), merged by time.
 //!
-//! A program takes an entry of its CPU's ring, reads the clock, writes the event and at last the entry's number into it. So
-//! what a ring holds is known by its head, and what of it is finished by the events themselves. Within a ring events are
-//! in the order of their entries, which is that of their times but for a program that interrupts another between the
-//! two; the merge brings the rings together, [`super::order`] the rest in order.
+//! A program takes an entry of its CPU's ring, reads the clock, writes the event, and at last writes the entry's number
+//! into it. The head of a ring thus shows which entries are taken, and the events show which are finished. Within a
+//! ring events have the order of their entries. This is their order in time, unless one program interrupted another
+//! between the two steps. The merge combines the rings; [`super::order`] corrects the rest.
 
 use std::{
     cmp::Reverse,
@@ -22,7 +22,7 @@ use super::{
     ring::{Drained, Mapping, Ring},
 };
 
-/// `struct cpu_ring`: the kernel's cache line and the reader's.
+/// `struct cpu_ring`: the kernel's cache line and the reader's cache line.
 #[repr(C)]
 struct CpuRing {
     head: AtomicU64,
@@ -33,20 +33,20 @@ struct CpuRing {
 }
 const _: () = assert!(size_of::<CpuRing>() == 128);
 
-/// Bytes of the ring that carries wake-ups.
+/// Size in bytes of the ring that carries wake-ups.
 const WAKES_BYTES: u32 = 4096;
 
-/// How many rings there are, and how large.
+/// Number and size of the rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RingSizes {
-    /// One more than the highest number of a CPU.
+    /// One more than the highest CPU number.
     pub cpus: usize,
-    /// log2 of the entries of each.
+    /// log2 of the number of entries of each ring.
     pub shift: u32,
 }
 
 impl RingSizes {
-    /// So much memory for all, shared out to the CPUs; at least 16 entries each.
+    /// Divides `ring_bytes` evenly among the CPUs; at least 16 entries each.
     pub fn of(ring_bytes: u32, cpus: usize) -> RingSizes {
         let entries = ring_bytes as usize / size_of::<IoEvent>() / cpus.max(1);
         RingSizes {
@@ -56,7 +56,7 @@ impl RingSizes {
     }
 }
 
-/// What is being taken of one ring.
+/// Position in one ring during a drain.
 struct RingCursor {
     cpu: usize,
     at: u64,
@@ -113,7 +113,7 @@ impl CpuRings {
         unsafe { self.entries.start().cast::<IoEvent>().add(at).as_ptr() }
     }
 
-    /// The time of the event in an entry; `None` while it is being written.
+    /// Time of the event in an entry; `None` while the event is being written.
     #[inline]
     fn stamp(&self, cpu: usize, number: u64) -> Option<u64> {
         let event = self.entry(cpu, number);
@@ -123,7 +123,7 @@ impl CpuRings {
         (entry.load(Ordering::Acquire) == number + 1).then(|| unsafe { (*event).stamp() })
     }
 
-    /// Hands out every event that is finished, of each ring up to the first unfinished one, merged by time.
+    /// Passes every finished event to `take`, up to the first unfinished one of each ring, merged by time.
     pub fn drain(&mut self, mut take: impl FnMut(&IoEvent)) -> Drained {
         let mut drained = Drained {
             records: 0,
@@ -173,7 +173,7 @@ impl CpuRings {
         drained
     }
 
-    /// The numbers of the entries that are taken on a CPU: the first, and the one after the last.
+    /// Numbers of a CPU's taken entries: the first, and one after the last.
     fn held(&self, cpu: usize) -> (u64, u64) {
         let ring = self.ring(cpu);
         (
@@ -182,14 +182,14 @@ impl CpuRings {
         )
     }
 
-    /// Sleeps until there is an event, at most `timeout`; true if there is one.
+    /// Sleeps until there is an event, at most for `timeout`; returns whether there is one.
     ///
-    /// Without the kernel's atomic operations an event may go unnoticed that comes just before the reader sleeps;
-    /// the next one, or the timeout, wakes.
+    /// On kernels whose BPF lacks the atomic operations, an event that arrives just before the reader sleeps may go
+    /// unnoticed; the next event or the timeout wakes it.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
         self.wakes.drain(|_| {});
         (0..self.cpus).for_each(|cpu| self.ring(cpu).awaited.store(1, Ordering::Relaxed));
-        // Either a program that takes an entry now sees that it is awaited, or its entry is seen here.
+        // After this fence, either a program that takes an entry sees the flag, or its entry is seen here.
         fence(Ordering::SeqCst);
         if !self.has_events() {
             let timeout = Timespec {

@@ -1,11 +1,11 @@
-//! Why the tracer cannot run, and what to do about it.
+//! Errors of the tracer, with their remedies.
 
 use std::io;
 
-/// The tracer could not start or go on. Prints as one line: what is missing, why, what to do.
+/// The tracer could not start or continue. Prints as one line: what is missing, why, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The kernel does not describe its types.
+    /// The kernel does not provide its type information.
     #[error(
         "cannot read the kernel's type information /sys/kernel/btf/vmlinux ({0}); a kernel built with \
          CONFIG_DEBUG_INFO_BTF=y is needed, and /sys must be mounted"
@@ -21,17 +21,17 @@ pub enum TraceError {
         /// Error of the system call.
         why: io::Error,
     },
-    /// A tracepoint that cannot be done without does not exist.
+    /// A required tracepoint does not exist.
     #[error(
         "the kernel has no tracepoint {0}; Linux 5.8 or newer with CONFIG_BLOCK and CONFIG_TRACEPOINTS is needed"
     )]
     NoTracepoint(&'static str),
-    /// A part that came with a later kernel.
+    /// A feature of a later kernel is missing.
     #[error("this kernel cannot {what}; Linux {since} or newer is needed")]
     TooOld {
         /// What it cannot do.
         what: &'static str,
-        /// Since which release it can.
+        /// First release that has the feature.
         since: &'static str,
     },
     /// The kernel refused a program or a map.
@@ -41,34 +41,34 @@ pub enum TraceError {
     Refused {
         /// Operation that failed.
         what: String,
-        /// The kernel's answer, its verifier's last words included.
+        /// The kernel's answer, including the last lines of its verifier.
         why: String,
     },
-    /// The size of the ring is no power of two of whole pages.
+    /// The ring size is not a power of two of whole pages.
     #[error("a ring of {0} bytes is not possible; give a power of two from 4096 to 1 GiB")]
     RingSize(u32),
-    /// The control group that a filter names.
+    /// The control group of a filter is not usable.
     #[error("{}: {why}; give a directory below the mount point of cgroup v2, e.g. /sys/fs/cgroup/system.slice", path.display())]
     NoCgroup {
         /// Path that was given.
         path: std::path::PathBuf,
-        /// Why it will not do.
+        /// Reason.
         why: String,
     },
-    /// A process that a filter names.
+    /// The process of a filter is not usable.
     #[error("process {pid}: {why}; give one that runs (ps -e)")]
     NoProcess {
         /// Process id that was given.
         pid: i32,
-        /// Why it will not do.
+        /// Reason.
         why: String,
     },
-    /// More devices than the table of traced ones has room for where this one belongs.
+    /// The set of traced devices in which this device belongs is full.
     #[error(
         "no room for device {0} in the list of traced devices; trace fewer, or all of them (no -d)"
     )]
     TooManyDevices(iolens_core::model::DevId),
-    /// A requested filter was not there at the start.
+    /// A device filter was requested, but the tracer was started without one.
     #[error(
         "the tracer was started for all devices; start it with a list of devices to change that list"
     )]
@@ -76,7 +76,7 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// Whether the kernel is the reason, not the privileges or the options: the rest is still available.
+    /// Whether the kernel is the reason, rather than privileges or options. Other sources are still available then.
     pub fn is_of_kernel(&self) -> bool {
         use TraceError as E;
         matches!(
@@ -86,14 +86,14 @@ impl TraceError {
     }
 }
 
-/// How the lines begin that follow the complaint in a verifier log.
+/// First words of the lines that follow the error in a verifier log.
 const STATISTICS: [&str; 3] = ["processed ", "verification time", "stack depth"];
 
 fn is_statistic(line: &str) -> bool {
     STATISTICS.iter().any(|s| line.starts_with(s))
 }
 
-/// The error with all its causes in one line, control characters and the body of verifier logs left out.
+/// The error with all its causes in one line, without control characters and without the body of verifier logs.
 pub(super) fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut next = Some(error);
@@ -107,7 +107,7 @@ pub(super) fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
         let line = match lines.as_slice() {
             [] => String::new(),
             [one] => (*one).to_owned(),
-            // A verifier log: the error is last, before its statistics.
+            // A verifier log: the error is the last line before the statistics.
             [first, rest @ ..] => {
                 let complaint = rest.iter().rev().find(|l| !is_statistic(l));
                 format!("{first} ... {}", complaint.unwrap_or(first))
@@ -137,7 +137,7 @@ pub(super) fn io_error_of(error: &(dyn std::error::Error + 'static)) -> Option<i
     None
 }
 
-/// `error`, met while trying to `what`.
+/// Creates the error for a failure to `what`.
 pub(super) fn refused(
     what: impl Into<String>,
     error: &(dyn std::error::Error + 'static),

@@ -36,7 +36,7 @@ pub(crate) struct IoEvent {
     pub generation: u32,
     pub origin: u8,
     pub unused: [u8; 3],
-    /// The number of its entry plus one, once it is finished.
+    /// The number of its entry plus one, written when the event is finished.
     pub entry: u64,
 }
 const _: () = assert!(size_of::<IoEvent>() == 104);
@@ -48,7 +48,7 @@ impl Stamped for IoEvent {
 }
 
 impl IoEvent {
-    /// The I/O, its times counted from `start_monotonic_ns`.
+    /// Converts the event to an I/O with times relative to `start_monotonic_ns`.
     #[inline]
     pub fn to_io(self, start_monotonic_ns: i64) -> Io {
         let has = |bit: u8| self.bits & bit != 0;
@@ -61,7 +61,7 @@ impl IoEvent {
             bytes: i64::from(self.bytes),
             queue_ns: (has(BIT_START) && !is_bio).then_some(self.queue_ns as i64),
             device_ns: self.device_ns as i64,
-            // A flush names no place; the kernel leaves all bits set there.
+            // A flush has no position; the kernel sets all bits there.
             sector: (self.bytes > 0 && self.sector <= i64::MAX as u64)
                 .then_some(self.sector as i64),
             flags: Some((self.cmd_flags >> 8) as i32),
@@ -82,8 +82,8 @@ impl IoEvent {
     }
 }
 
-/// The errno of a `blk_status_t`, as the kernel's own `blk_errors[]` (block/blk-core.c) pairs them; what that table
-/// does not know is `EIO`.
+/// The errno of a `blk_status_t`, as in the kernel's `blk_errors[]` (block/blk-core.c). Values not in that table are
+/// `EIO`.
 fn errno_of_status(status: u8) -> i32 {
     match status {
         0 => 0,
@@ -117,7 +117,7 @@ impl LossKey {
         Class::ALL.get(usize::from(self.class)).copied()
     }
 
-    /// The model's word for the reason; `None` if it counts I/Os that began without a slot, which is no loss yet.
+    /// The model's reason; `None` if the key counts I/Os that began without a slot, which are not a loss yet.
     pub fn reason(self) -> Option<LossReason> {
         Some(match self.reason {
             0 => LossReason::RingFull,
@@ -128,7 +128,7 @@ impl LossKey {
         })
     }
 
-    /// The key under which the same I/Os are counted when they end, if they began without a slot.
+    /// For I/Os that began without a slot: the key under which they are counted when they complete.
     pub fn ends(self) -> Option<LossKey> {
         (self.reason == BEGUN_WITHOUT_SLOT).then_some(LossKey {
             reason: SLOT_CLASH,
@@ -152,9 +152,9 @@ const _: () = assert!(size_of::<LossValue>() == 48);
 
 /// Devices of one set of the table of traced devices.
 pub(crate) const DEVICE_WAYS: usize = 8;
-/// What a device number is multiplied by.
+/// Multiplicative hash constant for device numbers.
 pub(crate) const DEVICE_HASH: u32 = 0x9E37_79B1;
-/// How far the product is shifted to give the number of its set.
+/// Right shift of the product, which yields the number of the set.
 pub(crate) const DEVICE_SHIFT: u32 = 22;
 
 /// `struct device_set`: device numbers, 0 for none.
@@ -166,12 +166,12 @@ pub(crate) type DiskName = [u8; 32];
 /// `struct wbt_throttled`: windows, and the largest step.
 pub(crate) type RawWbtThrottled = [u64; 2];
 
-/// How much of a device's write-back the kernel has throttled above the block layer (wbt).
+/// Write-back of a device that the kernel throttled above the block layer (wbt).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WbtThrottled {
-    /// Windows (of some 100 ms each) in which it did.
+    /// Windows (about 100 ms each) with throttling.
     pub windows: u64,
-    /// By how many steps at most it had lowered the number of writes that may be in flight.
+    /// Largest scale step: how many steps the limit of writes in flight was lowered.
     pub max_step: u64,
 }
 

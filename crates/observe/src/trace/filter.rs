@@ -10,15 +10,15 @@ use super::{
     event::{DEVICE_HASH, DEVICE_SHIFT, DEVICE_WAYS, DeviceSet},
 };
 
-/// The sets of the kernel's table that are not empty.
+/// The non-empty sets of the kernel's table.
 type FilterTable = BTreeMap<u32, DeviceSet>;
 
-/// Index of a device in the table: Fibonacci hashing, as in the BPF programs.
+/// Index of a device's set in the table, by Fibonacci hashing as in the BPF programs.
 fn set_of(dev: DevId) -> u32 {
     (dev.0 as u32).wrapping_mul(DEVICE_HASH) >> DEVICE_SHIFT
 }
 
-/// The table that holds these devices; the first one too many in its set if there is none.
+/// Builds the table that contains these devices, or returns the first device whose set is full.
 fn table_of(devices: &[DevId]) -> Result<FilterTable, DevId> {
     let mut table = FilterTable::new();
     for dev in devices {
@@ -30,14 +30,14 @@ fn table_of(devices: &[DevId]) -> Result<FilterTable, DevId> {
     Ok(table)
 }
 
-/// The kernel's table and its content.
+/// The kernel's table and the content that it was given.
 pub(super) struct DeviceFilter {
     map: Array<MapData, DeviceSet>,
     table: FilterTable,
 }
 
 impl DeviceFilter {
-    /// Over the kernel's table, which is empty.
+    /// Wraps the kernel's table, which must be empty.
     pub fn new(map: Array<MapData, DeviceSet>) -> DeviceFilter {
         DeviceFilter {
             map,
@@ -45,10 +45,10 @@ impl DeviceFilter {
         }
     }
 
-    /// Replaces the list. A device on the old and on the new list is traced without a gap.
+    /// Replaces the list. A device on both the old and the new list is traced without a gap.
     ///
     /// # Errors
-    /// If the kernel refuses, or so many numbers fall into one set that it is full (then the list stays as it was).
+    /// The kernel refuses, or too many device numbers hash to one set; the list then stays as it was.
     pub fn set(&mut self, devices: &[DevId]) -> Result<(), TraceError> {
         let table = table_of(devices).map_err(TraceError::TooManyDevices)?;
         let gone = self

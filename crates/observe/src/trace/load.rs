@@ -17,7 +17,7 @@ use super::{
 /// The compiled BPF programs; `bpf/build.sh` makes them from `bpf/blkio.bpf.c`.
 static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/blkio.bpf.o"));
-/// The programs for kernels that refuse atomic operations that return a value, reached or not.
+/// The programs for kernels that reject any atomic operation that returns a value, even in unreachable code.
 static OBJECT_WITHOUT_FETCH: &[u8] = aya::include_bytes_aligned!(concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/bpf/blkio-without-fetch.bpf.o"
@@ -30,7 +30,8 @@ pub(super) struct Probe {
     pub tracepoint: &'static str,
 }
 
-/// Tracepoints of dirtied pages, on kernels before and since b9b0ff61eef5 (5.16), whose arguments the program takes both.
+/// Tracepoints of dirtied pages, on kernels before and since b9b0ff61eef5 (5.16). The program accepts the arguments of
+/// both.
 const DIRTY_FOLIO: Probe = Probe {
     program: "dirtied",
     tracepoint: "writeback_dirty_folio",
@@ -46,7 +47,7 @@ const FLUSH_ASKED: Probe = Probe {
     tracepoint: "block_bio_queue",
 };
 
-/// Raw tracepoints of ext4, by which a commit of its journal is known to be for a process, in attach order.
+/// Raw tracepoints of ext4, by which a commit of its journal is attributed to a process, in attach order.
 const SYNC_PROBES: [Probe; 2] = [
     Probe {
         program: "sync_exit",
@@ -58,14 +59,14 @@ const SYNC_PROBES: [Probe; 2] = [
     },
 ];
 
-/// Raw tracepoint of wbt, by which throttled write-back is known.
+/// Raw tracepoint of wbt that shows throttled write-back.
 const WBT_PROBE: Probe = Probe {
     program: "wbt_window",
     tracepoint: "wbt_timer",
 };
 
-/// In the order in which they must be attached: what opens a slot first, what writes events last, so that at the
-/// instant of the last one every I/O started since the first has its slot. Only older ones are censored.
+/// Programs in attach order: the one that opens a slot first, the one that writes events last. At the instant when the
+/// last is attached, every I/O started since the first has its slot, so only older I/Os are censored.
 const START: Probe = Probe {
     program: "io_start",
     tracepoint: "block_io_start",
@@ -91,34 +92,34 @@ pub(super) const BIO_COMPLETE: Probe = Probe {
     tracepoint: "block_bio_complete",
 };
 
-/// The words in the kernel's type information that decide which form is loaded.
+/// Features found in the kernel's type information, which decide the variant that is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Features {
     pub io_start: bool,
     pub merge: bool,
     pub marks_pinned_pages: bool,
-    /// Tracepoint that shows the process that dirties a page; without it writeback has no process.
+    /// Tracepoint that shows the process that dirties a page. Without it, write-back has no process.
     pub dirty: Option<Probe>,
-    /// The submitter of what needs a flush is found by its bio: there is no [`START`].
+    /// Find the submitter of a flush by its bio, because [`START`] does not exist.
     pub flush_asked: bool,
-    /// The programs that show who waits in fsync load.
+    /// The kernel accepts the programs that show who waits in fsync.
     pub syncs: bool,
-    /// The programs for devices without requests load.
+    /// The kernel accepts the programs for devices without requests.
     pub bio_based: bool,
     pub request_flags: RequestFlags,
 }
 
-/// Numbers of bits in `rq_flags`.
+/// Bit numbers in `rq_flags`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestFlags {
     /// The request is in the flush machinery.
     pub flush_seq: u8,
-    /// The kernel accounts it.
+    /// The kernel accounts the request.
     pub io_stat: u8,
 }
 
 impl RequestFlags {
-    /// As macros, before 5f89154e8e9e (6.11).
+    /// Values defined as macros, before 5f89154e8e9e (6.11).
     const MACROS: RequestFlags = RequestFlags {
         flush_seq: 4,
         io_stat: 13,
@@ -139,7 +140,7 @@ impl RequestFlags {
 }
 
 impl Features {
-    /// Reads the kernel's type information and looks for the words.
+    /// Reads the kernel's type information and determines the features.
     pub fn read() -> Result<Features, TraceError> {
         let btf = fs::read(BTF_PATH).map_err(|e| TraceError::NoBtf(e.to_string()))?;
         for needed in [ISSUE, COMPLETE] {
@@ -160,7 +161,7 @@ impl Features {
     }
 }
 
-/// Tracepoint that shows the process that dirties a page on the kernel of these types.
+/// The tracepoint that shows the process that dirties a page, on a kernel with these types.
 pub(super) fn dirty_probe(btf: &[u8]) -> Option<Probe> {
     [DIRTY_FOLIO, DIRTY_PAGE]
         .into_iter()
@@ -174,34 +175,34 @@ pub(super) struct Config {
     pub attribution: bool,
     pub filtered: bool,
     pub slots: u32,
-    /// Load what kernels without atomic operations that return a value take.
+    /// Load the variant for kernels without atomic operations that return a value.
     pub without_fetch: bool,
     /// See [`io_controller_is_v2`].
     pub cgroup_of_bio: bool,
 }
 
-/// Inodes whose last dirtier is remembered, some 130 bytes of kernel memory each.
+/// Number of inodes whose last dirtier is remembered; about 130 bytes of kernel memory each.
 const DIRTIERS: u32 = 1 << 14;
-/// Bios that need a flush whose submitters are remembered.
+/// Number of bios requiring a flush whose submitters are remembered.
 const ASKERS: u32 = 1 << 10;
 
 /// The loaded BPF object and its links.
 pub(super) struct Loaded {
     pub bpf: Ebpf,
-    /// The features in use: a kernel may have a tracepoint and refuse the program for it.
+    /// The features in use. A kernel may have a tracepoint and still refuse the program for it.
     pub features: Features,
-    /// Parts that this kernel refused, with the reason, as sentences.
+    /// Features that this kernel refused, with the reason, as sentences.
     pub limits: Vec<String>,
 }
 
-/// Parts that may be left out when the kernel refuses a program: a missing part is better than no recording.
+/// Parts that may be left out if the kernel refuses a program, because a partial recording is better than none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Parts {
     bio_based: bool,
     attribution: bool,
 }
 
-/// In the order in which they are tried.
+/// The combinations, in the order in which they are tried.
 const PARTS: [Parts; 4] = [
     Parts {
         bio_based: true,
@@ -224,14 +225,14 @@ const PARTS: [Parts; 4] = [
 /// A program that the kernel refused.
 #[derive(Debug)]
 struct Refusal {
-    /// How many programs loaded before it.
+    /// Number of programs loaded before it.
     loaded: usize,
     error: TraceError,
 }
 
-/// Loads all programs that this kernel takes; none is attached yet.
+/// Loads all programs that this kernel accepts, without attaching them.
 pub(super) fn load(config: Config, features: Features) -> Result<Loaded, TraceError> {
-    // The loader parses the kernel's types on its own when made; that copy is dropped before ours is made.
+    // The loader parses the kernel's types when it is created. Its copy is dropped before ours is parsed.
     let mut loader = EbpfLoader::new();
     loader.btf(None);
     let btf = Btf::from_sys_fs().map_err(|e| TraceError::NoBtf(one_line(&e)))?;
@@ -258,7 +259,7 @@ pub(super) fn load(config: Config, features: Features) -> Result<Loaded, TraceEr
                     });
                 }
                 Err(refusal) if matches!(refusal.error, TraceError::Refused { .. }) => {
-                    // The form that got furthest is the kernel's own; of the others the reason means nothing.
+                    // The variant that got furthest matches the kernel; the errors of the others are irrelevant.
                     if furthest.as_ref().is_none_or(|f| f.loaded < refusal.loaded) {
                         furthest = Some(refusal);
                     }
@@ -277,7 +278,7 @@ pub(super) fn load(config: Config, features: Features) -> Result<Loaded, TraceEr
     ))
 }
 
-/// Limits of a recording without some parts, a line each.
+/// The limits of a recording without some parts, one line each.
 fn limits(parts: Parts, refusal: Option<&Refusal>) -> Vec<String> {
     let why = refusal.map_or_else(String::new, |r| format!(": {}", r.error));
     let line = |there: bool, what: &str| (!there).then(|| format!("{what}{why}"));
@@ -293,7 +294,7 @@ fn limits(parts: Parts, refusal: Option<&Refusal>) -> Vec<String> {
         .collect()
 }
 
-/// Kernel differences that only the verifier shows.
+/// Kernel differences that only the verifier reveals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ProgramForm {
     arguments: Arguments,
@@ -301,16 +302,16 @@ struct ProgramForm {
     has_fetch: bool,
 }
 
-/// Which tracepoints still have the queue as their first argument.
+/// Whether tracepoints still have the queue as their first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Arguments {
-    /// Those of requests, before a54895fa057c (5.11, but also 5.10.137: the version number does not decide).
+    /// Tracepoints of requests, before a54895fa057c (5.11, but also 5.10.137: the version number does not decide).
     request_has_queue: bool,
-    /// Those of bios, before e8a676d61c07 (5.11).
+    /// Tracepoints of bios, before e8a676d61c07 (5.11).
     bio_has_queue: bool,
 }
 
-/// The forms that exist, newest kernels first.
+/// The existing variants, newest kernels first.
 const ARGUMENTS: [Arguments; 3] = [
     Arguments {
         request_has_queue: false,
@@ -326,10 +327,10 @@ const ARGUMENTS: [Arguments; 3] = [
     },
 ];
 
-/// Whether the processor makes its stores visible in their order.
+/// Whether the processor makes stores visible to others in program order.
 const STORES_IN_ORDER: bool = cfg!(target_arch = "x86_64");
 
-/// The forms to try, newest kernels first.
+/// The variants to try, newest kernels first.
 fn forms(without_fetch: bool) -> impl Iterator<Item = ProgramForm> {
     let fetch = [true, false]
         .into_iter()
@@ -342,7 +343,7 @@ fn forms(without_fetch: bool) -> impl Iterator<Item = ProgramForm> {
     })
 }
 
-/// Loads the programs in one form.
+/// Loads the programs in one variant.
 fn load_form<'a>(
     loader: &mut EbpfLoader<'a>,
     btf: &'a Btf,
@@ -357,7 +358,7 @@ fn load_form<'a>(
     set_map_sizes(loader, config, features);
     set_constants(loader, config, features, form);
 
-    // This creates the maps; the verifier sees a program only when it is loaded, below.
+    // This creates the maps. The verifier checks each program only when it is loaded, below.
     let object = if form.has_fetch {
         OBJECT
     } else {
@@ -384,7 +385,8 @@ fn wanted_features(available: Features, config: Config) -> Features {
     features
 }
 
-/// Sets the number of entries of each map. A map that is not used has one entry: the kernel refuses a map without entries.
+/// Sets the number of entries of each map. An unused map gets one entry, because the kernel refuses a map without
+/// entries.
 fn set_map_sizes(loader: &mut EbpfLoader<'_>, config: Config, features: Features) {
     let cpus = config.rings.cpus as u32;
     let slots = slot_count(config.slots);
@@ -404,14 +406,14 @@ fn set_map_sizes(loader: &mut EbpfLoader<'_>, config: Config, features: Features
         .map_max_entries("askers", askers);
 }
 
-/// Sets the constants of the programs. The verifier removes the code behind those that are 0.
+/// Sets the constants of the programs. The verifier removes code that constants of 0 disable.
 fn set_constants(
     loader: &mut EbpfLoader<'_>,
     config: Config,
     features: Features,
     form: ProgramForm,
 ) {
-    // Of a 64-bit hash, so many bits are shifted out as leave the number of a slot.
+    // Number of bits to shift out of a 64-bit hash, so that the rest is the number of a slot.
     let slot_shift = 64 - slot_count(config.slots).trailing_zeros();
     loader
         .override_global(
@@ -461,7 +463,7 @@ fn set_constants(
     }
 }
 
-/// A number below 64 as a constant of the programs. The loader borrows it for as long as the kernel's types.
+/// A number below 64 as a constant of the programs, with the lifetime that the loader needs.
 fn number(n: u32) -> &'static u8 {
     static NUMBERS: [u8; 64] = numbers();
     &NUMBERS[n as usize]
@@ -472,8 +474,8 @@ fn flag(on: bool) -> &'static u8 {
     number(u32::from(on))
 }
 
-/// Loads the programs of `features`. Those that only attribute I/O are left out of `features` where the kernel refuses
-/// them; any other refusal is an error.
+/// Loads the programs of `features`. If the kernel refuses one that only attributes I/O, its feature is removed; any
+/// other refusal is an error.
 fn load_programs(bpf: &mut Ebpf, btf: &Btf, features: &mut Features) -> Result<(), Refusal> {
     for (loaded, probe) in probes(*features).enumerate() {
         let program = program(bpf, probe).map_err(|error| Refusal { loaded, error })?;
@@ -501,7 +503,7 @@ fn load_sync_probes(bpf: &mut Ebpf) -> Result<(), ProgramError> {
     Ok(())
 }
 
-/// Attaches what shows who waits in fsync. Without ext4 in the kernel there is nothing to attach to, and nothing is missing.
+/// Attaches the programs that show who waits in fsync. A kernel without ext4 has no such tracepoints, and needs none.
 pub(super) fn attach_sync_probes(bpf: &mut Ebpf) -> Result<(), ProgramError> {
     for probe in SYNC_PROBES {
         if let Some(program) = raw_program(bpf, probe) {
@@ -511,7 +513,7 @@ pub(super) fn attach_sync_probes(bpf: &mut Ebpf) -> Result<(), ProgramError> {
     Ok(())
 }
 
-/// Loads and attaches what shows that write-back is throttled. A kernel without wbt has no such tracepoint.
+/// Loads and attaches the program that shows throttled write-back. A kernel without wbt has no such tracepoint.
 pub(super) fn attach_wbt_probe(bpf: &mut Ebpf) -> Result<(), ProgramError> {
     if let Some(program) = raw_program(bpf, WBT_PROBE) {
         program.load()?;
@@ -524,12 +526,12 @@ fn raw_program(bpf: &mut Ebpf, probe: Probe) -> Option<&mut RawTracePoint> {
     bpf.program_mut(probe.program)?.try_into().ok()
 }
 
-/// The size of the table of slots for so many I/Os in flight.
+/// Number of slots for `requested` I/Os in flight: the next power of two.
 pub(super) fn slot_count(requested: u32) -> u32 {
     requested.clamp(1 << 6, 1 << 22).next_power_of_two()
 }
 
-/// One more than the highest number that a CPU of this machine may ever have: not all below need be there.
+/// One more than the highest number of a possible CPU of this machine. Lower numbers may be unused.
 pub(super) fn cpus() -> Result<usize, TraceError> {
     let path = "/sys/devices/system/cpu/possible";
     let list = fs::read_to_string(path).map_err(|e| refused(format!("read {path}"), &e))?;
@@ -578,7 +580,7 @@ pub(super) fn request_probes(features: Features) -> impl Iterator<Item = Probe> 
 /// The probes of bio-based devices in attach order.
 pub(super) const BIO_PROBES: [Probe; 2] = [BIO_QUEUE, BIO_COMPLETE];
 
-/// Those that show I/Os where the kernel has all of them, in attach order.
+/// Probes that show I/Os, on a kernel that has all of them, in attach order.
 pub(super) const IO_PROBES: [Probe; 6] = [START, ISSUE, MERGE, COMPLETE, BIO_QUEUE, BIO_COMPLETE];
 
 /// The loaded program of `probe`.
@@ -593,10 +595,10 @@ pub(super) fn program(bpf: &mut Ebpf, probe: Probe) -> Result<&mut BtfTracePoint
         .map_err(|_| missing())
 }
 
-/// Whether the cgroup that a bio is charged to belongs to the cgroup v2 hierarchy, whose directories' inode numbers
-/// are the ids in recordings. Where the io controller sits on a v1 hierarchy ("hybrid") its ids mean something else,
-/// and the submitting task's v2 cgroup is taken instead. `/proc/cgroups` says 0 in its second column for v2; recent
-/// kernels leave controllers without v1 support out.
+/// Whether bios are charged to cgroups of the v2 hierarchy, whose ids (inode numbers of directories) recordings store.
+/// If the io controller is on a v1 hierarchy ("hybrid"), its ids mean something else, and the submitting task's v2
+/// cgroup is used instead. For v2 the second column of `/proc/cgroups` is 0; recent kernels omit controllers without v1
+/// support.
 pub(super) fn io_controller_is_v2(proc_cgroups: &Path) -> bool {
     let Ok(text) = fs::read_to_string(proc_cgroups) else {
         return false;

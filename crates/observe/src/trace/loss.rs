@@ -10,7 +10,7 @@ use super::{
     event::{LossKey, LossValue},
 };
 
-/// The counts of one key over all CPUs, as they stood at the last look.
+/// Counts of one key, summed over all CPUs, at the last reading.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Seen {
     ios: u64,
@@ -18,7 +18,7 @@ struct Seen {
     merges: u64,
 }
 
-/// Turns the BPF programs' ever-growing counts into [`Lost`] intervals.
+/// Converts the BPF programs' growing counts to [`Lost`] intervals.
 pub(super) struct LossReader {
     total: Array<MapData, u64>,
     epoch: Array<MapData, u64>,
@@ -26,16 +26,17 @@ pub(super) struct LossReader {
     last_total: u64,
     last_epoch: u64,
     seen: HashMap<LossKey, Seen>,
-    /// When the first I/O of each such key began, nanoseconds of the kernel's monotonic clock.
+    /// Start of the first I/O of each key of I/Os without a slot, in nanoseconds of the kernel's monotonic clock.
     first_without_slot_ns: HashMap<LossKey, u64>,
 }
 
-/// I/Os of one device and class that found no slot and have no completion: they are in flight, or it was missed.
+/// I/Os of one device and class that began without a slot and have no completion: in flight, or their completion was
+/// missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OutstandingCount {
     pub dev: DevId,
     pub class: Option<Class>,
-    /// When the first that found no slot began, nanoseconds of the kernel's monotonic clock: it may be one of these.
+    /// Start of the first I/O without a slot, in nanoseconds of the kernel's monotonic clock. It may be one of these.
     pub first_ns: u64,
     pub ios: usize,
     pub bytes: Option<i64>,
@@ -58,8 +59,8 @@ impl LossReader {
         }
     }
 
-    /// Appends what was lost since the last call, an interval for each device, class and reason. When nothing was
-    /// lost, this is one system call.
+    /// Appends the losses since the last call, one interval per device, class and reason. If there were none, this
+    /// costs one system call.
     pub fn read(&mut self, start_monotonic_ns: i64, out: &mut Vec<Lost>) -> Result<(), TraceError> {
         let total = self
             .total
@@ -69,7 +70,8 @@ impl LossReader {
             return Ok(());
         }
         self.last_total = total;
-        // Raised first: what is lost while this reads may be counted now and dated anew, but never counted undated.
+        // Raise the epoch first. A loss during the reading may then be counted now and dated again later, but never
+        // counted undated.
         let epoch = self.last_epoch;
         self.last_epoch += 1;
         self.epoch
@@ -119,8 +121,8 @@ impl LossReader {
     }
 }
 
-/// How many of those that began have not ended, and of how many bytes, if that is known: it is not once one of them was
-/// merged with another.
+/// Number of started I/Os that have not ended, and their bytes. The bytes are `None` once one of the I/Os was merged
+/// with another.
 fn outstanding_of(started: Seen, ended: Seen) -> Option<(usize, Option<i64>)> {
     let ios = started.ios.wrapping_sub(ended.ios) as i64;
     let bytes = started.bytes.wrapping_sub(ended.bytes) as i64;
@@ -130,12 +132,12 @@ fn outstanding_of(started: Seen, ended: Seen) -> Option<(usize, Option<i64>)> {
     ))
 }
 
-/// Sum of the CPUs' counts, and the interval of what was counted in `epoch` or since.
+/// Sum of all CPUs' counts, and the interval of those counted since `epoch`.
 fn summed<'a>(cpus: impl Iterator<Item = &'a LossValue>, epoch: u64) -> (Seen, Option<(u64, u64)>) {
     let mut sum = Seen::default();
     let mut interval: Option<(u64, u64)> = None;
     for cpu in cpus {
-        // One that began on one CPU may be given up on another.
+        // An I/O that began on one CPU may end on another.
         sum.ios = sum.ios.wrapping_add(cpu.ios);
         sum.bytes += cpu.bytes;
         sum.merges += cpu.merges;

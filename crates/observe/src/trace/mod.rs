@@ -1,8 +1,8 @@
 //! The tracer: every block I/O of this machine, from the kernel's tracepoints.
 //!
-//! [`Tracer`] loads and attaches the BPF programs (`bpf/blkio.bpf.c`), reads their rings, puts the completions of all CPUs
-//! in order, and yields [`Io`] and [`Lost`]. Nothing wakes the reader: it must call [`Tracer::poll`] every 10 ms or
-//! sooner. `docs/tracing.md` says what is counted as what, and why.
+//! [`Tracer`] loads and attaches the BPF programs (`bpf/blkio.bpf.c`), reads their rings, orders the completions of all
+//! CPUs, and yields [`Io`] and [`Lost`]. Nothing wakes the reader: it must call [`Tracer::poll`] at least every 10 ms.
+//! `docs/tracing.md` defines what is counted how, and why.
 //!
 //! [`FilesTracer`] does the same for file-level requests (`docs/files.md`).
 

@@ -1,28 +1,29 @@
 //! Ordering across CPUs: a low-watermark reorder buffer.
 //!
-//! Each CPU writes its completions into a ring, with the time at which it read the clock. Neighbours in a ring may be
-//! swapped in time, because a program can be interrupted by another between two steps. The BPF programs take their entry
-//! in the ring *before* they read the clock. So a reader that reads the clock (T), then how far each ring is taken, then
-//! takes every event up to there without meeting an unfinished one, has every event stamped before T: an event with an
-//! earlier stamp had its entry by then. T, less a slack for stores that other CPUs do not see yet, is the *watermark*:
-//! what is older is complete and can leave in order, what is younger waits for the next drain. When an unfinished event
-//! stops a drain, the watermark stays where it was.
+//! Each CPU writes its completions into a ring, with the time at which it read the clock. Events next to each other in
+//! a ring may be out of order, because one program can interrupt another between two steps. The BPF programs take their
+//! ring entry *before* they read the clock. A drain reads the clock (T), then the end of each ring, and then takes
+//! every event up to that end. If it finds no unfinished event, it has every event stamped before T, because an event
+//! with an earlier stamp had its entry by then. T, minus a slack for stores that are not yet visible to other CPUs, is
+//! the *watermark*: older events are complete and can leave in order, younger ones wait for the next drain. If an
+//! unfinished event stops a drain, the watermark stays where it was.
 //!
-//! An event older than the watermark under which others have left is *late*. The above excludes it; should a kernel
-//! ever break the assumption, late events are delivered with the next batch and counted, never dropped.
+//! An event older than a watermark up to which others have already left is *late*. The scheme above excludes this. If a
+//! kernel should ever break its assumption, late events are delivered with the next batch and counted, never dropped.
 
 use std::vec::Drain;
 
-/// Something with a time.
+/// An item with a time.
 pub(crate) trait Stamped {
     /// When it happened, in nanoseconds of the kernel's monotonic clock.
     fn stamp(&self) -> u64;
 }
 
-/// How far back a new event is inserted in place before sorting the whole is left to [`ReorderBuffer::release`].
+/// Maximum distance from the end over which a new event is inserted in place. Beyond it, [`ReorderBuffer::release`]
+/// sorts the whole buffer.
 const SHORT_WAY: usize = 64;
 
-/// Holds events until everything older is known to have arrived.
+/// Holds events until all older ones have arrived.
 #[derive(Debug)]
 pub(crate) struct ReorderBuffer<T> {
     pending: Vec<T>,
@@ -42,7 +43,7 @@ impl<T: Stamped> ReorderBuffer<T> {
         }
     }
 
-    /// Takes an event, in any order. Cheap if its place is near the end.
+    /// Adds an event, in any order. Cheap if its position is near the end.
     #[inline]
     pub fn push(&mut self, event: T) {
         let stamp = event.stamp();
@@ -69,8 +70,8 @@ impl<T: Stamped> ReorderBuffer<T> {
         self.pending.push(event);
     }
 
-    /// Raises the watermark and hands out, in order, all that is older than it. Events with equal stamps keep the
-    /// order in which they came. A watermark below an earlier one changes nothing.
+    /// Raises the watermark and returns all older events, in order. Events with equal stamps keep the order in which
+    /// they were added. A watermark below an earlier one changes nothing.
     pub fn release(&mut self, watermark: u64) -> Drain<'_, T> {
         self.watermark = self.watermark.max(watermark);
         if !self.sorted {
@@ -81,12 +82,12 @@ impl<T: Stamped> ReorderBuffer<T> {
         self.pending.drain(..n)
     }
 
-    /// How many events came too late so far.
+    /// Number of late events so far.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Everything older than this has left.
+    /// All events older than this have been returned.
     pub fn watermark(&self) -> u64 {
         self.watermark
     }

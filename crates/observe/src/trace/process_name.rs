@@ -1,33 +1,33 @@
-//! Names of processes whose threads the kernel has named.
+//! Names of processes whose threads have names given by the kernel.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use iolens_core::model::{Comm, SECOND_NS};
 
-/// A number may be another process' later, so a name is read again after so long.
+/// A process id may be reused, so a name is read again after this time.
 const KNOWN_FOR_NS: i64 = SECOND_NS;
 
-/// With so many processes those that were known longest ago are forgotten.
+/// Maximum number of names. Beyond it, those that were read longest ago are forgotten.
 const MAX_KNOWN: usize = 1024;
 
-/// A name, and until when it is good.
+/// A name, and the time until which it is valid.
 #[derive(Debug, Clone, Copy)]
 struct ReadName {
     comm: Option<Comm>,
     until_ns: i64,
 }
 
-/// Names of processes that do I/O, or open files, by threads of io_uring, which are all called `iou-wrk-N` or `iou-sqp-N`.
+/// Names of processes with I/O or opens by io_uring threads, all of which are called `iou-wrk-N` or `iou-sqp-N`.
 #[derive(Debug)]
 pub(super) struct ProcessNameReader {
-    /// Where processes are found by the numbers that the BPF programs see.
+    /// Path to the processes by the ids that the BPF programs see; `None` if they are not visible.
     proc: Option<&'static Path>,
     known: HashMap<i32, ReadName>,
 }
 
 impl ProcessNameReader {
-    /// In a container the numbers are others, so nothing is read there.
+    /// In a container process ids differ, so nothing is read there.
     pub fn new() -> ProcessNameReader {
         ProcessNameReader {
             proc: sees_all_processes().then_some(Path::new("/proc")),
@@ -35,8 +35,8 @@ impl ProcessNameReader {
         }
     }
 
-    /// The name of what a thread called `comm` of process `tgid` did at `now_ns`: of a thread of io_uring that of its process, if there
-    /// still is one.
+    /// The name to record for a thread called `comm` of process `tgid` at `now_ns`: for an io_uring thread the name of
+    /// its process, if that still exists.
     pub fn name(&mut self, tgid: Option<i32>, comm: Option<Comm>, now_ns: i64) -> Option<Comm> {
         if comm.is_none_or(|comm| !comm.is_of_io_uring()) {
             return comm;
@@ -69,7 +69,7 @@ fn name_of(proc: &Path, tgid: i32) -> Option<Comm> {
     (!name.is_empty()).then(|| Comm::new(name))
 }
 
-/// Whether processes have the numbers here by which the kernel traces them.
+/// Whether process ids here are those by which the kernel traces processes.
 pub(super) fn sees_all_processes() -> bool {
     const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]"; // PROC_PID_INIT_INO, include/linux/proc_ns.h
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|ns| ns.as_os_str() == INITIAL_PID_NAMESPACE)

@@ -7,8 +7,8 @@ use std::{
 
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 
-/// `struct bpf_prog_info` up to `run_cnt` (include/uapi/linux/bpf.h). Fields not read here have no name.
-/// Kernels fill as much of it as they know; the rest stays 0.
+/// `struct bpf_prog_info` up to `run_cnt` (include/uapi/linux/bpf.h). Fields not read here have no name. Kernels fill
+/// the part they know; the rest stays 0.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct ProgramInfo {

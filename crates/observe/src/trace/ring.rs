@@ -1,9 +1,9 @@
 //! The reader's side of a BPF ring buffer (kernel/bpf/ringbuf.c; the layout is the kernel's ABI).
 //!
-//! Read here rather than through the loader's library for three things it does not give: how full the ring is, whether
-//! a drain was stopped by an unfinished record (which the ordering needs), and one store of the consumer position
-//! per drain instead of one per record. The data pages are mapped once, not twice as usual, so that an 8 MiB ring
-//! counts as 8 MiB of this process: the few records that straddle the end are put together from two pieces.
+//! This is implemented here because the loader's library does not offer three things: how full the ring is, whether an
+//! unfinished record stopped a drain (which the ordering needs), and one store of the consumer position per drain
+//! instead of one per record. The data pages are mapped once, not twice as usual, so that an 8 MiB ring counts as 8 MiB
+//! of this process. The few records that wrap around the end are assembled from two pieces.
 
 use std::{
     io,
@@ -24,17 +24,17 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// The first `len` bytes of a map of the kernel's, to read.
+    /// Maps the first `len` bytes of a BPF map for reading.
     pub fn readable(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
         Mapping::new(fd, 0, len, ProtFlags::READ)
     }
 
-    /// A mapping to read and write.
+    /// Maps them for reading and writing.
     pub fn writable(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
         Mapping::new(fd, 0, len, ProtFlags::READ | ProtFlags::WRITE)
     }
 
-    /// Its first byte, which is a page's.
+    /// The first byte of the mapping, which is page-aligned.
     pub fn start(&self) -> NonNull<u8> {
         self.at
     }
@@ -54,12 +54,12 @@ impl Drop for Mapping {
     }
 }
 
-/// What one drain met.
+/// Result of one drain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Drained {
     /// Records returned so far.
     pub records: u64,
-    /// Every record that had its place when the drain began was handed out.
+    /// Whether every record that had its entry when the drain began was returned.
     pub complete: bool,
     /// How full the ring was when the drain began, 0 to 1.
     pub fill: f64,
@@ -78,7 +78,7 @@ pub(crate) struct Ring<T> {
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
-    /// Maps the ring behind `fd`, whose data area has `size` bytes (a power of two, whole pages).
+    /// Maps the ring behind `fd`. `size` is the size of its data area in bytes (a power of two, whole pages).
     pub fn new(fd: BorrowedFd<'_>, size: u32) -> io::Result<Ring<T>> {
         let page = rustix::param::page_size();
         let consumer = Mapping::new(fd, 0, page, ProtFlags::READ | ProtFlags::WRITE)?;
@@ -104,7 +104,7 @@ impl<T: Copy> Ring<T> {
         unsafe { self.producer.at.cast().as_ref() }
     }
 
-    /// Hands every finished record to `take`, in the order of their places, up to the first unfinished one.
+    /// Passes every finished record to `take`, in ring order, up to the first unfinished one.
     pub fn drain(&mut self, mut take: impl FnMut(T)) -> Drained {
         let end = self.producer_position().load(Ordering::Acquire);
         let begin = self.consumer_position().load(Ordering::Relaxed);

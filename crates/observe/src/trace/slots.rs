@@ -6,10 +6,10 @@ use iolens_core::model::{Class, DevId, Op};
 
 use super::ring::Mapping;
 
-/// `struct slot`: an I/O in flight. Only what user space reads has a name.
+/// `struct slot`: an I/O in flight. Fields not read by user space have no name.
 #[repr(C)]
 struct TraceSlot {
-    /// Whose it is (48 bits), and which of the I/Os that had it (16 bits).
+    /// Key of the I/O's request or bio (48 bits), and a counter of the I/Os in this slot (16 bits).
     owner: u64,
     start_ns: u64,
     issue_ns: u64,
@@ -55,17 +55,17 @@ const _: () = assert!(size_of::<SlotEnd>() == 16);
 /// An I/O without a completion, from its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OutstandingSlot {
-    /// When it was issued, else when it started: nanoseconds of the kernel's monotonic clock.
+    /// Time of issue, or else of start, in nanoseconds of the kernel's monotonic clock.
     pub from_ns: u64,
-    /// When it started, if that is known.
+    /// Time of start, if it is known.
     pub start_ns: u64,
-    /// It was handed to the driver.
+    /// Whether it was handed to the driver.
     pub is_issued: bool,
     pub dev: DevId,
     pub class: Class,
     pub bytes: i64,
     pub merges: i64,
-    /// Another one has started in its place, so that it cannot be in flight any more.
+    /// Whether another I/O has started in the same slot, so that this one cannot be in flight any more.
     pub replaced: bool,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Slots {
 unsafe impl Send for Slots {}
 
 impl Slots {
-    /// Maps the maps behind the descriptors, of `count` elements each.
+    /// Maps the maps behind the descriptors, with `count` elements each.
     pub fn new(
         slots: BorrowedFd<'_>,
         notes: BorrowedFd<'_>,
@@ -96,7 +96,7 @@ impl Slots {
         })
     }
 
-    /// Every I/O that was issued and has no completion. To be called when no program runs any more.
+    /// All I/Os in slots that have no completion. Call it when no program is running any more.
     pub fn outstanding(&self) -> Vec<OutstandingSlot> {
         (0..self.count).flat_map(|at| self.of_slot(at)).collect()
     }
@@ -112,7 +112,7 @@ impl Slots {
                 self.ends.start().cast::<SlotEnd>().add(at).read(),
             )
         };
-        // Both count modulo 2^16.
+        // Both counters wrap modulo 2^16.
         let missing = (slot.owner as u16).wrapping_sub(end.id as u16);
         let last = (missing > 0 && slot.dev != 0).then(|| OutstandingSlot {
             from_ns: slot.start_ns.max(slot.issue_ns),

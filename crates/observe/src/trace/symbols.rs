@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 
 use super::btf::has_word;
 
-/// What the kernel calls when a bio of direct I/O is done: by iomap (ext4, xfs, f2fs), by fs/direct-io.c (ext2, fat, ...,
-/// asynchronously too), when it is one part of a bio that was split, by iomap of a read by a single bio
-/// (7.3), and of a bio that its submitter waits for (called so since 7.3).
+/// Completion functions of direct I/O bios: iomap (ext4, xfs, f2fs); fs/direct-io.c (ext2, fat, ..., also
+/// asynchronous); one part of a bio that was split; an iomap read by a single bio (7.3); and a bio that its submitter
+/// waits for (by this name since 7.3).
 const ENDS: [&str; 6] = [
     "iomap_dio_bio_end_io",
     "dio_bio_end_io",
@@ -18,14 +18,14 @@ const ENDS: [&str; 6] = [
 ];
 const SIMPLE_READ: &str = "iomap_dio_simple_end_io";
 
-/// Whether files of direct I/O by iomap are found, of all its reads, in a kernel of these types.
+/// Whether the kernel's types allow finding the files of all direct reads through iomap.
 pub(super) fn shows_direct_io(btf: &[u8]) -> bool {
     let [iomap, _, _, _, simple_read, waited_for] = *ends_of_direct_io();
     let has_simple_reads = has_word(btf, SIMPLE_READ);
     iomap != 0 && (!has_simple_reads || (simple_read != 0 && waited_for != 0))
 }
 
-/// The addresses of these six, read once; 0 where the kernel has no such function or does not show its address.
+/// The addresses of these six functions, read once; 0 if the kernel lacks the function or hides its address.
 pub(super) fn ends_of_direct_io() -> &'static [u64; 6] {
     static ADDRESSES: OnceLock<[u64; 6]> = OnceLock::new();
     ADDRESSES.get_or_init(|| {
@@ -35,7 +35,8 @@ pub(super) fn ends_of_direct_io() -> &'static [u64; 6] {
     })
 }
 
-/// Of lines `ADDRESS TYPE NAME`; a name that is there twice could be either. The kernel's own come before its modules'.
+/// Parses lines `ADDRESS TYPE NAME`. A name that occurs twice is ambiguous and ignored. The kernel's own functions come
+/// before those of modules.
 fn addresses(lines: &mut impl BufRead) -> [u64; 6] {
     let mut found: [Vec<u64>; 6] = Default::default();
     let mut line = Vec::new();

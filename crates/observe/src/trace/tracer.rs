@@ -31,20 +31,21 @@ use super::{
 };
 use crate::heap;
 
-/// Stores of one CPU become visible to another after this long at most; see `order.rs`.
+/// Upper bound of the time after which stores of one CPU are visible to others; see `order.rs`.
 pub(super) const SLACK_NS: u64 = 20_000;
 
-/// How the tracer is to run.
+/// Options of the tracer.
 #[derive(Debug, Clone)]
 pub struct TracerOptions {
-    /// Only these whole disks; `None`: all, and those that appear later.
+    /// Only these whole disks; `None`: all, including those that appear later.
     pub devices: Option<Vec<DevId>>,
     /// Size of the rings between kernel and user space, of all CPUs together, in bytes: a power of two, whole pages.
     /// Each CPU gets the same number of events of 104 bytes, a power of two.
     pub ring_bytes: u32,
     /// Look up process, cgroup and file of each I/O (costs some 35 ns more per I/O), and remember which processes dirty pages.
     pub attribution: bool,
-    /// Trace bio-based devices (dm, md, zram, brd) from the start. Costs on every bio of request-based ones too.
+    /// Trace bio-based devices (dm, md, zram, brd) from the start. This costs time on every bio of request-based
+    /// devices, too.
     pub bio_based: bool,
     /// `CLOCK_MONOTONIC` of the recording's start in nanoseconds: all times count from here. See also
     /// [`Tracer::begin`].
@@ -62,20 +63,19 @@ pub struct TracerOptions {
 }
 
 impl TracerOptions {
-    /// Memory for events that is enough for most machines: 8 MiB, on many CPUs 256 KiB for each.
+    /// Default size of the rings: 8 MiB, or 256 KiB per CPU if that is more.
     pub fn usual_ring_bytes() -> u32 {
         let cpus = load::cpus().unwrap_or(1).next_power_of_two() as u32;
         cpus.saturating_mul(256 << 10).clamp(8 << 20, 1 << 30)
     }
 
-    /// The least memory that makes sense: 64 KiB for each CPU, which hold what 50,000 I/Os a second leave there between two
-    /// looks, 10 ms apart.
+    /// Minimum size of the rings: 64 KiB per CPU, enough for 50,000 I/Os per second and CPU at polls 10 ms apart.
     pub fn min_ring_bytes() -> u32 {
         let cpus = load::cpus().unwrap_or(1).next_power_of_two() as u32;
         cpus.saturating_mul(64 << 10).min(1 << 30)
     }
 
-    /// How many events of a single CPU so much memory for all of them holds.
+    /// Number of events per CPU that rings of `ring_bytes` in total hold.
     pub fn events_per_cpu(ring_bytes: u32) -> u64 {
         1 << RingSizes::of(ring_bytes, load::cpus().unwrap_or(1)).shift
     }
@@ -105,16 +105,16 @@ pub struct PollStats {
     pub drained: u64,
     /// How full the fullest ring was, 0 to 1.
     pub fill_fraction: f64,
-    /// Events so far that came after younger ones had been handed out; 0 unless the kernel breaks a promise.
+    /// Events so far that arrived after younger ones had been returned; 0 unless the kernel violates an assumption.
     pub late: u64,
-    /// Every I/O completed before this has been handed out (or lost), in nanoseconds since the recording's start.
+    /// Every I/O completed before this time has been returned or lost, in nanoseconds since the recording's start.
     pub complete_to_ns: i64,
 }
 
 /// Result of [`Tracer::finish`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FinishStats {
-    /// Events taken from the rings by it.
+    /// Events taken from the rings by `finish`.
     pub drained: u64,
     /// Late events of the whole run, see [`PollStats::late`].
     pub late: u64,
@@ -125,7 +125,7 @@ pub struct FinishStats {
 /// Cost of the probes while statistics were on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbeCost {
-    /// Nanoseconds of CPU in all probes together, the statistics' own share included (some 60 ns per run).
+    /// CPU time of all probes in nanoseconds, including the cost of the statistics (about 60 ns per run).
     pub run_time_ns: u64,
     /// Each program: name, runs, nanoseconds.
     pub programs: Vec<(String, u64, u64)>,
@@ -151,22 +151,22 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Loads and attaches. When it returns, every I/O that starts is recorded.
+    /// Loads and attaches the programs. From its return on, every I/O that starts is recorded.
     ///
     /// # Errors
-    /// What is missing (privilege, type information, a tracepoint), why, and what to do.
+    /// A missing privilege, type information or tracepoint; the message has the reason and a remedy.
     pub fn start(options: TracerOptions) -> Result<Tracer, TraceError> {
         if !options.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&options.ring_bytes)
         {
             return Err(TraceError::RingSize(options.ring_bytes));
         }
 
-        // What this kernel has, less what the options leave out.
+        // The features of this kernel, minus those that the options exclude.
         let mut features = Features::read()?;
         features.io_start &= !options.without_io_start;
         features.dirty = features.dirty.filter(|_| !options.without_dirtiers);
 
-        // The newest programs that this kernel accepts.
+        // The newest variant of the programs that this kernel accepts.
         let sizes = RingSizes::of(options.ring_bytes, load::cpus()?);
         let config = Config {
             rings: sizes,
@@ -222,8 +222,8 @@ impl Tracer {
             _stats: stats,
         };
 
-        // What explains I/Os is attached before what records them. A kernel without ext4 or without wbt has no such
-        // tracepoints; nothing is missing then.
+        // Programs that explain I/Os are attached before those that record them. A kernel without ext4 or wbt does not
+        // have these tracepoints, and nothing is missing then.
         if features.syncs {
             let _ = load::attach_sync_probes(&mut tracer.bpf);
         }
@@ -247,11 +247,11 @@ impl Tracer {
         Ok(())
     }
 
-    /// Begins anew: what has completed or was lost since the probes were attached is dropped, and all times count from
-    /// now, which is returned in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Restarts the recording: I/Os that completed or were lost since the probes were attached are dropped. Returns the
+    /// new start of times, in nanoseconds of `CLOCK_MONOTONIC`.
     ///
     /// # Errors
-    /// If the losses cannot be read.
+    /// The losses cannot be read.
     pub fn begin(&mut self) -> Result<i64, TraceError> {
         self.poll(&mut Vec::new(), &mut Vec::new())?;
         self.attached_ns = now_ns();
@@ -259,22 +259,22 @@ impl Tracer {
         Ok(self.start_monotonic_ns)
     }
 
-    /// Parts that this kernel does not allow to record, with the reason, a line each.
+    /// Limits of this kernel with their reasons, one line each.
     pub fn limits(&self) -> &[String] {
         &self.limits
     }
 
-    /// Traces bio-based devices too, from now on. Does nothing the second time, or where the kernel refuses the
-    /// programs for it ([`Tracer::limits`] reports that).
+    /// Starts to trace bio-based devices, too. Does nothing on a second call, or if the kernel refuses the programs for
+    /// it ([`Tracer::limits`] reports that).
     ///
     /// # Errors
-    /// If the kernel refuses to attach.
+    /// The kernel refuses to attach.
     pub fn attach_bio_based(&mut self) -> Result<(), TraceError> {
         let probes = BIO_PROBES.into_iter().filter(|_| self.features.bio_based);
         self.attach(probes.collect::<Vec<_>>())
     }
 
-    /// Replaces the list of devices that are traced. What is in flight on a newly listed one is censored.
+    /// Replaces the list of traced devices. I/Os in flight on a newly listed device are censored.
     ///
     /// # Errors
     /// [`TraceError::NotFiltered`] if the tracer was started for all devices; [`TraceError::TooManyDevices`].
@@ -285,11 +285,11 @@ impl Tracer {
             .set(devices)
     }
 
-    /// Takes what the kernel has ready. Appends to `out` the I/Os that are certain to be next in order of completion,
+    /// Takes the events that are ready. Appends to `out` the I/Os whose position in the order of completion is final,
     /// and to `lost` what was lost or censored since the last call.
     ///
     /// # Errors
-    /// If the losses cannot be read any more.
+    /// The losses cannot be read any more.
     pub fn poll(
         &mut self,
         out: &mut Vec<Io>,
@@ -312,7 +312,7 @@ impl Tracer {
         })
     }
 
-    /// Disks with I/O that the kernel shows without their numbers (the paths of NVMe multipath before 5.17): name and number.
+    /// Name and number of disks with I/O whose numbers the kernel does not show (paths of NVMe multipath before 5.17).
     pub fn hidden_disks(&self) -> Vec<(String, DevId)> {
         let entries = self.disk_names.iter().flatten();
         entries
@@ -329,8 +329,8 @@ impl Tracer {
         all
     }
 
-    /// I/Os of a device and class that were issued since the probes were attached and not seen to complete: in flight,
-    /// or to be counted as lost. Goes through all slots, some milliseconds.
+    /// Number of I/Os of a device and class that were issued since the probes were attached and have no completion:
+    /// they are in flight, or will be counted as lost. Reads all slots, which takes some milliseconds.
     pub fn outstanding(&self, dev: DevId, class: Class) -> i64 {
         let slots = self
             .slots
@@ -346,11 +346,11 @@ impl Tracer {
         in_slots + without.map(|io| io.ios as i64).sum::<i64>()
     }
 
-    /// Sleeps until there is an event to take, at most `timeout`; true if there is one. For idle times: a reader that
-    /// always waits so is woken for every event of a moderate load.
+    /// Sleeps until an event is ready, at most for `timeout`; returns whether there is one. Meant for idle times: under
+    /// a moderate load a reader that always waits this way would be woken for every event.
     ///
     /// # Errors
-    /// If the rings cannot be waited for.
+    /// Waiting for the rings failed.
     pub fn wait_for_event(&mut self, timeout: Duration) -> Result<bool, TraceError> {
         self.rings
             .wait(timeout)
@@ -375,19 +375,19 @@ impl Tracer {
         }
     }
 
-    /// Detaches and hands out everything that is left.
+    /// Detaches the programs and returns all remaining events.
     ///
     /// # Errors
-    /// If the losses cannot be read any more.
+    /// The losses cannot be read any more.
     pub fn finish(
         mut self,
         out: &mut Vec<Io>,
         lost: &mut Vec<Lost>,
     ) -> Result<FinishStats, TraceError> {
-        // Detaching takes a while, in which I/Os complete and no probe sees it. They are in flight at the end, not lost: what
-        // is in flight is counted before.
+        // I/Os that complete while the programs are detached are seen by no probe. They count as in flight at the end,
+        // not as lost, so the number in flight is determined before.
         let in_flight_before = self.in_flight_before();
-        // What writes events goes first: from then on an I/O either has its event or still has its slot.
+        // Detach the programs that write events first. From then on, an I/O has either its event or still its slot.
         let ends: Vec<Probe> = [load::COMPLETE, load::BIO_COMPLETE]
             .into_iter()
             .filter(|p| self.attached.contains(p.program))
@@ -399,7 +399,7 @@ impl Tracer {
         }
         let end = now_ns();
         let mut drained = 0;
-        // Detached programs may still be running on other CPUs for a moment.
+        // Detached programs may still run on other CPUs for a moment.
         loop {
             let d = self.drain();
             drained += d.records;
@@ -434,7 +434,7 @@ impl Tracer {
         })
     }
 
-    /// Counts what is in flight on the devices of which an I/O has no completion yet.
+    /// Determines the number in flight on each device that has I/Os without a completion.
     fn in_flight_before(&self) -> InFlightBefore {
         let slots = self.slots.outstanding().into_iter().map(|io| io.dev);
         let counted = self.losses.outstanding().into_iter().map(|io| io.dev);
@@ -507,7 +507,7 @@ fn open_losses(bpf: &mut Ebpf) -> Result<LossReader, TraceError> {
     ))
 }
 
-/// The filter of the programs, set to `devices`.
+/// The device filter of the programs, set to `devices`.
 fn open_filter(bpf: &mut Ebpf, devices: &[DevId]) -> Result<DeviceFilter, TraceError> {
     let map = Array::try_from(take_map(bpf, "devices")?)
         .map_err(|e| refused("open its map devices", &e))?;

@@ -1,4 +1,4 @@
-//! Starts without a completion when tracing ends: still in flight, or lost.
+//! Classifies starts without a completion when tracing ends: still in flight, or lost.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -11,17 +11,17 @@ use super::{loss::OutstandingCount, slots::OutstandingSlot};
 /// I/Os of one device and class whose completion was missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unseen {
-    /// Before this nanosecond of the kernel's monotonic clock none of them had completed.
+    /// None of them had completed before this time, in nanoseconds of the kernel's monotonic clock.
     from_ns: u64,
     dev: DevId,
     class: Option<Class>,
     ios: usize,
-    /// `None` if that is not known.
+    /// Bytes and merges; `None` if not known.
     bytes_and_merges: Option<(i64, i64)>,
 }
 
 impl Unseen {
-    /// The loss that it is, known at `end` of the kernel's clock in a recording that began at `start_monotonic_ns`.
+    /// The loss, detected at `end` of the kernel's clock in a recording that began at `start_monotonic_ns`.
     pub fn until(&self, end: u64, start_monotonic_ns: i64) -> Lost {
         Lost {
             from_ns: self.from_ns as i64 - start_monotonic_ns,
@@ -42,17 +42,17 @@ pub(super) struct Unmatched {
     pub in_flight: u64,
 }
 
-/// What the kernel counted as in flight before the probes of completions were detached.
+/// Numbers in flight as counted by the kernel before the completion probes were detached.
 #[derive(Debug, Default)]
 pub(super) struct InFlightBefore {
-    /// When that was, in nanoseconds of the kernel's monotonic clock.
+    /// Time of that count, in nanoseconds of the kernel's monotonic clock.
     pub at_ns: u64,
-    /// Of the devices with I/Os without a completion; `None` if the kernel does not say.
+    /// Number in flight of each device that has I/Os without a completion; `None` if the kernel does not report it.
     pub counts: HashMap<DevId, Option<usize>>,
 }
 
 impl InFlightBefore {
-    /// Counts now what is in flight on `devices`.
+    /// Reads the numbers in flight on `devices`.
     pub fn count(at_ns: u64, devices: impl Iterator<Item = DevId>) -> InFlightBefore {
         let mut counts = HashMap::new();
         for dev in devices {
@@ -61,7 +61,7 @@ impl InFlightBefore {
         InFlightBefore { at_ns, counts }
     }
 
-    /// At most so many of the I/Os that had started by then are in flight, or completed while the probes went.
+    /// Upper bound of the I/Os started by then that are in flight, or completed while the probes were detached.
     fn most(&self, dev: DevId) -> usize {
         self.counts
             .get(&dev)
@@ -71,17 +71,18 @@ impl InFlightBefore {
     }
 }
 
-/// An I/O that was not issued for so long is no longer taken to wait above the driver: issue and completion were missed.
+/// An I/O that was not issued for this long is not assumed to wait above the driver: its issue and completion were
+/// missed.
 const MAX_UNISSUED_NS: u64 = 5_000_000_000;
 
-/// An I/O that was issued so short a time before the probes go is in flight: the kernel does not count it any more once its
-/// driver is done with it, but on a busy machine it takes milliseconds until its completion is accounted.
+/// An I/O issued this shortly before the probes are detached counts as in flight. The kernel stops counting it as soon
+/// as the driver is done with it, but on a busy machine it takes milliseconds until the completion is accounted.
 const YOUNG_NS: u64 = 5_000_000;
 
-/// Of the starts without a completion, as many are in flight as the kernel counted before the probes of completions were
-/// detached (if it did not say, all), the youngest with a slot first; the others completed unseen. What started after that
-/// count is in flight too: nothing saw its completion. Only I/Os that started when all probes were attached may be given: of
-/// older ones the completion may have come before.
+/// Classifies the starts without a completion. As many are in flight as the kernel counted before the completion probes
+/// were detached (all, if it reported no count), the youngest with a slot first. The others completed unseen. I/Os that
+/// started after that count are in flight too, because nothing recorded their completion. All given I/Os must have
+/// started when all probes were attached; otherwise their completion may have been missed.
 pub(super) fn unmatched(
     slots: impl Iterator<Item = OutstandingSlot>,
     without_slot: impl Iterator<Item = OutstandingCount>,
@@ -89,7 +90,7 @@ pub(super) fn unmatched(
 ) -> Unmatched {
     let mut left = Unmatched::default();
 
-    // Some are surely in flight. Those of them that the kernel counted, too, are subtracted from its count below.
+    // Some I/Os are certainly in flight. Those of them that the kernel counted are subtracted from its count below.
     let mut by_device: HashMap<DevId, Vec<OutstandingSlot>> = HashMap::new();
     let mut young: HashMap<DevId, usize> = HashMap::new();
     for io in slots {
@@ -103,7 +104,7 @@ pub(super) fn unmatched(
         }
     }
 
-    // Of the others of a device as many are in flight as the kernel counted. What it counted beyond them has no slot.
+    // Of a device's other I/Os, as many are in flight as the kernel counted. The rest of its count has no slot.
     let mut without_slot_in_flight: HashMap<DevId, usize> = HashMap::new();
     for (dev, mut ios) in by_device {
         let counted = counted_beside(&young, before, dev);
@@ -112,13 +113,14 @@ pub(super) fn unmatched(
         without_slot_in_flight.insert(dev, counted - flying);
         left.in_flight += flying as u64;
 
-        // The youngest are the ones in flight; one in whose place another has started is not.
+        // The youngest I/Os are the ones in flight; a replaced one is not.
         ios.sort_by_key(|io| (!io.replaced, io.from_ns));
         ios.truncate(ios.len() - flying);
         left.unseen.extend(ios.iter().map(unseen_with_slot));
     }
 
-    // Of I/Os without a slot only numbers are known. They are in flight as far as the kernel's count is left for them.
+    // Of I/Os without a slot only the number is known. They are in flight as far as the kernel's count has not been
+    // used up.
     for started in without_slot {
         if started.first_ns >= before.at_ns {
             left.in_flight += started.ios as u64;
@@ -137,17 +139,17 @@ pub(super) fn unmatched(
     left
 }
 
-/// Whether an I/O is in flight although the kernel may not count it.
+/// Whether an I/O is in flight even if the kernel does not count it.
 fn is_surely_in_flight(io: &OutstandingSlot, before: &InFlightBefore) -> bool {
-    // The kernel counts what the driver has. What waits above it, for a scheduler or a worker that has no CPU, is in
-    // flight beside that.
+    // The kernel counts the I/Os that the driver has. Those that wait above it, for a scheduler or a worker without a
+    // CPU, are in flight in addition.
     let waits_above = !io.is_issued && before.at_ns.saturating_sub(io.start_ns) < MAX_UNISSUED_NS;
-    // A young one in whose place another has started has completed while the probes went.
+    // A young replaced I/O completed while the probes were detached.
     let is_young = before.at_ns.saturating_sub(io.from_ns) < YOUNG_NS;
     is_young || waits_above && !io.replaced
 }
 
-/// How many I/Os of a device the kernel counted as in flight beside the `young` ones; [`usize::MAX`] if it did not say.
+/// Number of I/Os of a device that the kernel counted besides the `young` ones; [`usize::MAX`] if it reported no count.
 fn counted_beside(young: &HashMap<DevId, usize>, before: &InFlightBefore, dev: DevId) -> usize {
     match before.most(dev) {
         usize::MAX => usize::MAX,
@@ -165,7 +167,7 @@ fn unseen_with_slot(io: &OutstandingSlot) -> Unseen {
     }
 }
 
-/// Those of `started` that are not among the `flying`. Their bytes are known if these are all of them.
+/// The I/Os of `started` that are not in flight. Their bytes are known only if none of them is.
 fn unseen_without_slot(started: &OutstandingCount, flying: usize) -> Unseen {
     let bytes = started.bytes.filter(|_| flying == 0);
     Unseen {
@@ -177,10 +179,11 @@ fn unseen_without_slot(started: &OutstandingCount, flying: usize) -> Unseen {
     }
 }
 
-/// Disks whose numbers are not their driver's own (NVMe, partitions of many): a hidden path has one that sysfs does not list.
+/// Major number shared by disks that have none of their driver's (NVMe, disks with many partitions). A hidden path has
+/// such a number, which sysfs does not list.
 const BLOCK_EXT_MAJOR: u32 = 259;
 
-/// I/Os in flight on a disk, as the kernel counts them; `None` if it does not say. On one that is gone, nothing is.
+/// I/Os in flight on a disk, as counted by the kernel; `None` if it reports none. A removed disk has 0.
 fn in_flight_of(dev: DevId) -> Option<usize> {
     in_flight_below("/sys/dev/block".as_ref(), dev)
 }

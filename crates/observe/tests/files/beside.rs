@@ -1,4 +1,5 @@
-//! The same run under `strace`: equal requests, and each of our times inside `strace`'s time of the call.
+//! Compares a run under `strace`: the requests are equal, and each of our times lies within `strace`'s time of the
+//! call.
 
 use std::{
     collections::BTreeMap,
@@ -52,7 +53,7 @@ impl Sums {
     }
 }
 
-/// What one opening led to, according to `strace`.
+/// The calls after one open, according to `strace`.
 #[derive(Debug, Default)]
 struct Theirs {
     fd: i64,
@@ -64,12 +65,12 @@ struct Theirs {
 const READS: [&str; 5] = ["read", "pread64", "readv", "preadv", "preadv2"];
 const WRITES: [&str; 5] = ["write", "pwrite64", "writev", "pwritev", "pwritev2"];
 
-/// Requests by path, in the order of their openings. A path that is opened again is closed before, in our stories.
+/// Requests by path, in the order of opens. In these programs a path is closed before it is opened again.
 fn requests_of(calls: &[Call]) -> BTreeMap<String, Vec<Theirs>> {
     let mut all: BTreeMap<String, Vec<Theirs>> = BTreeMap::new();
     for call in calls {
         if call.name.starts_with("open") {
-            // One that failed, or was cut short and restarted, has opened nothing.
+            // A call that failed, or was interrupted and restarted, has opened nothing.
             if let Some(path) = &call.opened {
                 let theirs = Theirs {
                     fd: call.result,
@@ -109,7 +110,7 @@ fn bare(path: &str) -> String {
     path.trim_end_matches("(deleted)").trim_end().to_owned()
 }
 
-/// How much later than `strace`'s stamps our times are, and how much longer its durations, in microseconds.
+/// Offset of our times from `strace`'s stamps and durations, in microseconds.
 #[derive(Default)]
 struct Times {
     later_us: Vec<f64>,
@@ -117,8 +118,9 @@ struct Times {
 }
 
 impl Times {
-    /// strace stops a thread before our entry probe and after our exit probe, so our times must be between its stamp of
-    /// the call and its next one. Two microseconds are what its stamps leave out and the two clocks drift.
+    /// strace stops a thread before our entry probe and after our exit probe, so our times must lie between its stamp
+    /// of the call and the next one. Two microseconds are allowed for what its stamps omit and for the drift between
+    /// both clocks.
     fn inside(&mut self, call: &Call, from_us: f64, to_us: f64, what: &str) {
         assert!(
             call.start_us - 2.0 <= from_us && from_us <= to_us && to_us <= call.over_us + 2.0,
@@ -129,8 +131,8 @@ impl Times {
     }
 }
 
-/// Nanoseconds of the wall clock at `CLOCK_MONOTONIC` 0: of ten readings the one that took least, since a thread that takes the
-/// processor between two clocks moves them apart.
+/// Wall clock in nanoseconds at `CLOCK_MONOTONIC` 0. Uses the fastest of ten readings, because a preemption between
+/// reading the two clocks moves them apart.
 fn wall_at_monotonic_zero() -> i64 {
     let now = |clock| {
         let t = rustix::time::clock_gettime(clock);
@@ -145,8 +147,8 @@ fn wall_at_monotonic_zero() -> i64 {
     (0..10).map(|_| reading()).min().unwrap().1
 }
 
-/// Runs `command` under strace while it is recorded, and compares what both saw of files below `data`. Gives what was
-/// recorded, and what strace saw.
+/// Runs `command` under strace while it is recorded, and compares the results for files below `data`. Returns the
+/// recorded requests and strace's calls.
 fn compare(
     command: &[&Path],
     arguments: &[&str],
@@ -178,7 +180,7 @@ fn compare(
             .get_mut(path.as_str())
             .unwrap_or_else(|| panic!("{path} is missing in {ours:#?}"));
         of_path.sort_by_key(|r| r.start_ns);
-        // Received by message: one that we did not see open, and that strace knows by the same path.
+        // A descriptor received over a socket: its open was not recorded, and strace knows it by the same path.
         let (received, opened): (Vec<&Request>, Vec<&Request>) = of_path
             .iter()
             .partition(|r| r.flags.has(RequestFlags::UNKNOWN_START));
@@ -211,7 +213,7 @@ fn compare(
                 wall(r.start_ns + r.open_ns.unwrap()),
                 path,
             );
-            // Where calls overlap, the order of their ends, ours, need not be that of their beginnings, theirs.
+            // Where calls overlap, our order (by end) may differ from strace's (by start).
             let overlap = t
                 .ios
                 .windows(2)

@@ -23,7 +23,7 @@ fn writer(file: &Path) -> Child {
 
 fn go(mut child: Child) {
     drop(child.stdin.take());
-    // The end of its input ends `read` with a failure, which the shell passes over.
+    // End of input makes `read` fail, which the shell ignores.
     assert!(child.wait().unwrap().success());
 }
 

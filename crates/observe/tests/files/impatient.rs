@@ -1,5 +1,5 @@
-//! A file system with two files: "slow", whose calls are cut short by signals in turns, and "lazy", whose data take their
-//! time and are then kept in memory.
+//! A file system with two files: "slow", whose calls are interrupted by signals in turn, and "lazy", whose first reads
+//! take long and are then cached.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -34,7 +34,7 @@ struct Impatient {
     syncs: AtomicUsize,
 }
 
-/// Every third call is interrupted, every third done by half.
+/// Every third call is interrupted, and every third transfers half of the data.
 fn turn(calls: &AtomicUsize) -> Turn {
     match calls.fetch_add(1, Ordering::Relaxed) % 3 {
         0 => Turn::Whole,
@@ -43,7 +43,7 @@ fn turn(calls: &AtomicUsize) -> Turn {
     }
 }
 
-/// Signals the caller, which waits in its call, and gives the error that a call then ends with.
+/// Signals the caller, which waits in its call. Returns the error with which the call then ends.
 fn interrupt(caller: &Request) -> Errno {
     std::thread::sleep(Duration::from_millis(1));
     if let Some(pid) = Pid::from_raw(caller.pid() as i32) {
@@ -91,7 +91,7 @@ impl Filesystem for Impatient {
         reply.attr(&TTL, &attributes(ino.into()));
     }
 
-    /// The first opening of "slow" is interrupted, no other. Past the page cache, so that every call comes here.
+    /// Interrupts only the first open of "slow". Uses direct I/O, so that every call arrives here.
     fn open(&self, caller: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         if u64::from(ino) == LAZY {
             return reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);

@@ -1,4 +1,4 @@
-//! Programs to record, and what was recorded of them.
+//! Programs whose requests are recorded, and the results.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,13 +10,13 @@ use std::{
 use iolens_core::model::{Lost, Request};
 use iolens_observe::trace::{FilesFilter, FilesOptions, FilesTracer};
 
-/// Tests record the children of this process: they take turns.
+/// Serialises tests, because they record the children of this process.
 pub fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says why a test cannot run here; true if it can.
+/// Whether the machine has what a test needs; prints what is missing.
 pub fn machine_has(tools: &[&str]) -> bool {
     for tool in tools {
         let found = Command::new("sh")
@@ -73,7 +73,7 @@ pub fn compiled(dir: &Path, name: &str) -> PathBuf {
     program
 }
 
-/// Runs a command to its end and gives what was recorded, of files below `below`, as paths relative to it.
+/// Runs a command to its end. Returns the requests recorded for files below `below`, with relative paths.
 pub fn record(
     options: &FilesOptions,
     command: &mut Command,

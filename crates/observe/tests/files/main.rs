@@ -1,4 +1,5 @@
-//! The tracer of file-level requests beside scripted programs and `strace` (privileged; skipped with a message elsewhere).
+//! Compares the tracer of file-level requests with scripted programs and `strace`. Needs privileges; otherwise skipped
+//! with a message.
 #![allow(clippy::unwrap_used)]
 
 mod beside;

@@ -75,7 +75,8 @@ fn long_runs_are_sampled_and_slow_calls_still_found() {
         (80_000, 80_000 * 4096),
         "{shared:?}"
     );
-    // Those that were not timed are counted with the next one that was: all but those after the last of each thread.
+    // Calls that were not timed count like the next timed one, so all are counted except those after the last of each
+    // thread.
     for (r, threads) in [(hot, 1), (shared, 4), (of("fuse/lazy"), 1)] {
         let counted = r.read_histogram.as_ref().unwrap().n() as i64;
         let least = r.ios_in - threads * 40;
@@ -102,7 +103,7 @@ fn long_runs_are_sampled_and_slow_calls_still_found() {
             && high > LAZINESS.as_nanos() as i64 * 9 / 10
     );
 
-    // The slow one amid the fast ones is one of few that were not taken for the others' like.
+    // The slow call among the fast ones is one of few that were timed rather than estimated.
     let lazy = of("fuse/lazy");
     let slowest = lazy.slowest.unwrap();
     assert_eq!((lazy.ios_in, lazy.bytes_in), (40_000, 40_000 * 4096));
@@ -117,7 +118,7 @@ fn long_runs_are_sampled_and_slow_calls_still_found() {
         "{lazy:?}"
     );
     for r in [hot, lazy] {
-        // A machine so slow that its calls are long beside reading the clock has all of them timed.
+        // On a machine so slow that calls take long compared with reading the clock, all calls are timed.
         let us = r.active_ns / 1000;
         let total_us = r.total_ns().unwrap() / 1000;
         eprintln!(
@@ -140,7 +141,7 @@ fn histograms_are_given_back_and_where_there_are_too_few_that_is_flagged() {
     let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
     let data = tmp.path().join("data");
     fs::write(&data, vec![7u8; 64 * 10]).unwrap();
-    // With so few open files allowed there are 64 histograms: enough for any number of readers one after the other.
+    // With so small a limit of open files there are 64 histograms, which suffice for any number of readers in sequence.
     let few = FilesOptions {
         open_files: 1024,
         ..children()
@@ -162,7 +163,7 @@ fn histograms_are_given_back_and_where_there_are_too_few_that_is_flagged() {
             .all(|(_, r)| counted(r) == Some(10) && r.ios_in == 10),
         "{requests:?}"
     );
-    // Of 200 that are open at once most have none, say so, and are counted all the same.
+    // Of 200 files that are open at once, most have no histogram and report that; their calls are counted all the same.
     let at_once = "exec python3 -c 'f = [open(\"data\", \"rb\", 0) for _ in range(200)]; [g.read(64) for _ in range(10) for g in f]'";
     if !machine_has(&["python3"]) {
         return;

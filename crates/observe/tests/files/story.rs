@@ -1,4 +1,4 @@
-//! Every way of doing I/O, against what the program did and what the kernel accounted.
+//! All kinds of file I/O, compared with what the program did and with the kernel's accounting.
 
 use std::{collections::BTreeMap, fs, process::Command};
 
@@ -57,7 +57,7 @@ fn every_way_of_doing_io_is_counted_as_it_was_done() {
     if !machine_has(&["cc"]) {
         return;
     }
-    // Not tmpfs, which knows no O_DIRECT everywhere.
+    // Not tmpfs, which does not support O_DIRECT everywhere.
     let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
     let program = story(tmp.path());
     let data = tmp.path().join("data");

@@ -8,13 +8,13 @@ pub struct Call {
     pub name: String,
     /// Entry, as `strace` saw it: microseconds of the wall clock.
     pub start_us: f64,
-    /// Until the exit, by `-T`; counted from a little after the stamp of the entry.
+    /// Duration by `-T`, which starts slightly after the stamp of the entry.
     pub duration_us: f64,
-    /// The thread's next stamp, by which the call was over.
+    /// The thread's next stamp; the call was over by then.
     pub over_us: f64,
-    /// What it returned; negative of a failure, also of one that leads to a restart (`? ERESTARTSYS`).
+    /// Return value; negative for a failure, including one that leads to a restart (`? ERESTARTSYS`).
     pub result: i64,
-    /// Cut short by a signal, to be restarted if its handler says so.
+    /// Interrupted by a signal, and restarted if its handler allows it.
     pub restarts: bool,
     /// Files behind descriptors among its arguments, relative to the directory.
     pub files: Vec<String>,
@@ -22,7 +22,7 @@ pub struct Call {
     pub opened: Option<String>,
 }
 
-/// The calls of a log that touch files below `below`, and any that were to be restarted, in the order of their beginnings.
+/// The calls of a log that touch files below `below`, and all that were restarted, in the order of their starts.
 pub fn calls(log: &str, below: &Path) -> Vec<Call> {
     let mut unfinished: HashMap<&str, (f64, String)> = HashMap::new();
     // The last call of each thread.

@@ -1,6 +1,5 @@
-//! The BPF programs' table of slots, run at random in user space (`slots.c`), on one thread and on several at
-//! once: every I/O keeps a slot of its own while it is in flight, and what was taken is ended, missed or still there, to the
-//! last one.
+//! Tests the BPF programs' table of slots at random in user space (`slots.c`), on one and on several threads: every I/O
+//! keeps its own slot while it is in flight, and each slot that was taken is ended, missed or still in use.
 
 use std::{path::Path, process::Command};
 

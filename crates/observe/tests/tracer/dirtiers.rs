@@ -13,7 +13,7 @@ use crate::lab::{
     LoopDisk, Mounted, Traced, fio, on_each_file_system, own_cgroup, ready, run, trace,
 };
 
-/// A program that writes and is known by its name.
+/// A program that writes, identified by its name.
 struct Writer {
     name: &'static str,
     program: PathBuf,
@@ -28,7 +28,8 @@ impl Writer {
         Writer { name, program }
     }
 
-    /// Writes `mib` MiB into `file`, from `seek` MiB on, into the page cache only; returns its process, which is gone.
+    /// Writes `mib` MiB at offset `seek` MiB into `file`, into the page cache only. Returns the id of its process,
+    /// which has ended.
     fn write(&self, file: &str, seek: u32, mib: u32) -> i32 {
         let to = format!("of={file}");
         let count = format!("count={}", mib * 16);
@@ -47,8 +48,8 @@ impl Writer {
         child.id() as i32
     }
 
-    /// Writes 64 KiB to a file of its own and waits until it is on the disk, `times` times, a new file each time. The process is
-    /// there until it is waited for.
+    /// Writes 64 KiB to a new file and waits until it is on disk, `times` times. The process exists until it is waited
+    /// for.
     fn start_syncing(&self, directory: &str, times: u32) -> Child {
         let script = format!(
             "i=0; while [ $i -lt {times} ]; do \"$0\" if=/dev/zero of={directory}/{name}$i bs=64k count=1 conv=fsync \
@@ -79,7 +80,7 @@ fn written_of(traced: &Traced, ino: i64) -> Vec<&Io> {
     traced.ios.iter().filter(of_file).collect()
 }
 
-/// Fails unless at least `mib` MiB were written of the file, less what the kernel hid, all by the process given.
+/// Fails unless at least `mib` MiB of the file were written (minus what the kernel hid), all by the given process.
 fn assert_written_by(
     traced: &Traced,
     what: &str,
@@ -237,7 +238,7 @@ fn pages_of_a_bare_device_belong_to_the_process_that_wrote_them() {
     let a = Writer::new(programs.path(), "writer-a");
     let disk = LoopDisk::in_memory(64);
     let mut pid = 0;
-    // Held open: the last one to close a device writes all of it back.
+    // Held open, because the last one to close a device writes all of it back.
     let held = std::fs::File::open(disk.path()).unwrap();
     let traced = trace(&disk.name, TracerOptions::default(), false, || {
         pid = a.write(&disk.path(), 0, 4);
@@ -259,7 +260,7 @@ fn pages_of_a_bare_device_belong_to_the_process_that_wrote_them() {
     }
 }
 
-/// A loop device writes to its file by a kernel worker, which is not the process that made the file.
+/// A kernel worker writes to a loop device's file, which is not the process that created the file.
 #[test]
 fn pages_dirtied_by_kernel_workers_have_no_process() {
     let Some(_turn) = ready(&["losetup", "mkfs.ext4", "dd", "sync"]) else {
@@ -290,7 +291,7 @@ fn pages_dirtied_by_kernel_workers_have_no_process() {
     drop(above);
 }
 
-/// What the commits and flushes of two programs that wait in fsync at the same time are named after: one of the two, on every
+/// The attribution of commits and flushes while two programs wait in fsync at the same time: one of the two, on every
 /// file system, no matter which process submits them.
 #[test]
 fn flushes_and_commits_belong_to_the_programs_that_wait_for_them() {
@@ -319,13 +320,13 @@ fn flushes_and_commits_belong_to_the_programs_that_wait_for_them() {
         let [by_a, by_b, by_others] = by;
         eprintln!("{kind}: {by_a} by one, {by_b} by the other, {by_others} by others");
         let hidden = traced.hidden() as usize;
-        // Each fsync flushes, if only for the other program as well.
+        // Each fsync flushes, even if only on behalf of the other program.
         let least = TIMES as usize / 2;
         assert!(
             by_a + hidden >= least && by_b + hidden >= least,
             "{kind}: {by:?}"
         );
-        // The journal's own upkeep, and a log that outgrows a buffer of xfs, have a thread of the kernel.
+        // Journal maintenance, and a log that exceeds an xfs buffer, are submitted by a kernel thread.
         assert!(by_others * 10 <= by_a + by_b, "{kind}: {by:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! Counts equal to the kernel's, for every kind of load.
+//! Counts equal the kernel's, for every kind of load.
 
 use iolens_core::model::{Class, Op};
 use iolens_observe::trace::TracerOptions;
@@ -147,12 +147,13 @@ fn check(disk: &LoopDisk, what: &str, options: TracerOptions, work: impl Fn() + 
             traced.kernel.iter().any(|c| c.ios > 0),
             "{what}: nothing happened"
         );
-        // A request that others were merged into starts, for the kernel, when the submitter began to collect them.
+        // For the kernel, a request with merges starts when the submitter began to collect its bios.
         if traced.kernel.iter().any(|c| c.merges > 0) {
             return;
         }
         traced.assert_not_longer_than_the_kernels(what);
-        // What the scheduler does around an I/O is in the kernel's time of it and not in ours: another try may be calmer.
+        // The kernel's time of an I/O includes work of the scheduler that ours does not. Another attempt may have less
+        // of it.
         match traced.shorter_than_the_kernels(what) {
             Some(why) if tries_left == 0 => panic!("{why}"),
             Some(why) => eprintln!("NOTE: once more: {why}"),
@@ -199,7 +200,7 @@ fn every_scheduler_and_merges() {
             merges += traced.recorded().iter().map(|c| c.merges).sum::<i64>();
         }
     }
-    // The next loop device of this number would keep it.
+    // The next loop device with this number would keep the setting.
     disk.set_queue("scheduler", "none");
     assert!(merges > 0, "no load merged anything");
 }
@@ -274,7 +275,7 @@ fn an_empty_flush_is_a_write_without_bytes_and_a_flush() {
         && io.tgid == Some(std::process::id() as i32)));
 }
 
-/// A loop disk whose file ends in the middle of a read completes what there is, requeues the rest, and fails it.
+/// A loop disk whose file ends in the middle of a read completes the existing part, requeues the rest, and fails it.
 #[test]
 fn partial_completion_requeue_and_error() {
     use std::os::unix::fs::FileExt;
@@ -313,7 +314,7 @@ fn partial_completion_requeue_and_error() {
     }
 }
 
-/// As if the kernel were older than 6.5: slots are taken at issue and starts are the kernel's own.
+/// Behaves as on a kernel before 6.5: slots are taken at issue, and start times are the kernel's own.
 #[test]
 fn without_block_io_start() {
     let Some(_turn) = ready(&["losetup", "fio"]) else {
@@ -326,7 +327,7 @@ fn without_block_io_start() {
     };
     for (what, load) in [LOADS[0], LOADS[2], LOADS[6], LOADS[8], LOADS[10], LOADS[11]] {
         let trace = || trace_fairly(&disk.name, &options, || put_on(&disk.path(), load, "800ms"));
-        // Such a kernel shows an empty flush by nothing but its completion: if that is hidden, it cannot be counted.
+        // Such a kernel shows an empty flush only by its completion. If that is hidden, the flush cannot be counted.
         let calm = (0..4)
             .map(|_| trace())
             .find(|traced| !traced.misses_empty_flushes_only());
@@ -340,7 +341,7 @@ fn without_block_io_start() {
     }
 }
 
-/// As if the kernel were older than 5.12: its BPF cannot take a number and raise it in one step.
+/// Behaves as on a kernel before 5.12: its BPF has no fetch-and-add.
 #[test]
 fn without_atomic_operations() {
     let Some(_turn) = ready(&["losetup", "fio"]) else {
@@ -381,7 +382,7 @@ fn without_attribution() {
     );
 }
 
-/// The disk of the machine is never at rest: the recorded count is between what the kernel counted inside and outside.
+/// The machine's disk is never idle, so the recorded count must lie between the kernel's counts inside and outside.
 #[test]
 fn the_machines_own_disk() {
     if !machine_has(&["fio", "findmnt", "lsblk"]) {
@@ -443,7 +444,7 @@ fn the_machines_own_disk() {
             .sum();
         let least = (inner_end[i] - inner[i]).ios;
         let most = (outer_end[i] - outer[i]).ios;
-        // An I/O may be between its completion and its being counted when the counters are read.
+        // An I/O may have completed but not be counted yet when the counters are read.
         assert!(
             (least - 8..=most + 8).contains(&(recorded + missing)),
             "{name} {}: {recorded}+{missing} not in {least}..={most}",

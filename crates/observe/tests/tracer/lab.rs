@@ -1,4 +1,4 @@
-//! Disks to experiment on, loads to put on them, and the kernel's counts to compare with.
+//! Test disks, loads, and the kernel's counts for comparison.
 
 use std::{
     fs,
@@ -18,13 +18,13 @@ use iolens_core::model::{Class, DevId, Io, LossReason, Lost};
 use iolens_observe::topology::{make_this_thread_ordinary, prefer_this_thread};
 use iolens_observe::trace::{Tracer, TracerOptions};
 
-/// Tests that measure one machine take turns.
+/// Serialises tests, because they measure the same machine.
 pub fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says why a test cannot run here; true if it can.
+/// Whether the machine has what a test needs; prints what is missing.
 pub fn machine_has(tools: &[&str]) -> bool {
     let skip = |why: String| {
         eprintln!("SKIP: {why}");
@@ -50,7 +50,7 @@ pub fn machine_has(tools: &[&str]) -> bool {
     }
 }
 
-/// The turn of a test that needs `tools`; `None`, with a message, where the machine lacks something.
+/// Waits for the turn of a test that needs `tools`; `None`, with a message, if the machine lacks something.
 pub fn ready(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     machine_has(tools).then(turn)
 }
@@ -67,7 +67,7 @@ pub fn on_each_file_system(tools: &[&str], mut test: impl FnMut(&str, &LoopDisk)
     }
 }
 
-/// Runs a command and returns its standard output; fails with the whole scene.
+/// Runs a command and returns its standard output; panics with all output if it fails.
 pub fn run(program: &str, args: &[&str]) -> String {
     let out = Command::new(program)
         .args(args)
@@ -83,7 +83,7 @@ pub fn run(program: &str, args: &[&str]) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
-/// A loop device over a file that goes away with it.
+/// A loop device on a file; both are removed when dropped.
 pub struct LoopDisk {
     pub name: String,
     pub dev: DevId,
@@ -103,7 +103,7 @@ impl LoopDisk {
         LoopDisk { name, dev, file }
     }
 
-    /// Over tmpfs: as fast as a disk can be, and nothing of it reaches another device.
+    /// On tmpfs: as fast as a disk can be, and without I/O on another device.
     pub fn in_memory(mib: u64) -> LoopDisk {
         LoopDisk::new(Path::new("/dev/shm"), mib)
     }
@@ -118,7 +118,7 @@ impl LoopDisk {
         &self.file
     }
 
-    /// Cuts the file under it, behind its back.
+    /// Truncates its backing file without telling the device.
     pub fn truncate_file(&self, bytes: u64) {
         fs::File::options()
             .write(true)
@@ -151,7 +151,7 @@ pub fn dev_of(name: &str) -> DevId {
     DevId::new(major.parse().unwrap(), minor.parse().unwrap())
 }
 
-/// What is compared, of one class.
+/// The counts of one class that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub ios: i64,
@@ -193,7 +193,7 @@ pub fn kernel_counts(name: &str) -> [Counts; 4] {
     [class(0), class(4), class(11), flush]
 }
 
-/// Waits until nothing is in flight on a disk, its page cache included.
+/// Waits until nothing is in flight on a disk, including write-back of its page cache.
 pub fn settle(name: &str) {
     let path = format!("/sys/block/{name}/inflight");
     for _ in 0..2000 {
@@ -211,7 +211,7 @@ pub fn settle(name: &str) {
     panic!("{name} does not come to rest");
 }
 
-/// Everything one traced run yields, for one device.
+/// Result of one traced run for one device.
 pub struct Traced {
     pub ios: Vec<Io>,
     pub lost: Vec<Lost>,
@@ -237,7 +237,7 @@ pub fn trace(
             work();
             settle(name);
         });
-        // As the recorder reads: before ordinary threads where CPUs are scarce. The work itself stays ordinary.
+        // Like the recorder: with higher priority than ordinary threads. The load itself stays ordinary.
         prefer_this_thread();
         while !worker.is_finished() {
             thread::sleep(Duration::from_millis(5));
@@ -264,7 +264,7 @@ pub fn trace(
     }
 }
 
-/// The same, again and up to five times while the kernel hides more than a little (see [`Traced::hidden`]): how much
+/// Repeats the run up to five times while the kernel hides too many I/Os (see [`Traced::hidden`]), because their number
 /// depends on what else the host does at that moment.
 pub fn trace_fairly(name: &str, options: &TracerOptions, work: impl Fn() + Sync) -> Traced {
     for _ in 0..4 {
@@ -284,8 +284,8 @@ pub fn trace_fairly(name: &str, options: &TracerOptions, work: impl Fn() + Sync)
 }
 
 impl Traced {
-    /// I/Os that the kernel did not show: a kernel that hides a process from BPF does so for completions that interrupt
-    /// it.
+    /// Number of I/Os that the kernel did not show. A kernel that hides a process from BPF hides completions that
+    /// interrupt it.
     pub fn hidden(&self) -> i64 {
         let sum = |reason| self.missing(reason).iter().map(|c| c.ios).sum::<i64>();
         sum(LossReason::Unseen) + sum(LossReason::Censored)
@@ -295,7 +295,7 @@ impl Traced {
         64 + self.ios.len() as i64 / 200
     }
 
-    /// Recorded, by class; ticks as the kernel counts them: whole nanoseconds summed, then cut to milliseconds.
+    /// Recorded I/Os by class; ticks as the kernel counts them: nanoseconds summed, then truncated to milliseconds.
     pub fn recorded(&self) -> [Counts; 4] {
         let mut out = [Counts::default(); 4];
         let mut ns = [0i64; 4];
@@ -351,7 +351,7 @@ impl Traced {
             .eq(self.kernel.iter().map(numbers))
     }
 
-    /// Some few writes without bytes are neither recorded nor counted, and nothing else is missing.
+    /// Whether the only difference is a few writes without bytes that are neither recorded nor counted.
     pub fn misses_empty_flushes_only(&self) -> bool {
         let accounted = self.accounted();
         let missing = |class: Class| self.kernel[class as usize] - accounted[class as usize];
@@ -386,7 +386,7 @@ impl Traced {
         assert_eq!(self.late, 0, "{what}: late events");
     }
 
-    /// Fails if our sums of latencies are longer than the kernel's ticks, which begin earlier and end later.
+    /// Fails if our sums of latencies exceed the kernel's ticks, which start earlier and end later.
     pub fn assert_not_longer_than_the_kernels(&self, what: &str) {
         for (ours, kernel) in self.recorded().iter().zip(&self.kernel) {
             let more = (kernel.ticks_ms - ours.ticks_ms) as f64;
@@ -397,10 +397,10 @@ impl Traced {
         }
     }
 
-    /// Says where our sums of latencies are shorter than the kernel's ticks by more than the difference of the windows:
-    /// the kernel's start is the time cached when the submitter's plug began (da4c8c3d0975, 6.9), and its end is read after
-    /// the bios were completed, which is after the waiting thread was woken, and has perhaps taken the CPU; what was
-    /// not recorded is missing from ours.
+    /// Describes where our sums of latencies are below the kernel's ticks by more than the difference of the intervals.
+    /// The kernel's start is the time cached when the submitter's plug began (da4c8c3d0975, 6.9). Its end is read after
+    /// the bios were completed, that is after the waiting thread was woken, which may have taken the CPU. I/Os that
+    /// were not recorded are missing from ours.
     pub fn shorter_than_the_kernels(&self, what: &str) -> Option<String> {
         let wake_up_ms = wake_up_ms();
         self.recorded()
@@ -416,7 +416,7 @@ impl Traced {
                 } else {
                     0.003
                 };
-                // The bios of a large I/O have their pages pinned one after the other inside one plug.
+                // The pages of a large I/O's bios are pinned one after the other inside one plug.
                 let pinning_ms = kernel.bytes as f64 / 4096.0 * 0.0002;
                 let around_ms = kernel.ios as f64 * (before_ms + wake_up_ms);
                 let outside =
@@ -427,8 +427,8 @@ impl Traced {
             })
     }
 
-    /// Fails if the tracer lost anything. What the kernel did not show it (a kernel that hides a process from BPF
-    /// does so for completions that interrupt it) is counted, must be little, and is printed.
+    /// Fails if the tracer lost anything. I/Os that the kernel did not show (a kernel that hides a process from BPF
+    /// hides completions that interrupt it) are counted, must be few, and are printed.
     pub fn assert_nothing_lost(&self, what: &str) {
         let sum = |reason| self.missing(reason).iter().map(|c| c.ios).sum::<i64>();
         assert_eq!(
@@ -452,7 +452,7 @@ impl Traced {
     }
 }
 
-/// How long it takes on average to wake a thread that waits, on this machine at this moment, milliseconds.
+/// Average time in milliseconds to wake a waiting thread, on this machine at this moment.
 fn wake_up_ms() -> f64 {
     const ROUNDS: u32 = 1000;
     let (mut ours, mut theirs) = UnixStream::pair().unwrap();
@@ -474,7 +474,7 @@ fn wake_up_ms() -> f64 {
     start.elapsed().as_secs_f64() * 1e3 / f64::from(2 * ROUNDS)
 }
 
-/// Runs a load of fio's for so long; past the page cache unless it says otherwise.
+/// Runs a fio load for `seconds`; with direct I/O unless the load says otherwise.
 pub fn put_on(path: &str, load: &[&str], seconds: &str) {
     let runtime = format!("--runtime={seconds}");
     let mut args = vec!["--size=192m", "--time_based", &runtime, "--end_fsync=0"];
@@ -521,7 +521,7 @@ pub struct Mounted {
 impl Mounted {
     /// Makes a file system of `kind` on `disk` and mounts it.
     pub fn new(disk: &LoopDisk, kind: &str) -> Mounted {
-        // Without leaving work to a kernel thread that would begin at some later moment.
+        // Do not leave work to a kernel thread that would start later.
         let options: &[&str] = if kind == "ext4" {
             &["-Fq", "-E", "lazy_itable_init=0,lazy_journal_init=0"]
         } else {

@@ -53,7 +53,7 @@ fn a_small_ring_with_a_slow_reader_counts_losses() {
     );
 }
 
-/// A reader that comes too seldom: every gap in the record is in an interval of loss.
+/// A reader that polls too rarely: every gap in the recorded I/Os lies in a loss interval.
 #[test]
 fn lost_intervals_cover_the_gaps() {
     let Some(_turn) = ready(&["losetup", "fio"]) else {
@@ -74,7 +74,7 @@ fn lost_intervals_cover_the_gaps() {
     let over = AtomicBool::new(false);
     let truth = thread::scope(|scope| {
         let load = scope.spawn(|| fio(&disk.path(), BUSY));
-        // What the kernel counted, every 10 ms: (just before looking, just after, I/Os so far).
+        // The kernel's counts every 10 ms: (time before reading, time after, I/Os so far).
         let witness = scope.spawn(|| {
             let mut seen = Vec::new();
             while !over.load(Ordering::Acquire) {
@@ -124,7 +124,7 @@ fn lost_intervals_cover_the_gaps() {
     );
 }
 
-/// Attached in the middle of a load: what was in flight is censored, and little.
+/// Attached in the middle of a load: I/Os in flight are censored, and there are few.
 #[test]
 fn in_flight_at_attach_is_censored() {
     let Some(_turn) = ready(&["losetup", "fio"]) else {
@@ -175,7 +175,7 @@ fn in_flight_at_attach_is_censored() {
     let censored = sum(LossReason::Censored);
     let unseen = sum(LossReason::Unseen);
     assert!(censored <= 1024 + unseen, "{censored} censored");
-    // Their bytes are known, their times are not.
+    // Their bytes are known, but not their times.
     let bytes: i64 = lost
         .iter()
         .filter(|l| l.reason == LossReason::Censored)
@@ -185,7 +185,7 @@ fn in_flight_at_attach_is_censored() {
     assert!(censored == 0 || bytes > 0);
 }
 
-/// Slots for far fewer I/Os than are in flight, and both CPUs after them: every one without a slot is counted as a clash.
+/// With far fewer slots than I/Os in flight, and both CPUs using them, every I/O without a slot is counted as a clash.
 #[test]
 fn slot_clashes_are_counted() {
     few_slots(TracerOptions {

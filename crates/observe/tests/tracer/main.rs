@@ -1,5 +1,5 @@
-//! The tracer against the kernel's own counts, on devices made for the purpose. Needs root, BPF, `losetup` and `fio`;
-//! what the machine lacks is skipped with a message. `IOLENS_FULL=1` runs the long matrix.
+//! Compares the tracer with the kernel's own counts, on devices created for the tests. Needs root, BPF, `losetup` and
+//! `fio`; tests without what they need are skipped with a message. `IOLENS_FULL=1` runs the long matrix.
 #![allow(clippy::unwrap_used)]
 
 mod bio;

@@ -1,4 +1,4 @@
-//! Paths by numbers, on real file systems and in a real cgroup hierarchy.
+//! Looks up paths by numbers, on real file systems and in a real cgroup hierarchy.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ use iolens_observe::topology::PathLookup;
 
 use crate::lab::{LoopDisk, Mounted, on_each_file_system, ready, run};
 
-/// Device of the file system that is mounted at `point`, as the kernel's side of the tracer sees it.
+/// Device number of the file system mounted at `point`, as the BPF programs see it.
 fn fs_dev(point: &Path) -> i32 {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let words = |l: &str| l.split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -23,7 +23,7 @@ fn fs_dev(point: &Path) -> i32 {
     DevId::new(major.parse().unwrap(), minor.parse().unwrap()).0
 }
 
-/// File names that a mountinfo, a terminal or a careless reader would stumble over.
+/// File names that are difficult for mountinfo, terminals or careless parsers.
 fn hostile(dir: &Path) -> Vec<PathBuf> {
     fs::create_dir(dir.join("a dir\twith\nlines")).unwrap();
     let names: [&[u8]; 5] = [
@@ -159,7 +159,7 @@ fn bind_mounts_lead_to_a_path_that_exists_and_nothing_stays_open() {
             .as_deref(),
         outer.to_str()
     );
-    // Only the bind mount is left: files outside it have no path any more.
+    // Only the bind mount remains, so files outside of it have no path any more.
     run("umount", &[fs.dir.path().to_str().unwrap()]);
     let mut names = PathLookup::new();
     assert_eq!(

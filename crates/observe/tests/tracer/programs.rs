@@ -1,4 +1,4 @@
-//! The BPF programs: the kernel accepts them, and its statistics of them.
+//! Tests that the kernel accepts the BPF programs, and prints its statistics.
 
 use std::collections::BTreeSet;
 

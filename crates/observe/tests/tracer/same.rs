@@ -1,4 +1,4 @@
-//! The same I/Os as other tracers report, one by one.
+//! Compares I/Os one by one with those of other tracers.
 
 use std::{collections::HashMap, fs, io::Read, os::unix::fs::OpenOptionsExt, path::Path, thread};
 
@@ -42,8 +42,8 @@ impl BlkTracer {
             .unwrap_or_else(|e| panic!("{file}={value}: {e}"));
     }
 
-    /// All records since it was switched on, as stored in the kernel's buffers: those of one processor each, as
-    /// blktrace writes them.
+    /// All records since it was switched on, as stored in the kernel's buffers: one buffer per CPU, as blktrace writes
+    /// them.
     fn read(&self) -> Vec<Vec<u8>> {
         fs::write(format!("/sys/block/{}/trace/enable", self.disk), "0").unwrap();
         let mut processors = Vec::new();
@@ -194,8 +194,8 @@ fn the_same_ios_as_the_kernels_own_tracer() {
     );
 }
 
-/// The logs of the kernel's tracer, imported, hold the same I/Os one by one: same place, size, direction, same time in
-/// the queue and in the device.
+/// The imported logs of the kernel's tracer contain the same I/Os one by one: same position, size, direction, queue
+/// time and device time.
 fn assert_imported_alike(logs: &[Vec<u8>], ours: &[Io], hidden: i64) {
     let dir = tempfile::tempdir().unwrap();
     let files: Vec<_> = (0..logs.len())
@@ -267,8 +267,8 @@ fn assert_imported_alike(logs: &[Vec<u8>], ours: &[Io], hidden: i64) {
     );
 }
 
-/// At queue depth 1 fio's completion latency is ours plus the system calls and the context switches around it, which
-/// a disk that takes no time at all shows alone.
+/// At queue depth 1, fio's completion latency is ours plus the system calls and context switches around it. A disk
+/// without latency shows these alone.
 #[test]
 fn latencies_agree_with_fio_at_depth_one() {
     let Some(_turn) = ready(&["losetup", "fio"]) else {
@@ -304,7 +304,7 @@ fn latencies_agree_with_fio_at_depth_one() {
     );
     // fio's percentiles are those of buckets some 1.6 % wide.
     assert!(ours <= theirs * 1.02, "ours {ours} above fio's {theirs}");
-    // How much above it is depends on how long this machine takes to wake fio: shown, not judged.
+    // The difference depends on how fast this machine wakes fio, so it is printed but not checked.
 }
 
 /// Median latency of reads of `bs` at depth 1 in nanoseconds: ours, fio's.

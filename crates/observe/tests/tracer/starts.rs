@@ -1,4 +1,4 @@
-//! Starts: left to the kernel to read where it reads one for each request, our own elsewhere.
+//! Start times: the kernel's where it reads the clock for each request, our own elsewhere.
 
 use std::{collections::HashSet, thread, time::Duration};
 
@@ -11,8 +11,8 @@ fn started(io: &Io) -> Option<i64> {
     io.queue_ns.map(|queue| io.done_ns - io.device_ns - queue)
 }
 
-/// When the kernel stops accounting a disk's requests it no longer dates them either: what is left over from an earlier
-/// I/O must not be taken for a start.
+/// While the kernel does not account a disk's requests, it does not set their start times either. Times left from an
+/// earlier I/O must not be taken for a start.
 #[test]
 fn a_disk_whose_accounting_is_switched_off_and_on() {
     let Some(_turn) = ready(&["losetup", "fio"]) else {
@@ -41,12 +41,12 @@ fn a_disk_whose_accounting_is_switched_off_and_on() {
     });
     let ios = traced.ios.len();
     let counted = traced.kernel[0].ios as usize;
-    // How long it is off depends on how soon a busy machine wakes the thread that switches.
+    // How long accounting is off depends on how soon a busy machine wakes the switching thread.
     assert!(
         counted < ios * 19 / 20,
         "{counted} of {ios} were accounted: it never was off"
     );
-    // Time in the queues is microseconds here; what is left over is from before the switch or from the test before.
+    // Queue times are microseconds here; a stale start would be from before the switch or from an earlier test.
     let longest = traced
         .ios
         .iter()

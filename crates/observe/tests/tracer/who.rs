@@ -108,7 +108,7 @@ fn cached_io_belongs_to_its_file() {
             assert!(origins.contains(&io.origin), "{kind}: {io:?}");
             assert_eq!(io.tgid, Some(std::process::id() as i32), "{kind}: {io:?}");
         }
-        // btrfs shows its subvolumes' anonymous numbers to stat(2), its own to the kernel.
+        // On btrfs, stat(2) returns anonymous numbers of subvolumes, but the kernel uses the file system's own.
         if kind != "btrfs" {
             assert!(
                 traced
@@ -133,7 +133,7 @@ fn reads_into_the_page_cache_are_distinguished_from_direct_ones_and_from_read_ah
         return;
     };
     let disk = LoopDisk::in_memory(64);
-    // A mapping read at random is read page by page, a file read in sequence by read-ahead.
+    // A randomly accessed mapping is read page by page, a sequentially read file by read-ahead.
     let loads: [(&[&str], Origin); 3] = [
         (
             &["--rw=randread", "--bs=4k", "--ioengine=mmap"],
@@ -217,7 +217,7 @@ fn direct_io_belongs_to_its_file() {
             let ways: [&[&str]; 4] = [
                 &["--bs=4k", "--ioengine=psync", "--rw=randwrite"],
                 &["--bs=4m", "--ioengine=psync", "--rw=write"],
-                // The same from memory that processes share, which is a file's, but none on a disk.
+                // The same from shared memory, which belongs to a file that is not on a disk.
                 &["--bs=4m", "--ioengine=psync", "--rw=write", "--mem=shm"],
                 &[
                     "--bs=64k",
@@ -360,8 +360,8 @@ fn a_flush_of_a_journals_commit_belongs_to_the_process_that_waits_for_it() {
             flushes.len()
         );
         assert_all_by_this_process(&what, &flushes);
-        // What the journal writes is for that process, too: of each commit the changes, and the record that ends it and
-        // carries the flush.
+        // The journal's writes are attributed to that process, too: of each commit the changes, and the commit record,
+        // which carries the flush.
         let writes = of_class(&traced, Class::Write);
         let in_journal = writes.into_iter().filter(|io| io.origin == Origin::Journal);
         let journal_writes: Vec<&Io> = in_journal.collect();

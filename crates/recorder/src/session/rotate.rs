@@ -14,16 +14,16 @@ use crate::losses::LossTally;
 use crate::pipeline::Pipeline;
 use crate::viewer::Viewer;
 
-/// A recording that begins.
+/// A recording that is about to begin.
 pub(super) struct StartedRecording {
     pub pipeline: Pipeline,
     /// Its directory.
     pub path: PathBuf,
-    /// The clocks of its start.
+    /// Offset of the wall clock at its start.
     pub wall_minus_monotonic_ns: i64,
 }
 
-/// Makes the directory and the writer of the recording that begins at `from_ns` of the session's time.
+/// Creates the directory and the writer of the recording that begins at `from_ns` of the session's time.
 pub(super) fn begin(
     options: &SessionOptions,
     feed: &Feed,
@@ -68,11 +68,11 @@ pub(super) fn begin(
 }
 
 impl Session {
-    /// Continues in another recording, with the I/Os that complete from now on. Nothing is lost or counted twice in
-    /// between; the previous recording is finished on its own thread, see [`Session::closed`].
+    /// Continues in another recording, with the I/Os that complete from now on. No I/O is lost or counted twice in
+    /// between. The previous recording is finished on its own thread, see [`Session::closed`].
     ///
     /// # Errors
-    /// There is no place for it, or the source failed; the recording before goes on then.
+    /// No place for it, or the source failed; the previous recording continues then.
     pub fn rotate(&mut self) -> Result<()> {
         if !self.options.always_on || self.options.feed.files.is_some() {
             bail!("only an always-on recording without file-level requests goes on in another one");
@@ -107,13 +107,13 @@ impl Session {
         Ok(())
     }
 
-    /// From now on passes observations to a viewer, too.
+    /// From now on also passes observations to a viewer.
     pub fn show_to(&mut self, mut viewer: Viewer) {
         viewer.devices(self.known.all());
         self.viewer = Some(viewer);
     }
 
-    /// Shows no more: the viewer ends when it has seen all.
+    /// Stops showing; the viewer ends when it has seen everything.
     pub fn stop_showing(&mut self) {
         self.viewer = None;
     }
@@ -125,27 +125,27 @@ impl Session {
         }
     }
 
-    /// Unix time at which the session began, by the clock as it is now.
+    /// Unix time of the session's start, by the current wall clock.
     pub fn start_unix_ns(&self) -> i64 {
         wall_clock_ns() - (monotonic_ns() - self.start_ns)
     }
 
-    /// Directory of the recording that grows.
+    /// Directory of the current recording.
     pub fn path(&self) -> &PathBuf {
         self.outputs.path()
     }
 
-    /// When it began, in nanoseconds of the session's time ([`super::Progress::at_ns`]).
+    /// Start of the current recording, in nanoseconds of the session's time ([`super::Progress::at_ns`]).
     pub fn recording_from_ns(&self) -> i64 {
         self.outputs.began_ns()
     }
 
-    /// Previous recordings that were finished since the last call.
+    /// Previous recordings that have been finished since the last call.
     pub fn closed(&mut self) -> Vec<Closed> {
         self.outputs.closed(false)
     }
 
-    /// Whether the end of the recording before is still to be written.
+    /// Whether the end of the previous recording has not been written yet.
     pub fn is_closing(&self) -> bool {
         self.outputs.is_closing()
     }

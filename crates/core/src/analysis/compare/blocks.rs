@@ -9,10 +9,10 @@ use crate::analysis::math::intervals::within_ns;
 use crate::analysis::math::stats::Shuffler;
 use crate::model::{Histogram, Io};
 
-/// Blocks that a stretch is cut into, if it is long enough.
+/// Maximum number of blocks of a time range.
 const MAX_BLOCKS: i64 = 40;
 
-/// The shortest block: what happens in one fsync or one scheduling period should not be torn apart.
+/// Minimum length of a block, so that one fsync or one scheduling period is usually not split.
 const MIN_BLOCK_NS: i64 = 250_000_000;
 
 /// Minimum number of blocks on each side for a significance test.
@@ -24,7 +24,7 @@ pub(super) struct Blocks {
     from_ns: i64,
     block_ns: i64,
     blocks: Vec<TimeBlock>,
-    /// The buckets of [`Histogram`] that have I/Os lie in this range.
+    /// Range of buckets of [`Histogram`] that have I/Os.
     buckets: Range<usize>,
 }
 
@@ -34,7 +34,7 @@ struct TimeBlock {
     ios: u64,
     bytes: u64,
     latency_sum_ns: i128,
-    /// I/Os by bucket of [`Histogram`].
+    /// Number of I/Os by bucket of [`Histogram`].
     latencies: BTreeMap<usize, u64>,
 }
 
@@ -49,10 +49,10 @@ impl MeasureValues {
 }
 
 impl Blocks {
-    /// Empty blocks of equal length that cover `window`; what lies in `unrecorded` is none of their time.
+    /// Creates empty blocks of equal length that cover `window`. Time in `unrecorded` does not count as theirs.
     pub(super) fn new(window: Window, unrecorded: &[(i64, i64)]) -> Blocks {
         let count = (window.len_ns() / MIN_BLOCK_NS).clamp(1, MAX_BLOCKS);
-        // Rounded up: the last block is shorter by less than a nanosecond for each block.
+        // Rounded up, so the last block may be slightly shorter.
         let block_ns = ((window.len_ns() + count - 1) / count).max(1);
         let seconds = window.len_s() / count as f64;
         let mut blocks = Vec::new();
@@ -97,7 +97,7 @@ impl Blocks {
         self.blocks.len()
     }
 
-    /// Number of blocks of which something was recorded.
+    /// Number of blocks with recorded time.
     pub(super) fn recorded(&self) -> usize {
         let recorded = self.blocks.iter().filter(|block| block.seconds > 0.0);
         recorded.count()
@@ -108,7 +108,7 @@ impl Blocks {
         vec![1; self.blocks.len()]
     }
 
-    /// As many blocks as there are, drawn with replacement: how often each was drawn.
+    /// Draws as many blocks as there are, with replacement. Returns how often each was drawn.
     pub(super) fn draw(&self, random: &mut Shuffler) -> Vec<u32> {
         let mut times = vec![0; self.blocks.len()];
         for _ in 0..self.blocks.len() {
@@ -117,7 +117,7 @@ impl Blocks {
         times
     }
 
-    /// The blocks of both, as if they were of one stretch.
+    /// The blocks of both, as if they belonged to one time range.
     pub(super) fn joined(&self, other: &Blocks) -> Blocks {
         let mut all = self.clone();
         all.blocks.extend(other.blocks.iter().cloned());
@@ -125,7 +125,7 @@ impl Blocks {
         all
     }
 
-    /// The measures of a selection that has each block so many times.
+    /// The measures of a selection in which block `i` counts `times[i]` times.
     pub(super) fn values(&self, times: &[u32]) -> MeasureValues {
         let mut total = TimeBlock::default();
         let mut latencies = vec![0; self.buckets.len()];
@@ -155,8 +155,8 @@ impl Blocks {
         MeasureValues(values)
     }
 
-    /// The quantiles for which there are enough I/Os: values of rank `q n`, where the ranks within a bucket are spread
-    /// evenly over it.
+    /// Adds the quantiles that have enough I/Os: the value of rank `q n`, interpolated as if the values within a bucket
+    /// were spread evenly.
     fn add_quantiles(&self, values: &mut [Option<f64>], latencies: &[u64], ios: u64) {
         let mut wanted = Measure::ALL
             .into_iter()
@@ -169,7 +169,7 @@ impl Blocks {
                 continue;
             }
             let count = *count as f64;
-            // Several quantiles can lie in one bucket; they are wanted in rising order.
+            // Several quantiles can fall into one bucket; they are ordered.
             while let Some((measure, q)) = wanted.peek() {
                 let rank = q * ios as f64;
                 if below + count < rank {

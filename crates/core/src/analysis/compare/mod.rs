@@ -1,8 +1,8 @@
-//! Compares two stretches of time: rates and latencies of each class of a device, with confidence intervals.
+//! Compares two time ranges: rates and latencies of each class of a device, with confidence intervals.
 //!
-//! I/Os that are close in time resemble each other, so they are not independent observations. Each stretch is divided
-//! into blocks of equal length; the bootstrap (interval) resamples blocks, and the permutation test exchanges blocks.
-//! A31 in `docs/analyses.md` has the definitions.
+//! I/Os that are close in time resemble each other, so they are not independent observations. Each time range is
+//! divided into blocks of equal length. The bootstrap (for intervals) resamples blocks, and the permutation test
+//! exchanges blocks. A31 in `docs/analyses.md` has the definitions.
 
 mod blocks;
 
@@ -13,23 +13,24 @@ use crate::model::{Class, Io};
 use blocks::Blocks;
 pub use blocks::MIN_BLOCKS;
 
-/// Draws for an interval.
+/// Number of bootstrap resamples for an interval.
 const RESAMPLES: usize = 1000;
 
-/// Exchanges of blocks between the two sides for a test. The smallest possible p-value times the number of measures has
-/// to stay well below [`LEVEL`].
+/// Number of permutations for a test. The smallest possible p-value times the number of measures must stay well below
+/// [`LEVEL`].
 const PERMUTATIONS: usize = 4000;
 
-/// A test ends once so many exchanges of blocks gave as large a difference: it is known to be chance well enough.
+/// A test stops after this many permutations with an equal or larger difference: the p-value is then certain to be
+/// large.
 const ENOUGH_AS_LARGE: usize = 20;
 
-/// The same comparison gives the same figures each time.
+/// Fixed seed, so that a comparison always returns the same figures.
 const SEED: u64 = 0x1015;
 
-/// How often, over all measures of a comparison, chance alone may be called a change.
+/// Family-wise error rate: the probability of any false change among all measures of a comparison.
 const LEVEL: f64 = 0.02;
 
-/// A change of less is not worth telling, in percent.
+/// Minimum change that is reported, in percent.
 pub const MIN_CHANGE_PERCENT: f64 = 5.0;
 
 /// What is measured of one class of I/Os on a device.
@@ -67,7 +68,7 @@ impl Measure {
         Measure::P999Us,
     ];
 
-    /// The share of I/Os that are at most as slow, of a quantile.
+    /// The quantile that the measure is, if it is one.
     fn quantile(self) -> Option<f64> {
         match self {
             Measure::P50Us => Some(0.5),
@@ -78,7 +79,7 @@ impl Measure {
         }
     }
 
-    /// I/Os that this measure needs on each side: ten beyond a quantile.
+    /// Minimum number of I/Os on each side for this measure; for a quantile, ten must lie beyond it.
     fn min_ios(self) -> u64 {
         self.quantile()
             .map_or(1, |q| (10.0 / (1.0 - q)).round() as u64)
@@ -93,8 +94,8 @@ pub struct Side {
 }
 
 impl Side {
-    /// For I/Os that complete in `window`. Rates are those of the time that was recorded: that is not in `unrecorded`, as
-    /// [`Losses::unrecorded`](crate::analysis::stream::losses::Losses::unrecorded) has it.
+    /// Creates a side for I/Os that complete in `window`. Rates are per recorded time, which excludes `unrecorded` (see
+    /// [`Losses::unrecorded`](crate::analysis::stream::losses::Losses::unrecorded)).
     pub fn new(window: Window, unrecorded: &[(i64, i64)]) -> Side {
         Side {
             window,
@@ -109,7 +110,7 @@ impl Side {
         }
     }
 
-    /// Its I/Os, of all classes.
+    /// Number of its I/Os, of all classes.
     pub fn ios(&self) -> u64 {
         self.classes.iter().map(Blocks::ios).sum()
     }
@@ -123,28 +124,29 @@ pub struct Change {
     pub class: Class,
     /// What is measured.
     pub measure: Measure,
-    /// Before; null where there were too few I/Os for it.
+    /// Value before; null if there were too few I/Os.
     pub before: Option<f64>,
-    /// After; null where there were too few I/Os for it.
+    /// Value after; null if there were too few I/Os.
     pub after: Option<f64>,
     /// I/Os before.
     pub ios_before: u64,
     /// I/Os after.
     pub ios_after: u64,
-    /// How much more it is after, in percent of before.
+    /// Change in percent of the value before.
     pub percent: Option<f64>,
-    /// Lower end of the 95 % interval of `percent`; null where a side is too short for one.
+    /// Lower end of the 95 % interval of `percent`; null if a side is too short for one.
     pub percent_low: Option<f64>,
     /// Upper end of that interval.
     pub percent_high: Option<f64>,
-    /// How often chance alone gives as large a difference, before the number of measures is allowed for.
+    /// p-value of the difference, not corrected for the number of measures.
     pub p_value: Option<f64>,
-    /// Whether it has changed: by 5 % or more, and beyond chance with all measures of the comparison together.
+    /// Whether the measure changed: by 5 % or more, and significantly after correction for all measures of the
+    /// comparison.
     pub changed: bool,
 }
 
-/// Compares two stretches of one device. Classes that have I/Os on neither side are left out. `changed` is not decided
-/// yet: [`decide`] does that for all devices together.
+/// Compares two time ranges of one device. Classes without I/Os on both sides are left out. `changed` is not set yet:
+/// [`decide`] does that for all devices together.
 pub fn compare(before: &Side, after: &Side) -> Vec<Change> {
     let mut changes = Vec::new();
     for class in Class::ALL {
@@ -157,7 +159,7 @@ pub fn compare(before: &Side, after: &Side) -> Vec<Change> {
     changes
 }
 
-/// Decides what has changed. Holm's method keeps the chance of a single false change among all of them at 2 %.
+/// Sets `changed`. Holm's method limits the probability of any false change among all of them to 2 %.
 ///
 /// Source: S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979).
 pub fn decide<'a>(changes: impl IntoIterator<Item = &'a mut Change>) {
@@ -173,7 +175,7 @@ pub fn decide<'a>(changes: impl IntoIterator<Item = &'a mut Change>) {
     let count = tested.len();
     for (rank, change) in tested.into_iter().enumerate() {
         let p_value = change.p_value.unwrap_or(1.0);
-        // The first that chance explains ends the search: all that follow are explained by it as well.
+        // The first measure that is not significant ends the search; all that follow are not significant either.
         if p_value * (count - rank) as f64 > LEVEL {
             return;
         }
@@ -192,7 +194,7 @@ fn compare_class(class: Class, before: &Blocks, after: &Blocks) -> Vec<Change> {
     changes
 }
 
-/// Every measure of a class on both sides, without what chance has to say.
+/// The change of every measure of a class, without intervals and p-values.
 fn differences(class: Class, before: &Blocks, after: &Blocks) -> Vec<Change> {
     let whole_before = before.values(&before.each_once());
     let whole_after = after.values(&after.each_once());
@@ -222,7 +224,7 @@ fn percent_more(before: Option<f64>, after: Option<f64>) -> Option<f64> {
     Some((after? / before - 1.0) * 100.0)
 }
 
-/// 95 % intervals by the percentile bootstrap: blocks of each side are drawn with replacement.
+/// Adds 95 % intervals by the percentile bootstrap: blocks of each side are drawn with replacement.
 ///
 /// Source: B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), chapter 13.
 fn add_intervals(changes: &mut [Change], before: &Blocks, after: &Blocks) {
@@ -240,7 +242,8 @@ fn add_intervals(changes: &mut [Change], before: &Blocks, after: &Blocks) {
         }
     }
     for (percents, change) in drawn.iter_mut().zip(changes) {
-        // Draws without a value say that a side has hardly enough I/Os for one: no interval where there are many.
+        // Resamples without a value mean that a side hardly has enough I/Os. With more than a tenth of them there is no
+        // interval.
         if change.percent.is_none() || percents.len() < RESAMPLES * 9 / 10 {
             continue;
         }
@@ -250,8 +253,8 @@ fn add_intervals(changes: &mut [Change], before: &Blocks, after: &Blocks) {
     }
 }
 
-/// p-values by permutation: if nothing has changed, each block could as well have been on the other side. A measure for
-/// which chance has given as large a difference [`ENOUGH_AS_LARGE`] times is not tested further.
+/// Adds p-values by permutation: if nothing changed, each block could equally have been on the other side. A measure is
+/// not tested further once [`ENOUGH_AS_LARGE`] permutations gave an equal or larger difference.
 ///
 /// Sources: P. Good, Permutation, Parametric and Bootstrap Tests of Hypotheses (2005), chapter 3; J. Besag and P. Clifford,
 /// Sequential Monte Carlo p-values, Biometrika 78 (1991).
@@ -297,7 +300,7 @@ fn add_p_values(changes: &mut [Change], before: &Blocks, after: &Blocks) {
     }
 }
 
-/// The test of one measure while blocks are exchanged.
+/// The test of one measure.
 struct PermutationTest {
     measure: Measure,
     observed: f64,
@@ -315,7 +318,7 @@ impl PermutationTest {
             return;
         }
         self.exchanges += 1;
-        // Without a value on one side the exchange says nothing against chance.
+        // A permutation without a value on one side counts as equally large, which is conservative.
         let is_as_large = distance(percent).is_none_or(|permuted| permuted >= self.observed);
         self.as_large += usize::from(is_as_large);
     }
@@ -324,12 +327,12 @@ impl PermutationTest {
         if self.is_decided() {
             return self.as_large as f64 / self.exchanges as f64;
         }
-        // The observed division is one of those that chance could have made.
+        // The observed division counts as one of the permutations.
         (self.as_large + 1) as f64 / (self.exchanges + 1) as f64
     }
 }
 
-/// How far apart two values are that differ by `percent`: twice as much is as far as half.
+/// Distance of two values that differ by `percent`, on a scale on which twice as much is as far as half.
 fn distance(percent: Option<f64>) -> Option<f64> {
     percent.map(|percent| (1.0 + percent / 100.0).ln().abs())
 }

@@ -3,7 +3,7 @@ use crate::analysis::stream::losses::Losses;
 use crate::model::{DevId, LossReason, Lost, Op};
 use proptest::prelude::*;
 
-/// Ten seconds of reads whose latencies are drawn from an exponential distribution, with the mean of each I/O given.
+/// Ten seconds of reads with exponentially distributed latencies; `mean_us` returns the mean at a time in seconds.
 fn side(seed: u64, rate: u64, mean_us: impl Fn(f64) -> f64) -> Side {
     let mut random = Shuffler::new(seed);
     let mut uniform = move || (random.bits() >> 11) as f64 / (1u64 << 53) as f64;
@@ -38,7 +38,7 @@ fn compared(before: &Side, after: &Side) -> Vec<Change> {
     changes
 }
 
-/// Whether anything has changed in the reads; without the intervals, which take most of the time.
+/// Whether any measure of the reads changed; without the intervals, which take most of the time.
 fn differ(before: &Side, after: &Side) -> bool {
     let first = &before.classes[Class::Read as usize];
     let second = &after.classes[Class::Read as usize];
@@ -69,7 +69,7 @@ fn halves_of_one_steady_load_differ_in_at_most_five_of_a_hundred() {
 
 #[test]
 fn a_load_in_phases_is_as_steady() {
-    // Every 2.5 seconds, half a second is five times as slow: blocks of one side differ much, the sides do not.
+    // Every 2.5 seconds, half a second is five times as slow: blocks within a side differ much, but the sides do not.
     let phases = |at_s: f64| if at_s % 2.5 < 0.5 { 2500.0 } else { 500.0 };
     let differing = (0..40)
         .filter(|i| {

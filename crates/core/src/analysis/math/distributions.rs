@@ -1,4 +1,4 @@
-//! The distributions that tests and intervals need: normal, t, F, and the studentized range.
+//! Distributions for tests and intervals: normal, t, F, and the studentized range.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -62,7 +62,7 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     h
 }
 
-/// A number that can be divided by, where `v` is one or nearly 0.
+/// `v`, or a tiny number if `v` is nearly 0, to divide by.
 fn not_zero(v: f64) -> f64 {
     const TINY: f64 = 1e-300;
     if v.abs() < TINY { TINY } else { v }
@@ -84,19 +84,19 @@ pub fn t_both_sides(t: f64, df: f64) -> f64 {
 
 /// The t with P(|T| ≥ t) = `alpha`: half width of a confidence interval in standard errors.
 pub fn t_critical(alpha: f64, df: f64) -> f64 {
-    // t is heavy-tailed for few degrees of freedom: 1e6 is beyond the 1e-5 quantile of the worst, df = 1.
+    // t is heavy-tailed for few degrees of freedom: 1e6 is beyond the 1e-5 quantile even for df = 1.
     bisect(0.0, 1e6, |t| t_both_sides(t, df) - alpha)
 }
 
-/// Chernoff's bound: at most the probability that of `n` trials that succeed with probability `expected` (0 < `expected` < 1) a
-/// share as far from it as `share`, or farther on that side, does.
+/// Chernoff's bound for `n` trials with success probability `expected` (0 < `expected` < 1): an upper bound of the
+/// probability that the share of successes is at least as far from `expected` as `share`, on the same side.
 pub fn chernoff(n: f64, share: f64, expected: f64) -> f64 {
     let divergence =
         divergence_part(share, expected) + divergence_part(1.0 - share, 1.0 - expected);
     (-n * divergence).exp()
 }
 
-/// The term of one outcome in the Kullback-Leibler divergence of observed from expected shares.
+/// One outcome's term of the Kullback-Leibler divergence of observed from expected shares.
 fn divergence_part(seen: f64, expected: f64) -> f64 {
     if seen > 0.0 {
         seen * (seen / expected).ln()
@@ -105,7 +105,7 @@ fn divergence_part(seen: f64, expected: f64) -> f64 {
     }
 }
 
-/// Root of a falling function between `low` and `high`.
+/// Root of a decreasing function between `low` and `high`.
 fn bisect(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..200 {
         let middle = 0.5 * (low + high);
@@ -190,12 +190,12 @@ pub fn studentized_range_above(q: f64, groups: usize, df: f64) -> f64 {
     if df > 25_000.0 {
         return range_above(q, k).clamp(0.0, 1.0);
     }
-    // s = sqrt(chi^2 / df) lies around 1 with deviation 1 / sqrt(2 df); 12 / sqrt(df) covers it to 1e-16 for df = 1 too.
+    // s = sqrt(chi^2 / df) has mean 1 and deviation 1 / sqrt(2 df). 12 / sqrt(df) covers it to 1e-16, also for df = 1.
     let ln_front = df / 2.0 * df.ln() - ln_gamma(df / 2.0) - (df / 2.0 - 1.0) * 2f64.ln();
     let reach = 12.0 / df.sqrt();
     let low = (1.0 - reach).max(0.0);
     let high = 1.0 + reach;
-    // Beyond a range of 14 deviations nothing is left; with few degrees of freedom all happens at small s.
+    // Beyond a range of 14 deviations nothing is left. With few degrees of freedom only small s matter.
     let high = high.min(14.0 / q).max(low);
     let above = integrate(low, high, 8, |s| {
         let density = (ln_front + (df - 1.0) * s.ln() - df * s * s / 2.0).exp();

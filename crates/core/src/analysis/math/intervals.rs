@@ -1,6 +1,6 @@
-//! Intervals of time as (begin, end) in nanoseconds, half-open: joined, added up, cut to a window.
+//! Half-open time intervals (begin, end) in nanoseconds: union, total length, and overlap with a window.
 
-/// `intervals` in order, overlapping and touching ones as one.
+/// Sorts `intervals` and joins overlapping and adjacent ones.
 pub fn union(intervals: impl IntoIterator<Item = (i64, i64)>) -> Vec<(i64, i64)> {
     let mut sorted: Vec<(i64, i64)> = intervals.into_iter().collect();
     sorted.sort_unstable();
@@ -14,7 +14,7 @@ pub fn union(intervals: impl IntoIterator<Item = (i64, i64)>) -> Vec<(i64, i64)>
     joined
 }
 
-/// The lengths of all `intervals` together, in nanoseconds.
+/// Total length of `intervals` in nanoseconds.
 pub fn total_ns(intervals: &[(i64, i64)]) -> i64 {
     intervals
         .iter()
@@ -22,7 +22,7 @@ pub fn total_ns(intervals: &[(i64, i64)]) -> i64 {
         .sum()
 }
 
-/// How much of `from_ns..to_ns` lies in `intervals`, which are in order and do not overlap, in nanoseconds.
+/// Overlap of `from_ns..to_ns` with `intervals`, which must be ordered and disjoint, in nanoseconds.
 pub fn within_ns(intervals: &[(i64, i64)], from_ns: i64, to_ns: i64) -> i64 {
     let first = intervals.partition_point(|i| i.1 <= from_ns);
     let met = intervals[first..].iter().take_while(|i| i.0 < to_ns);

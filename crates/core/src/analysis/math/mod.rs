@@ -1,4 +1,4 @@
-//! Statistics on plain numbers: nothing here knows what an I/O is.
+//! Statistics on plain numbers, independent of I/Os.
 
 pub mod distributions;
 pub mod intervals;

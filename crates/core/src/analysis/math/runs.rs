@@ -2,7 +2,7 @@
 
 use crate::analysis::stream::order::Span;
 
-/// Sequential or not, in the order of start.
+/// Counts sequential I/Os in the order of start.
 #[derive(Debug, Clone, Default)]
 pub(in crate::analysis) struct Runs {
     next_sector: Option<i64>,
@@ -23,7 +23,7 @@ impl Runs {
         self.next_sector = Some(span.sector + i64::from(span.sectors));
     }
 
-    /// Percent of those with a predecessor that begin where it ended.
+    /// Percent of the I/Os with a predecessor that begin where it ended.
     pub fn percent(&self) -> Option<f64> {
         (self.pairs > 0).then(|| 100.0 * self.sequential as f64 / self.pairs as f64)
     }

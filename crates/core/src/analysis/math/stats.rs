@@ -1,6 +1,6 @@
-//! Order statistics and the like, on plain slices.
+//! Order statistics, means, and a seeded random generator.
 
-/// Nearest-rank quantile (rank `ceil(q n)`) of `values`, which get partly sorted; `None` of nothing.
+/// Nearest-rank quantile (rank `ceil(q n)`) of `values`, which are partly sorted; `None` if there are none.
 pub fn nearest_rank(values: &mut [f64], q: f64) -> Option<f64> {
     if values.is_empty() {
         return None;
@@ -9,7 +9,7 @@ pub fn nearest_rank(values: &mut [f64], q: f64) -> Option<f64> {
     Some(*values.select_nth_unstable_by(rank - 1, f64::total_cmp).1)
 }
 
-/// The middle value, or the mean of the two middle ones; `values` get partly sorted.
+/// The median: the middle value, or the mean of the two middle ones. `values` are partly sorted.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     let n = values.len();
     if n == 0 {
@@ -45,18 +45,18 @@ pub fn mean_sd(values: &[f64]) -> Option<(f64, f64)> {
     ))
 }
 
-/// Mean of values with their weights; `None` if these are 0.
+/// Weighted mean of (value, weight); `None` if the weights sum to 0.
 pub fn weighted_mean(values: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (sum, weights) = values.fold((0.0, 0.0), |(s, w), (v, n)| (s + v * n, w + n));
     (weights > 0.0).then(|| sum / weights)
 }
 
-/// A small seeded generator (SplitMix64) for permutations: results must be the same each time they are asked for.
+/// A seeded generator (SplitMix64) for permutations, so that results are reproducible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shuffler(u64);
 
 impl Shuffler {
-    /// The same seed, the same sequence.
+    /// Creates a generator; equal seeds give equal sequences.
     pub fn new(seed: u64) -> Shuffler {
         Shuffler(seed)
     }
@@ -89,7 +89,7 @@ impl Shuffler {
         chosen.into_iter().collect()
     }
 
-    /// Fisher and Yates.
+    /// Fisher-Yates shuffle.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i as u64 + 1) as usize);

@@ -6,13 +6,14 @@ use serde::Serialize;
 
 use crate::model::{Class, Comm, DevId, Histogram, Inode, Io, Origin, bucket_at, rank};
 
-/// More than this of a kind are not kept apart at once: those with the least I/O time become "others".
+/// Maximum number of actors of a kind that are kept apart at once. Those with the least I/O time beyond it become
+/// "others".
 const MAX_KEPT: usize = 2048;
 
-/// So many of a kind are in the answer, the rest are "others".
+/// Maximum number of actors of a kind in the result; the rest are "others".
 const MAX_SHOWN: usize = 200;
 
-/// So many process ids are remembered for a name.
+/// Maximum number of process ids remembered for an actor.
 const MAX_PIDS: usize = 64;
 
 /// The actor of I/O. `None` inside: not known to the source.
@@ -80,14 +81,15 @@ pub struct ActorSummary {
     pub time_percent: Option<f64>,
 }
 
-/// Sums of one class of one actor.
+/// Sums of one class of I/O of one actor.
 #[derive(Debug, Clone, Default)]
 struct ClassFlow {
     ios: u64,
     bytes: u64,
     max_ns: i64,
     sum_ns: i64,
-    /// By [`Histogram::index`] in groups of 8: sixteen buckets an octave, to keep thousands of actors small.
+    /// Buckets of [`Histogram::index`] in groups of 8, that is sixteen per octave, so that thousands of actors stay
+    /// small.
     buckets: Vec<u32>,
 }
 
@@ -145,7 +147,7 @@ struct SlotSums {
     pids: BTreeSet<i32>,
     read: ClassFlow,
     write: ClassFlow,
-    /// Flushes and discards count for the time only.
+    /// Flushes and discards count only as I/O time.
     other_ns: i64,
 }
 
@@ -186,7 +188,7 @@ type Who = (ActorKey, DevId);
 struct ActorsOfKind {
     numbers: HashMap<Who, usize>,
     sums: Vec<(Who, SlotSums)>,
-    /// The one before: I/Os often come in runs.
+    /// The actor of the previous I/O; I/Os of one actor often come in sequence.
     last: Option<(Who, usize)>,
     others: SlotSums,
 }
@@ -213,7 +215,7 @@ impl ActorsOfKind {
         self.sums.len() - 1
     }
 
-    /// Keeps the `keep` with the most I/O time.
+    /// Keeps the `keep` actors with the most I/O time.
     fn shrink(&mut self, keep: usize) {
         self.sums
             .sort_by_key(|(who, s)| (std::cmp::Reverse(s.time_ns()), *who));
@@ -284,8 +286,8 @@ impl SlotActors {
         file.add((ActorKey::File(io.inode()), io.dev), io);
     }
 
-    /// Processes, control groups, files; of each those with the most I/O time first. A kind of which nothing is known is
-    /// left out.
+    /// Returns processes, control groups and files, each with the most I/O time first. A kind for which the source
+    /// knows no actor is left out.
     pub(super) fn finish(self) -> Vec<ActorSummary> {
         let device_ns = self.device_ns;
         self.kinds

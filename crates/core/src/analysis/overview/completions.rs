@@ -1,4 +1,4 @@
-//! Completions and throughput by slot, for all resolutions of a stretch at once.
+//! Completions and throughput per slot, for all resolutions of a time range at once.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use super::{PlannedStretch, Window};
 use crate::analysis::stream::spread::Spread;
 use crate::model::{Class, Histogram, Io, SECTOR_BYTES, rank};
 
-/// Latencies of one class in one slot, start to done (S2C); n stands in [`SlotCounts::ios`].
+/// Latencies of one class in one slot, start to done (S2C). Their number is in [`SlotCounts::ios`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SlotLatency {
     /// Sum divided by count in nanoseconds, rounded.
@@ -33,26 +33,26 @@ pub struct SlotQuantiles {
 pub struct SlotCounts {
     /// I/Os by class.
     pub ios: [u64; 4],
-    /// Sectors of 512 bytes moved, by class: those of an I/O are spread over the time from issue to completion. Where only
-    /// counters are known, those completed.
+    /// Sectors of 512 bytes moved, by class. Those of an I/O are spread evenly between issue and completion. For
+    /// counters, the sectors of completed I/Os.
     pub sectors: [u64; 4],
-    /// Of reads and of writes; `None` if there were none.
+    /// Latencies of reads and of writes; `None` if there were none.
     pub latency: [Option<SlotLatency>; 2],
     /// Longest flush in nanoseconds.
     pub flush_max_ns: Option<i64>,
 }
 
-/// One rung's slots.
+/// The slots of one resolution.
 #[derive(Debug, Default)]
 pub(super) struct Rung {
     pub(super) counts: Vec<SlotCounts>,
 }
 
-/// A histogram that is emptied and filled again for every slot.
+/// A histogram that is cleared and reused for every slot.
 #[derive(Debug, Default)]
 struct SlotHistogram {
     counts: Vec<u64>,
-    /// First and last bucket in use; empty if the first is greater.
+    /// First and last bucket in use; the histogram is empty if the first is greater.
     used: (usize, usize),
     n: u64,
     sum: i128,
@@ -119,7 +119,7 @@ impl SlotHistogram {
         used.map(|i| (i, self.counts[i])).filter(|(_, c)| *c > 0)
     }
 
-    /// Nearest ranks in one pass: the middle of the bucket of rank `ceil(q n)`, never above the maximum.
+    /// All nearest-rank quantiles in one pass: the middle of the bucket of rank `ceil(q n)`, never above the maximum.
     fn summary(&self) -> Option<SlotLatency> {
         if self.n == 0 {
             return None;
@@ -150,13 +150,13 @@ impl SlotHistogram {
     }
 }
 
-/// Which of `per_octave` buckets in each factor of two holds `ns`; 0 for anything below 2 ns.
+/// Number of the bucket that holds `ns`, with `per_octave` buckets per factor of two; 0 for anything below 2 ns.
 pub(super) fn log_row(ns: i64, per_octave: u32) -> u32 {
-    // A hair upwards, so that a power of two is not thrown below itself by rounding.
+    // Add a little, so that rounding does not move a power of two to the bucket below.
     (f64::from(per_octave) * (ns.max(1) as f64).log2() + 1e-9).floor() as u32
 }
 
-/// The slot in progress of one rung.
+/// The open slot of one resolution.
 #[derive(Debug)]
 struct Open {
     merge: i64,
@@ -167,7 +167,7 @@ struct Open {
 }
 
 impl Open {
-    /// Writes the slot down and makes room for the next.
+    /// Stores the slot and starts the next one.
     fn close(&mut self) {
         let mut counts = std::mem::take(&mut self.counts);
         counts.latency = [self.latency[0].summary(), self.latency[1].summary()];
@@ -179,7 +179,7 @@ impl Open {
         self.counts.ios == [0; 4]
     }
 
-    /// Adds what `finer` holds.
+    /// Merges `finer` into this slot.
     fn absorb(&mut self, finer: &Open) {
         for k in 0..4 {
             self.counts.ios[k] += finer.counts.ios[k];
@@ -191,20 +191,20 @@ impl Open {
     }
 }
 
-/// The rungs of one stretch, filled in the order of completion.
+/// All resolutions of one time range, filled in the order of completion.
 #[derive(Debug)]
 pub(super) struct Completions {
     from_ns: i64,
     step_ns: i64,
-    /// The slot of the finest rung in which the last I/O fell, and its end.
+    /// The finest slot that holds the last I/O, and its end.
     end_ns: i64,
     rungs: Vec<Open>,
-    /// Throughput by class in slots of the finest resolution.
+    /// Throughput by class in the finest slots.
     moved: [Spread; 4],
 }
 
 impl Completions {
-    /// Time outside `study` is not counted: a last slot may be only partly inside.
+    /// Time outside of `study` is not counted, because the last slot may be only partly inside.
     pub(super) fn new(stretch: &PlannedStretch, study: Window) -> Completions {
         let rungs = stretch.merges.iter().map(|merge| Open {
             merge: *merge,
@@ -228,14 +228,14 @@ impl Completions {
         }
     }
 
-    /// Takes an I/O of which the device may have done a part inside the stretch.
+    /// Adds the throughput of an I/O, if the device may have worked on it inside the time range.
     pub(super) fn moves(&mut self, io: &Io) {
         if io.bytes > 0 {
             self.moved[io.class() as usize].add(io);
         }
     }
 
-    /// Counts an I/O that completed inside the stretch. One that comes late is counted in the slot in progress.
+    /// Counts an I/O that completed inside the time range. A late one is counted in the open slot.
     pub(super) fn add(&mut self, io: &Io) {
         if io.done_ns >= self.end_ns {
             let slot = (io.done_ns - self.from_ns) / self.step_ns;
@@ -257,7 +257,7 @@ impl Completions {
         }
     }
 
-    /// Closes whatever slots end before `slot` (of the finest rung) begins.
+    /// Closes the slots that end before the finest slot number `slot` begins.
     fn go_to(&mut self, slot: i64) {
         for i in 0..self.rungs.len() {
             let next = (slot / self.rungs[i].merge) as usize;
@@ -276,7 +276,7 @@ impl Completions {
         }
     }
 
-    /// The rungs, the finest first.
+    /// Returns all resolutions, the finest first.
     pub(super) fn finish(mut self) -> Vec<Rung> {
         for i in 0..self.rungs.len() {
             let (finer, coarser) = self.rungs.split_at_mut(i + 1);

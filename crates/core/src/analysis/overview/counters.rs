@@ -1,4 +1,4 @@
-//! The overview of a recording that holds counters only.
+//! The overview of a recording that has only counters.
 
 use super::losses::Losses;
 use super::{
@@ -16,14 +16,14 @@ struct CounterSums {
     time: SlotTime,
 }
 
-/// Accumulates [`OverviewData`] from differences of kernel counters: counts, bytes and mean latencies (A1), the kernel's
-/// busy time and concurrency. A difference belongs to the slot of its later sample.
+/// Accumulates [`OverviewData`] from differences of kernel counters: counts, bytes, mean latencies (A1), and the
+/// kernel's estimates of busy time and concurrency. A difference belongs to the slot of its later sample.
 #[derive(Debug)]
 pub struct CounterOverview {
     plan: OverviewPlan,
     slots: Vec<Vec<CounterSums>>,
     losses: Losses,
-    /// Whether anything measures busy time or concurrency; imported tables may not.
+    /// Whether the source has busy time or concurrency; imported tables may not.
     timed: bool,
 }
 
@@ -45,7 +45,7 @@ impl CounterOverview {
 
     /// Takes the next difference.
     pub fn push(&mut self, d: &CounterRates) {
-        // A sample taken exactly on a boundary ends the slot before it.
+        // A sample taken exactly on a boundary belongs to the slot before it.
         let at_ns = d.to_ns - 1;
         if !self.plan.window.contains(at_ns) {
             return;
@@ -60,12 +60,12 @@ impl CounterOverview {
         }
     }
 
-    /// Takes what is missing.
+    /// Takes a loss.
     pub fn lost(&mut self, lost: &Lost) {
         self.losses.add(lost);
     }
 
-    /// The answers.
+    /// Returns the result.
     pub fn finish(self) -> OverviewData {
         let mut levels = Vec::new();
         for (stretch, slots) in self.plan.stretches.iter().zip(&self.slots) {

@@ -1,10 +1,10 @@
-//! Latencies, sizes and concurrency over the whole window.
+//! Distributions of latency, size and concurrency over the whole window.
 
 use super::completions::log_row;
 use crate::analysis::stream::latencies::Latencies;
 use crate::model::{Class, Histogram, Io, SECTOR_BYTES};
 
-/// A part of an I/O's time.
+/// A stage of an I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Start to done (S2C).
@@ -32,18 +32,18 @@ pub struct SizeBucket {
 /// Distributions of one scope over the whole window.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Distributions {
-    /// Latencies in nanoseconds by class and stage; of `Queue` only I/Os whose start is known.
+    /// Latencies in nanoseconds by class and stage. `Queue` covers only I/Os with a known start.
     pub latency: [[Histogram; 3]; 4],
-    /// 50th, 90th and 99th percentile (nearest rank) in microseconds by class and stage, as the tables have them: exact of
-    /// up to [`Latencies::EXACT`] I/Os, of more within 1/256.
+    /// 50th, 90th and 99th percentile (nearest rank) in microseconds by class and stage, as shown in tables. Exact for
+    /// up to [`Latencies::EXACT`] I/Os, otherwise within 1/256.
     pub percentiles_us: [[Option<[f64; 3]>; 3]; 4],
     /// Sizes by class: bucket `k` holds `[2^k, 2^(k+1))` bytes. I/Os without data are not in it.
     pub size: [Vec<SizeBucket>; 4],
-    /// Nanoseconds with exactly `k` I/Os in flight, by k: of any class, of reads, of writes (A3).
+    /// Nanoseconds with exactly `k` I/Os in flight, indexed by k: of any class, of reads, of writes (A3).
     pub concurrency: [Vec<i64>; 3],
 }
 
-/// The latencies of a scope one by one, while they are few enough for exact percentiles; by class and stage.
+/// The individual latencies of a scope, as long as they are few enough for exact percentiles; by class and stage.
 pub(super) type ExactLatencies = [[Latencies; 3]; 4];
 
 impl Distributions {
@@ -73,7 +73,7 @@ impl Distributions {
         }
     }
 
-    /// Makes the percentiles, from `exact` where it has all.
+    /// Computes the percentiles, from `exact` if it still has all values.
     pub(super) fn settle(&mut self, exact: &mut ExactLatencies) {
         for (class, exact) in exact.iter_mut().enumerate() {
             for (stage, exact) in exact.iter_mut().enumerate() {
@@ -91,8 +91,8 @@ impl Distributions {
         }
     }
 
-    /// Counts of one class and stage by buckets of 1/8 octave: bucket `k` holds `[2^(k/8), 2^((k+1)/8))` ns; ascending,
-    /// filled ones only.
+    /// Non-empty buckets of 1/8 octave with their counts, for one class and stage, in ascending order. Bucket `k` holds
+    /// `[2^(k/8), 2^((k+1)/8))` ns.
     pub fn latency_buckets(&self, class: Class, stage: Stage) -> Vec<(u32, u64)> {
         let mut out: Vec<(u32, u64)> = Vec::new();
         for (low, _, count) in self.latency[class as usize][stage as usize].buckets() {

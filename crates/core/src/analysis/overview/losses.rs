@@ -1,4 +1,4 @@
-//! The intervals of the overview in which I/Os are missing.
+//! The intervals in which I/Os are missing, for the overview.
 
 use serde::Serialize;
 
@@ -6,23 +6,23 @@ use super::{Level, Window};
 use crate::analysis::math::intervals::{total_ns, union};
 use crate::model::{DevId, LossReason, Lost};
 
-/// More intervals than this are merged with their neighbours: a chart cannot show them separately.
+/// Maximum number of intervals. Beyond it neighbours are merged, because a chart cannot show them separately.
 const MAX_INTERVALS: usize = 2000;
 
-/// A stretch of time in which I/Os are missing.
+/// An interval in which I/Os are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LossInterval {
-    /// From here, in nanoseconds since the recording's start.
+    /// Start, in nanoseconds since the recording's start.
     pub from_ns: i64,
-    /// To here.
+    /// End.
     pub to_ns: i64,
-    /// On this device; `None`: not known, or on several.
+    /// The device; `None` if it is not known, or if there are several.
     pub dev: Option<DevId>,
-    /// Why.
+    /// Reason of the loss.
     pub reason: LossReason,
-    /// How many; `None`: not known.
+    /// Number of missing I/Os; `None` if not known.
     pub ios: Option<i64>,
-    /// They can change a slot that the overview shows by more than 1 %: then the interval is hatched.
+    /// Whether the missing I/Os can change a slot of the overview by more than 1 %. Charts hatch such intervals.
     pub marks: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct LossInterval {
 pub(super) struct Losses {
     window: Window,
     list: Vec<LossInterval>,
-    /// Intervals of the same reason and device closer than this become one.
+    /// Intervals of the same reason and device that are closer than this are merged.
     gap_ns: i64,
 }
 
@@ -45,7 +45,7 @@ impl Losses {
     }
 
     pub(super) fn add(&mut self, lost: &Lost) {
-        // Missing requests leave no gap in what is drawn here: their block I/Os are there.
+        // Missing file-level requests leave no gap here, because their block I/Os are recorded.
         let elsewhere = lost.reason.is_of_requests();
         if elsewhere || lost.to_ns < self.window.from_ns || lost.from_ns >= self.window.to_ns {
             return;
@@ -68,12 +68,12 @@ impl Losses {
         }
     }
 
-    /// Adds `l` to a neighbour, or as one of its own. Once neighbours may be as far apart as the window is long, devices
-    /// are merged too: then one interval for each reason is left, so that merging always gets the list below its limit.
+    /// Merges `l` into a neighbour, or adds it. Once the merge distance is as long as the window, devices are merged
+    /// too. Then one interval per reason is left, so merging always gets the list below its limit.
     fn put(&mut self, l: LossInterval) {
         let gap_ns = self.gap_ns;
         let any_device = gap_ns >= self.window.len_ns();
-        // The latest come last: with those a new one most likely belongs.
+        // Search from the end: the latest intervals are the most likely neighbours.
         let neighbour = self.list.iter_mut().rev().find(|o| {
             let is_near = l.from_ns <= o.to_ns.saturating_add(gap_ns) && o.from_ns <= l.to_ns;
             o.reason == l.reason && (any_device || (o.dev == l.dev && is_near))
@@ -89,7 +89,7 @@ impl Losses {
         }
     }
 
-    /// Nanoseconds of the window in which nothing was recorded.
+    /// Nanoseconds of the window during which nothing was recorded.
     pub(super) fn unrecorded_ns(&self) -> i64 {
         let mut intervals = Vec::new();
         for l in &self.list {
@@ -104,7 +104,7 @@ impl Losses {
         total_ns(&union(intervals))
     }
 
-    /// As [`Losses::finish`], with what each can change in `level_of` its device.
+    /// Like [`Losses::finish`]; `level_of` returns the level in which a loss is judged by how much it can change.
     pub(super) fn finish_beside<'a>(
         self,
         level_of: impl Fn(Option<DevId>) -> Option<&'a Level>,

@@ -1,13 +1,13 @@
 //! The recording at several resolutions at once, for charts: rates (A5), latency percentiles (A6), busy time (A2) and
-//! concurrency (A3) by slots, distributions over the whole window, and the actors.
+//! concurrency (A3) per slot, distributions over the whole window, and the actors.
 //!
-//! [`OverviewPlan::whole`] cuts the window into at most a few thousand slots, in steps that merge exactly (counts, sums
-//! and histograms are merged, never means or percentiles).
+//! [`OverviewPlan::whole`] divides the window into at most a few thousand slots. Coarser steps are merged exactly, from
+//! counts, sums and histograms; means and percentiles are never merged.
 //!
-//! Memory: one row for each slot of each stretch, one histogram for each slot in progress.
+//! Memory: one row for each slot of each time range, and one histogram for each open slot.
 //!
-//! The bins of `stream/kept_slots.rs` are not used here: charts need dense columns, empty ones included, of scopes that
-//! may hold several devices.
+//! The bins of `stream/kept_slots.rs` are not used here, because charts need dense columns, including empty ones, and a
+//! scope may hold several devices.
 
 mod actors;
 mod completions;
@@ -38,32 +38,33 @@ use distributions::ExactLatencies;
 use losses::Losses;
 use time::{Depth, StretchTime};
 
-/// One stretch of one scope at one step.
+/// One time range of one scope at one step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Level {
     /// Index of its scope in the plan.
     pub scope: usize,
-    /// Beginning of the first slot, in nanoseconds since the recording's start.
+    /// Start of the first slot, in nanoseconds since the recording's start.
     pub from_ns: i64,
     /// Length of a slot.
     pub step_ns: i64,
     /// Completions in each slot.
     pub counts: Vec<SlotCounts>,
-    /// How each slot's time was spent; as many as `counts`. The last slot may reach beyond the window under study.
+    /// How the time of each slot was spent; same length as `counts`. The last slot may extend beyond the window under
+    /// study.
     pub time: Vec<SlotTime>,
-    /// The source of the level: single I/Os, or differences of kernel counters.
+    /// The data the level was computed from.
     pub detail: Detail,
 }
 
-/// The data that a [`Level`] was made from.
+/// The data that a [`Level`] was computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Detail {
     /// Single I/Os: everything is known and exact.
     Events,
-    /// Kernel counters of one device: counts and mean latencies; busy time of any I/O and mean in flight as the kernel
-    /// estimates them. The other fields of [`SlotTime`] are not known.
+    /// Kernel counters of one device: counts, mean latencies, busy time of any I/O and mean in flight, the last two as
+    /// the kernel estimates them. The other fields of [`SlotTime`] are not known.
     Counters,
-    /// Kernel counters of several devices: the same without busy time, because estimates cannot be joined.
+    /// Kernel counters of several devices: the same without busy time, because these estimates cannot be added.
     SummedCounters,
 }
 
@@ -72,15 +73,15 @@ pub enum Detail {
 pub struct OverviewData {
     /// The plan it followed.
     pub plan: OverviewPlan,
-    /// All levels: stretch by stretch, each in its finest step first.
+    /// All levels, range by range, each starting with the finest step.
     pub levels: Vec<Level>,
-    /// By scope; only of a plan for the whole window.
+    /// Distributions by scope; only for a plan of the whole window.
     pub distributions: Vec<Distributions>,
     /// Actors (processes, control groups, files), those with most I/O time first; only for a plan of the whole window.
     pub actors: Vec<ActorSummary>,
-    /// Where I/Os are missing, neighbours merged.
+    /// Intervals with missing I/Os; neighbours are merged.
     pub losses: Vec<LossInterval>,
-    /// I/Os that outlived what the sweep could hold back.
+    /// I/Os that took longer than the sweep could hold back.
     pub clipped: Clipped,
 }
 
@@ -98,13 +99,13 @@ pub struct Overview {
     losses: Losses,
 }
 
-/// Concurrency of each scope, handed to the stretches of that scope.
+/// Sweeps the concurrency of each scope and passes it to the time ranges of that scope.
 #[derive(Debug, Default)]
 struct ScopeSweeps {
-    /// Scopes of each device, by its number in the index.
+    /// Scopes of each device, by its index.
     scopes_of: Vec<Vec<usize>>,
     depths: Vec<Depth>,
-    /// Stretches of each scope.
+    /// Time ranges of each scope.
     stretches: Vec<Vec<StretchTime>>,
 }
 
@@ -165,7 +166,7 @@ impl Overview {
         }
     }
 
-    /// Takes the next completed I/O. Those of devices outside all scopes are passed over.
+    /// Takes the next completed I/O. I/Os of devices outside all scopes are ignored.
     pub fn push(&mut self, io: &Io) {
         let number = self.index.number(io.dev);
         if number as usize == self.sweeps.scopes_of.len() {
@@ -204,7 +205,7 @@ impl Overview {
         self.losses.add(lost);
     }
 
-    /// The answers.
+    /// Returns the result.
     pub fn finish(mut self) -> OverviewData {
         let clipped = self.order.finish(&mut self.sweeps);
         let window = self.plan.window;
@@ -217,7 +218,7 @@ impl Overview {
             }
             times.push(stretches.into_iter());
         }
-        // No I/O comes any more, so it is known where the kept latencies are all there were.
+        // All I/Os have arrived, so it is known which sets of exact latencies are complete.
         for (d, exact) in self.distributions.iter_mut().zip(&mut self.exact) {
             d.settle(exact);
         }
@@ -227,7 +228,8 @@ impl Overview {
                 levels.extend(assemble(stretch, completions, &time));
             }
         }
-        // A loss is marked by what it can change in the curve of its device, or else in that of all.
+        // A loss is marked by how much it can change the curve of its device, or of all devices if its device is not
+        // known.
         let losses = self.losses.finish_beside(|dev| {
             let scope = self.plan.scope_for(dev);
             levels.iter().find(|level| level.scope == scope)
@@ -243,7 +245,7 @@ impl Overview {
     }
 }
 
-/// The rungs of one stretch: its finest slots, and those merged from them.
+/// The levels of one time range: its finest slots, and those merged from them.
 fn assemble(stretch: &PlannedStretch, completions: Completions, time: &StretchTime) -> Vec<Level> {
     completions
         .finish()
@@ -260,11 +262,11 @@ fn assemble(stretch: &PlannedStretch, completions: Completions, time: &StretchTi
         .collect()
 }
 
-/// The scope of each device on its own, by number, and one of all bottom layers if there are several devices.
+/// Scopes for a set of devices: one per device, and one of all bottom layers together if there are several devices.
 ///
-/// `under` gives the devices right under a device (of a stack): one that has any is a layer above others and stays out
-/// of the sum, because an I/O through a stack counts once per layer. At most `most` devices get a scope of their own,
-/// those with the most I/Os first; `devices` are (device, its I/Os).
+/// `under` tells whether a device has devices below it (in a stack). Such a layer is left out of the sum, because an
+/// I/O through a stack counts once per layer. At most `most` devices get their own scope, those with the most I/Os
+/// first. `devices` are (device, number of I/Os).
 pub fn scopes(devices: &[(DevId, u64)], under: impl Fn(DevId) -> bool, most: usize) -> Vec<Scope> {
     let mut active: Vec<_> = devices
         .iter()

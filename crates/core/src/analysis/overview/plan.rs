@@ -1,33 +1,33 @@
-//! The stretches of an overview and their resolutions.
+//! The time ranges of an overview and their resolutions.
 
 use super::Window;
 use crate::analysis::stream::steps::{LONGEST_STEP_NS, readable_step, steps_in};
 use crate::model::DevId;
 
-/// Slots of the whole window in its finest step, for the first scope and for the others.
+/// Maximum number of finest slots over the whole window, for the first scope and for the others.
 const MAX_SLOTS: i64 = 3600;
 const MAX_SLOTS_OTHERS: i64 = 1200;
 
-/// Fewer slots than this are no picture.
+/// Minimum number of slots for a chart.
 const MIN_SLOTS: i64 = 30;
 
-/// Devices that are drawn together.
+/// Devices that are drawn together, in one chart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// Which; never two layers of one stack.
+    /// The devices; never two layers of one stack.
     pub devices: Vec<DevId>,
 }
 
-/// A stretch of time of one scope, and the steps in which it is cut into slots.
+/// A time range of one scope, and the steps of its slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedStretch {
     /// Index into the plan's scopes.
     pub scope: usize,
-    /// From the first slot's beginning to the last slot's end.
+    /// From the start of the first slot to the end of the last.
     pub window: Window,
     /// The finest step.
     pub step_ns: i64,
-    /// Finest slots in a slot of each rung: 1 first, each a multiple of the one before.
+    /// Number of finest slots per slot of each resolution: 1 first, each a multiple of the previous one.
     pub merges: Vec<i64>,
 }
 
@@ -46,7 +46,7 @@ impl PlannedStretch {
         }
     }
 
-    /// Slots in the finest step.
+    /// Number of finest slots.
     pub fn slots(&self) -> usize {
         (self.window.len_ns() / self.step_ns).max(0) as usize
     }
@@ -66,7 +66,7 @@ pub struct OverviewPlan {
 }
 
 impl OverviewPlan {
-    /// The whole of `window` for each scope, in up to 3600 slots (others than the first scope: 1200), and the same
+    /// The whole of `window` for each scope, in up to 3600 slots (1200 for scopes other than the first), and the same
     /// merged by 5 and by 20.
     pub fn whole(window: Window, scopes: Vec<Scope>) -> OverviewPlan {
         let stretches = (0..scopes.len())
@@ -88,8 +88,8 @@ impl OverviewPlan {
         }
     }
 
-    /// As [`OverviewPlan::whole`], but for counters sampled every `period_ns`: slots hold at least ten samples, so that one
-    /// taken a little late shifts little, and there are no distributions.
+    /// Like [`OverviewPlan::whole`], for counters sampled every `period_ns`. A slot holds at least ten samples, so that
+    /// a late sample shifts little between slots. There are no distributions.
     pub fn whole_of_counters(window: Window, scopes: Vec<Scope>, period_ns: i64) -> OverviewPlan {
         let mut plan = OverviewPlan::whole(window, scopes);
         let least = period_ns.saturating_mul(10);
@@ -101,8 +101,8 @@ impl OverviewPlan {
         plan
     }
 
-    /// As [`OverviewPlan::whole`], but for tables whose finest rows cover `row_ns`: nothing is finer than they are, each row
-    /// has a slot of its own where there is room, and there are no distributions.
+    /// Like [`OverviewPlan::whole`], for tables whose finest rows cover `row_ns`. No slot is finer than a row; each row
+    /// has its own slot if there are enough slots. There are no distributions.
     pub fn whole_of_tables(window: Window, scopes: Vec<Scope>, row_ns: i64) -> OverviewPlan {
         let mut plan = OverviewPlan::whole(window, scopes);
         for s in &mut plan.stretches {
@@ -118,26 +118,26 @@ impl OverviewPlan {
         plan
     }
 
-    /// Scopes that hold `dev`.
+    /// Scopes that contain `dev`.
     pub(super) fn scopes_with(&self, dev: DevId) -> Vec<usize> {
         (0..self.scopes.len())
             .filter(|i| self.scopes[*i].devices.contains(&dev))
             .collect()
     }
 
-    /// The scope in which something on `dev` is seen best: its own, else the first.
+    /// The scope that shows `dev` best: its own, or else the first.
     pub(super) fn scope_for(&self, dev: Option<DevId>) -> usize {
         dev.and_then(|dev| self.scopes.iter().position(|s| s.devices == [dev]))
             .unwrap_or(0)
     }
 }
 
-/// The finest readable step that cuts `len_ns` into at most `most` slots.
+/// The finest readable step that divides `len_ns` into at most `most` slots.
 fn step_for(len_ns: i64, most: i64) -> i64 {
     if let Some(step_ns) = readable_step(len_ns, 0, most) {
         return step_ns;
     }
-    // Of longer ones whole days are readable.
+    // Beyond the longest readable step, use whole days.
     let least = steps_in(len_ns, most);
     least.div_euclid(LONGEST_STEP_NS).saturating_add(1) * LONGEST_STEP_NS
 }

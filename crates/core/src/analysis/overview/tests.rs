@@ -1,4 +1,4 @@
-//! Against the definitions, by brute force.
+//! Compares the overview with its definitions, by brute force.
 
 use super::*;
 use crate::model::{LossReason, Op};
@@ -19,7 +19,7 @@ fn run(plan: OverviewPlan, ios: &[Io]) -> OverviewData {
     overview.finish()
 }
 
-/// One stretch of 1 ns steps, so that every rule shows.
+/// A time range with steps of 1 ns, so that every rule has an effect.
 fn tiny(len: i64, step_ns: i64, merges: &[i64]) -> OverviewPlan {
     let window = Window::new(0, len);
     let stretch = PlannedStretch {
@@ -103,7 +103,7 @@ proptest! {
                 }
             }
         }
-        // The rungs agree on every sum, whatever their step.
+        // All resolutions agree on every sum.
         let [fine, coarse] = &data.levels[..] else { panic!("two rungs") };
         let sum = |l: &Level| l.counts.iter().flat_map(|c| c.ios).sum::<u64>();
         prop_assert_eq!(sum(fine), sum(coarse));
@@ -237,7 +237,7 @@ fn the_distribution_of_depth_is_that_of_the_recorded_time() {
     let second = 1_000_000_000;
     let window = Window::new(0, 10 * second);
     let mut overview = Overview::new(OverviewPlan::whole(window, single(&[A])));
-    // Six of ten seconds, of which one is in both.
+    // Six of ten seconds, one of which is in both gaps.
     for (from_s, to_s) in [(3, 6), (5, 9)] {
         let from_ns = from_s * second;
         overview.lost(&Lost::somewhere(

@@ -1,4 +1,4 @@
-//! The time of each slot by the number of I/Os in flight.
+//! Divides the time of each slot by the number of I/Os in flight.
 
 use serde::Serialize;
 
@@ -12,11 +12,11 @@ const KINDS: usize = 3;
 /// How the time of one slot was spent (A2, A3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct SlotTime {
-    /// Nanoseconds with at least one I/O in flight: any, a read, a write.
+    /// Nanoseconds with at least one I/O in flight: of any class, a read, a write.
     pub busy_ns: [i64; KINDS],
-    /// `∫N dt` in I/O-nanoseconds: divided by the slot's length it is the mean number in flight.
+    /// `∫N dt`, that is I/Os in flight times nanoseconds. Divided by the slot's length it is the mean number in flight.
     pub area_ns: i64,
-    /// Most in flight at once.
+    /// Largest number in flight at once.
     pub max: u32,
 }
 
@@ -30,7 +30,7 @@ impl SlotTime {
     }
 }
 
-/// The slots of a stretch, filled in the order of time.
+/// The slots of a time range, filled in time order.
 #[derive(Debug, Clone)]
 pub(super) struct StretchTime {
     window: Window,
@@ -39,7 +39,7 @@ pub(super) struct StretchTime {
 }
 
 impl StretchTime {
-    /// Time outside `study` is not counted: a last slot may be only partly inside.
+    /// Time outside of `study` is not counted, because the last slot may be only partly inside.
     pub(super) fn new(stretch: &PlannedStretch, study: Window) -> StretchTime {
         StretchTime {
             window: Window::new(
@@ -51,7 +51,7 @@ impl StretchTime {
         }
     }
 
-    /// From `from_ns` to `to_ns` there were `levels` in flight.
+    /// Adds the time from `from_ns` to `to_ns`, during which `levels` I/Os were in flight.
     fn pass(&mut self, from_ns: i64, to_ns: i64, levels: [i64; KINDS]) {
         let to_ns = to_ns.min(self.window.to_ns);
         let mut at = from_ns.max(self.window.from_ns);
@@ -70,7 +70,7 @@ impl StretchTime {
         }
     }
 
-    /// Slots of `merge` slots each; the last may hold fewer.
+    /// Merges every `merge` slots to one; the last may hold fewer.
     pub(super) fn merged(&self, merge: usize) -> Vec<SlotTime> {
         self.slots
             .chunks(merge.max(1))
@@ -83,12 +83,12 @@ impl StretchTime {
     }
 }
 
-/// How many are in flight in one scope: any, reads, writes.
+/// Numbers of I/Os in flight in one scope: any, reads, writes.
 #[derive(Debug)]
 pub(super) struct Depth {
     since_ns: i64,
     levels: [i64; KINDS],
-    /// Time at each level over the window, if distributions are wanted.
+    /// Time at each level over the window, if distributions are requested.
     spent: Option<[LevelTime; KINDS]>,
 }
 
@@ -101,7 +101,7 @@ impl Depth {
         }
     }
 
-    /// One I/O of `class` more (`by` = 1) or less (-1) from `at_ns` on.
+    /// Changes the number of I/Os of `class` in flight by `by` (1 or -1) at `at_ns`.
     pub(super) fn change(
         &mut self,
         at_ns: i64,
@@ -135,7 +135,8 @@ impl Depth {
         self.since_ns = to_ns;
     }
 
-    /// Settles the end; gives nanoseconds at each level from 0 on. Nothing was recorded for `unrecorded_ns` of the window.
+    /// Finishes the sweep. Returns the nanoseconds at each level, indexed from 0, without the `unrecorded_ns` of the
+    /// window.
     pub(super) fn finish(
         &mut self,
         window: Window,

@@ -1,4 +1,4 @@
-//! All analyses of a report in one pass over the I/Os.
+//! Runs all analyses of a report in one pass over the I/Os.
 
 pub(in crate::analysis) mod streams;
 
@@ -43,22 +43,23 @@ use crate::model::{
     Source,
 };
 
-/// All answers about one window of one recording.
+/// All results for one window of one recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// By device and class.
     pub devices: DevicesSummary,
     /// All devices together (A4), without those of [`ReportBuilder::leaving_out`].
     pub set: SetSummary,
-    /// Concurrency of all devices together by slots (A3, A4); `None` where one device did all I/O: see its own.
+    /// Concurrency of all devices together by slots (A3, A4); `None` if one device did all I/O, because that device has
+    /// it.
     pub set_slots: Option<SlotSummary>,
     /// The kernel's own estimate of busy time (`io_ticks`), in percent of the time that counter samples cover.
     pub util_io_ticks_percent: BTreeMap<DevId, f64>,
     /// Values that imported tables have only for all classes of a device together.
     pub all_classes: BTreeMap<DevId, AllClasses>,
-    /// The estimator behind it, if the kernel is known.
+    /// The estimator behind `io_ticks`, if the kernel is known.
     pub regime: Option<Regime>,
-    /// Each device in depth, in the order of their numbers; none for those that only lost I/Os.
+    /// Detailed results of each device, ordered by device number. Devices with only lost I/Os have none.
     pub details: Vec<DeviceDetail>,
     /// Throughput of each link of the plan (A13).
     #[serde(skip)]
@@ -81,7 +82,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// `dev` in depth.
+    /// Detailed results of `dev`.
     pub fn detail(&self, dev: DevId) -> Option<&DeviceDetail> {
         self.details
             .binary_search_by_key(&dev, |d| d.dev)
@@ -103,13 +104,13 @@ pub struct ReportPlan {
     pub max_request_bytes: BTreeMap<DevId, u64>,
     /// Stacking of devices.
     pub stacks: Stacks,
-    /// Layers that spread their I/O over several devices.
+    /// Layers that distribute their I/O over several devices.
     pub arrays: Vec<Array>,
-    /// Whether single I/Os were recorded. Then no I/Os means no activity, whatever the counters show.
+    /// Whether single I/Os were recorded. If so, a device without I/Os was idle, whatever its counters show.
     pub has_ios: bool,
 }
 
-/// Maximum number of threads for waits, the slowest analysis; devices are divided among them.
+/// Maximum number of threads for waits, the slowest analysis. Devices are divided among them.
 const MAX_WAIT_PARTS: usize = 4;
 
 /// Accumulates a [`Report`].
@@ -126,14 +127,14 @@ pub struct ReportBuilder {
     counted: BTreeMap<DevId, Counted>,
     bios: BTreeMap<DevId, Bios>,
     host: HostPressure,
-    /// Devices above others that are recorded too.
+    /// Devices above other recorded devices.
     layers: BTreeSet<DevId>,
-    /// Control groups that read again what their memory limit had evicted.
+    /// Control groups that reread data which their memory limit had evicted.
     memory_limits: Vec<MemoryLimit>,
 }
 
 impl Report {
-    /// Removes names of programs from results that were grouped by them.
+    /// Removes program names from results that were grouped by them.
     pub fn hide_names(&mut self) {
         for device in &mut self.waits {
             device.hide_names();
@@ -173,8 +174,8 @@ impl ReportBuilder {
         }
     }
 
-    /// Leaves `layers`, devices above others that are recorded too, out of the set of all devices: an I/O through a
-    /// stack would count on each of them. Call it before the first I/O.
+    /// Leaves `layers` (devices above other recorded devices) out of the set of all devices, because an I/O through a
+    /// stack would count once per layer. Call it before the first I/O.
     #[must_use]
     pub fn leaving_out(mut self, layers: BTreeSet<DevId>) -> ReportBuilder {
         self.completions = Completions::new(self.window, layers.clone(), &self.plan.links);
@@ -183,7 +184,7 @@ impl ReportBuilder {
         self
     }
 
-    /// Sets limits from the user for bursts: in bytes per second, of devices and of links that several devices share.
+    /// Sets the user's limits for bursts in bytes per second, for devices and for links that several devices share.
     /// Call it before the first I/O.
     #[must_use]
     pub fn limited(mut self, limits: BTreeMap<DevId, f64>, links: Vec<Link>) -> ReportBuilder {
@@ -212,16 +213,16 @@ impl ReportBuilder {
         }
     }
 
-    /// Takes the next completed I/O, in the order of completion. I/Os that complete after the window but began inside
-    /// it still belong to its busy time: push them too.
+    /// Takes the next completed I/O, in the order of completion. Also push I/Os that complete after the window but
+    /// began inside it, because they belong to its busy time.
     pub fn push(&mut self, io: &Io) {
         self.consumers()
             .into_iter()
             .for_each(|consumer| consumer.consume(std::slice::from_ref(io), i64::MIN));
     }
 
-    /// The parts among which the work on I/Os is divided, the slowest one last. Each takes all I/Os, as [`ReportBuilder::push`]
-    /// does; none needs the others until all I/Os are consumed.
+    /// The independent parts of the report, the slowest last. Each part must receive all I/Os, as
+    /// [`ReportBuilder::push`] does, and may run on its own thread.
     pub fn consumers(&mut self) -> Vec<&mut dyn Consumer> {
         let (by_names, others) = self.consumers_by_names();
         let mut all = Vec::from(others);
@@ -229,8 +230,8 @@ impl ReportBuilder {
         all
     }
 
-    /// The parts of [`ReportBuilder::consumers`], first those that group I/Os by the names of processes. They need
-    /// names even where names are hidden; [`Report::hide_names`] removes them from the results.
+    /// The parts of [`ReportBuilder::consumers`]. Those in the first list group I/Os by process names, which they need
+    /// even if names are hidden; [`Report::hide_names`] removes them from the results.
     pub fn consumers_by_names(&mut self) -> (Vec<&mut dyn Consumer>, [&mut dyn Consumer; 4]) {
         let others: [&mut dyn Consumer; 4] = [
             &mut self.actors,
@@ -245,7 +246,7 @@ impl ReportBuilder {
         (by_names, others)
     }
 
-    /// Takes a loss. Slots (A3) leave out only what is known before the first I/O to be time without a recorder.
+    /// Takes a loss. To be left out of slots (A3), time without a recorder must be reported before the first I/O.
     pub fn lost(&mut self, lost: &Lost) {
         self.waits.iter_mut().for_each(|part| part.lost(lost));
         self.completions.counts.lost(lost);
@@ -254,20 +255,20 @@ impl ReportBuilder {
         self.losses.push(lost);
     }
 
-    /// Takes the next file-level request, where those were recorded, for the analyses of the page cache and of syncs.
+    /// Takes the next file-level request, if these were recorded, for the analyses of the page cache and of syncs.
     pub fn request(&mut self, request: &Request) {
         self.completions.page_cache.request(request);
         self.completions.sync_calls.request(request);
     }
 
-    /// Takes the stages of a bio, where a trace has them (A24).
+    /// Takes the stages of a bio, if a trace has them (A24).
     pub fn bio(&mut self, bio: &BioStages) {
         if self.window.contains(bio.done_ns) {
             self.bios.entry(bio.dev).or_default().push(bio);
         }
     }
 
-    /// Takes the next difference of kernel counters, for the comparison with `io_ticks`, and for devices of recordings
+    /// Takes the next difference of kernel counters: for the comparison with `io_ticks`, and for devices of recordings
     /// without single I/Os.
     pub fn counters(&mut self, rates: &CounterRates) {
         if self.window.contains(rates.from_ns) && rates.to_ns <= self.window.to_ns {
@@ -275,7 +276,7 @@ impl ReportBuilder {
         }
     }
 
-    /// Takes the samples of control groups of the whole recording; groups with limits are analysed. Call it before the
+    /// Takes the samples of control groups of the whole recording. Groups with limits are analysed. Call it before the
     /// first I/O.
     #[must_use]
     pub fn knowing_cgroups(mut self, samples: &[CgroupSample]) -> ReportBuilder {
@@ -284,7 +285,7 @@ impl ReportBuilder {
         self
     }
 
-    /// Takes the next sample of the host's pressure, where it was recorded.
+    /// Takes the next pressure sample of the host, if these were recorded.
     pub fn pressure(&mut self, sample: &PressureSample) {
         self.host.push(sample);
     }
@@ -294,7 +295,7 @@ impl ReportBuilder {
         self.finish_naming(end_ns, &|_| None)
     }
 
-    /// Like [`ReportBuilder::finish`], with files named by `path_of` where it knows them.
+    /// Like [`ReportBuilder::finish`]; `path_of` supplies the names of files.
     pub fn finish_naming(mut self, end_ns: i64, path_of: PathOf) -> Report {
         self.completions.make_room();
         let Completions {
@@ -309,7 +310,7 @@ impl ReportBuilder {
         } = self.completions;
         let window = counts.closed_window(end_ns);
         let known = counts.known().to_vec();
-        // The sweeps hold I/Os back until no earlier one can come; now they take the last ones.
+        // The sweeps have held back I/Os in case earlier ones arrive; now they take the rest.
         let (sweeps, swept, set, clipped) = self.starts.finish(&known);
         let (issued, by_issue) = self.issues.finish(&known);
         let s2c: Vec<Latencies> = (0..known.len()).map(|i| counts.latencies(i)).collect();
@@ -317,7 +318,7 @@ impl ReportBuilder {
         // Counts, busy time and concurrency of each device.
         let unrecorded_ns = self.losses.unrecorded_ns(window);
         let mut devices = counts.finish(end_ns, unrecorded_ns, sweeps, issued, clipped);
-        // A recording of counters alone has no I/Os: its devices are those that were counted.
+        // A recording of counters has no I/Os; its devices are those with counters.
         if devices.ios == 0 && !self.plan.has_ios {
             let counted = self.counted.iter();
             devices.replace(counted.filter_map(|(dev, c)| c.summary(*dev)).collect());
@@ -334,14 +335,14 @@ impl ReportBuilder {
         };
         let util_io_ticks_percent = context.util_io_ticks_percent();
 
-        // Findings that need no device in depth.
+        // Findings that do not need detailed results.
         let mut found = context.findings_of_all(&known, trouble, page_cache);
         for blocked in &sync_calls.finish(window) {
             found.push(blocked.finding(None, window, path_of));
         }
         found.extend(context.slow_members(&known, &by_issue));
 
-        // What a device's detail needs of others is known now, so devices are finished one after the other.
+        // All inputs from other devices are complete, so devices can be finished one after the other.
         let gathered = gather(known, swept, by_issue, completed, s2c);
         let details = context.details(gathered, &mut self.bios, path_of, &mut found);
         let links = context.links();
@@ -352,7 +353,7 @@ impl ReportBuilder {
         findings::sort(&mut found);
         let (set, set_slots) = set.finish(window, unrecorded_ns, &context.busy_percents(&details));
 
-        // A story says who made whom wait: it takes the waits of each victim and the details of all devices.
+        // Stories need the waits of each victim and the detailed results of all devices.
         let waits = WaitsOfSome::finish(self.waits);
         let scene = Scene {
             window,
@@ -385,7 +386,7 @@ impl ReportBuilder {
     }
 }
 
-/// Groups the results of the three parts by device. All lists are in the order of `known`.
+/// Groups the results of the three parts by device. All lists are ordered like `known`.
 fn gather(
     known: Vec<DevId>,
     swept: Vec<Swept>,
@@ -409,7 +410,7 @@ fn gather(
     gathered
 }
 
-/// Shared inputs of the results of all devices.
+/// Inputs shared by the results of all devices.
 struct ReportContext<'a> {
     window: Window,
     unrecorded_ns: i64,
@@ -422,7 +423,7 @@ struct ReportContext<'a> {
 }
 
 impl ReportContext<'_> {
-    /// What is found without looking at any device in depth; `known` are the devices with I/Os.
+    /// Findings that do not need detailed results; `known` are the devices with I/Os.
     fn findings_of_all(
         &self,
         known: &[DevId],
@@ -439,7 +440,7 @@ impl ReportContext<'_> {
         found
     }
 
-    /// Members of arrays that are slower than the others; `by_issue` is in the order of `known`.
+    /// Finds members of arrays that are slower than the others; `by_issue` is ordered like `known`.
     fn slow_members(&self, known: &[DevId], by_issue: &[SweptByIssue]) -> Vec<Finding> {
         let samples: Vec<_> = known
             .iter()
@@ -449,7 +450,7 @@ impl ReportContext<'_> {
         slow_member::find(&self.plan.arrays, &samples, self.losses)
     }
 
-    /// Each device in depth, in the order of their numbers; what they show is added to `found`.
+    /// Detailed results of each device, ordered by device number; findings are added to `found`.
     fn details(
         &self,
         gathered: Vec<(DevId, Gathered)>,
@@ -465,7 +466,7 @@ impl ReportContext<'_> {
             found.extend(conclude(&detail, self.window, self.host, path_of));
             details.push(detail);
         }
-        // How far a stall reached shows only beside the stalls of all devices.
+        // The extent of a stall is only visible together with the stalls of all devices.
         details.sort_by_key(|d| d.dev);
         found.extend(stalls::conclude(
             details.iter().map(|d| (d.dev, &d.stalls)),
@@ -475,7 +476,7 @@ impl ReportContext<'_> {
         details
     }
 
-    /// How busy each of these devices was, in percent, where that is known.
+    /// Utilisation of each of these devices in percent, if it is known.
     fn busy_percents(&self, details: &[DeviceDetail]) -> Vec<(DevId, Option<f64>)> {
         let mut busy = Vec::with_capacity(details.len());
         for detail in details {
@@ -485,7 +486,7 @@ impl ReportContext<'_> {
         busy
     }
 
-    /// A device in depth; `None` of one without I/Os.
+    /// Detailed results of a device; `None` if it has no I/Os.
     fn detail(&self, dev: DevId, gathered: Gathered, bios: Option<Bios>) -> Option<DeviceDetail> {
         let summary = self.devices.of(dev)?;
         if !summary.classes.iter().any(|c| c.ios > Some(0)) {
@@ -523,7 +524,7 @@ impl ReportContext<'_> {
             .collect()
     }
 
-    /// What the kernel counted as busy time.
+    /// Utilisation from the kernel's `io_ticks` in percent, by device.
     fn util_io_ticks_percent(&self) -> BTreeMap<DevId, f64> {
         let mut percents = BTreeMap::new();
         for (dev, counted) in self.counted {

@@ -24,7 +24,7 @@ use crate::analysis::stream::order::{Clipped, End, Hold, Span, StartOrder, Sweep
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, Io, Lost};
 
-/// What is counted as I/Os complete.
+/// Analyses in the order of completion.
 #[derive(Debug)]
 pub(in crate::analysis) struct Completions {
     window: Window,
@@ -39,7 +39,7 @@ pub(in crate::analysis) struct Completions {
 }
 
 impl Completions {
-    /// `layers` are devices above others that are recorded too; `links` are shared by several devices.
+    /// `layers` are devices above other recorded devices; `links` are shared by several devices.
     pub fn new(window: Window, layers: BTreeSet<DevId>, links: &[Link]) -> Completions {
         let members = links.iter().map(|link| link.devices.clone());
         Completions {
@@ -80,10 +80,10 @@ impl Completions {
     }
 }
 
-/// What devices keep is bounded after so many I/Os.
+/// Number of I/Os after which the memory of devices is checked against its limit.
 const BOUND_EACH: u64 = 1 << 16;
 
-/// Whether a part that has consumed `consumed` I/Os and now consumes `more` has to see to its bounds.
+/// Whether a part that has consumed `consumed` I/Os, and now consumes `more`, must check its memory limit.
 fn is_due(consumed: &mut u64, more: usize) -> bool {
     let before = *consumed / BOUND_EACH;
     *consumed += more as u64;
@@ -99,12 +99,12 @@ impl Consumer for Completions {
     }
 }
 
-/// Whether a sweep of `window` takes an I/O: it completes after the window begins, and starts early enough to matter.
+/// Whether an I/O matters to a sweep of `window`: it completes after the window begins and starts early enough.
 fn reaches_into(window: Window, io: &Io) -> bool {
     io.done_ns >= window.from_ns && io.start_ns() < window.learned_until_ns()
 }
 
-/// `items` by device number, put in the order of `known`; devices without any get a new one.
+/// Reorders `items` (by device index) like `known`. Devices without an item get a new one.
 fn aligned<T>(items: Vec<T>, index: &DeviceIndex, known: &[DevId], new: impl Fn() -> T) -> Vec<T> {
     let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
     known
@@ -118,7 +118,7 @@ fn aligned<T>(items: Vec<T>, index: &DeviceIndex, known: &[DevId], new: impl Fn(
         .collect()
 }
 
-/// What is swept in the order of start.
+/// Analyses that sweep I/Os in the order of start.
 #[derive(Debug)]
 pub(in crate::analysis) struct Starts {
     window: Window,
@@ -131,7 +131,7 @@ pub(in crate::analysis) struct Starts {
     consumed: u64,
 }
 
-/// Windows kept of all devices together; beyond that the largest give way.
+/// Maximum number of windows kept for all devices together. Beyond it, the largest sets are halved.
 const MAX_WINDOWS: usize = 1 << 19;
 
 #[derive(Debug)]
@@ -172,7 +172,7 @@ impl Sweep for ByStart {
 }
 
 impl Starts {
-    /// The set of all devices leaves `layers` out.
+    /// `layers` are left out of the set of all devices.
     pub fn new(window: Window, kernel: Option<(Regime, u32)>, layers: BTreeSet<DevId>) -> Starts {
         Starts {
             window,
@@ -251,7 +251,7 @@ impl Consumer for Starts {
     }
 }
 
-/// What is swept in the order of issue.
+/// Analyses that sweep I/Os in the order of issue.
 #[derive(Debug)]
 pub(in crate::analysis) struct Issues {
     window: Window,

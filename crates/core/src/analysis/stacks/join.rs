@@ -1,12 +1,11 @@
-//! Finds the process behind I/O that kernel worker threads submit to a device under dm, md or a loop device over a
-//! file.
+//! Finds the process behind I/O that kernel worker threads submit to a device under dm, md, or a loop device on a file.
 //!
-//! `dmcrypt_write`, `md1_raid1` or a `kworker` submit the I/O that processes requested from the device above. A
-//! worker's I/O on the lower device is matched with the I/Os on the upper one that were in flight at the same time and
-//! map to its sectors (`offset.rs`), or have its size as long as the mapping is not known. If all of these belong to
-//! one process, that process is named; if they belong to several, or if one may be missing from the recording, none is.
-//! A worker's I/O without a match (a superblock, a resynchronisation) stays the worker's. Matched I/Os have
-//! [`Origin::Above`].
+//! Threads such as `dmcrypt_write`, `md1_raid1` or a `kworker` submit I/O that processes requested from the device
+//! above. A worker's I/O on the lower device is matched with I/Os on the upper device that were in flight at the same
+//! time. They must map to the same sectors (`offset.rs`), or have the same size while that mapping is not known. If all
+//! candidates belong to one process, the I/O is attributed to it. If they belong to several, or one may be missing from
+//! the recording, the I/O gets no process. A worker's I/O without a candidate (a superblock, a resynchronisation) keeps
+//! the worker as its process. Matched I/Os have [`Origin::Above`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,54 +13,54 @@ use crate::analysis::stacks::offset::Placement;
 use crate::analysis::stream::losses::Losses;
 use crate::model::{Below, Class, Comm, DevId, Device, Io, KernelThread, Lost, Origin};
 
-/// I/Os are held back while those above may still complete; no more than these, and no longer than this beyond their own
-/// completion. After that only a place names a process.
+/// Limits of the buffer of I/Os that wait for I/Os above to complete: their number, and the time beyond their own
+/// completion. Beyond these limits only a match by sectors attributes an I/O.
 const MAX_HELD: usize = 1 << 18;
 const HOLD_NS: i64 = 2_000_000_000;
 
-/// An I/O above that completed so long after one below may have been it.
+/// Time after the completion of a lower I/O within which a missing I/O above may have been its origin.
 const LATER_NS: i64 = 1_000_000_000;
 
-/// A device and one under it. Numbers of devices that went are given to others.
+/// A pair of stacked devices, valid from `added_ns`, because device numbers are reused.
 #[derive(Debug)]
 struct Pair {
     added_ns: i64,
     placement: Placement,
-    /// To write, an array with parity also reads.
+    /// Whether writes on the upper device cause reads on the lower one, as in arrays with parity.
     reads_to_write: bool,
-    /// The upper one is a file on the lower one.
+    /// Whether the upper device is a loop device on a file of the lower one.
     is_loop: bool,
 }
 
 #[derive(Debug)]
 struct Held {
     io: Io,
-    /// Waits for what is above.
+    /// Whether the I/O waits for its match.
     waits: bool,
     is_sampled: bool,
 }
 
-/// What is above an I/O.
+/// Result of matching an I/O with those above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Match {
-    /// Nothing: it is the worker's own.
+    /// No match: the I/O is the worker's own.
     None,
-    /// Too much.
+    /// Several matches, or possibly a missing one.
     Ambiguous,
-    /// This one of those held; whether all others that it may be are of the same file.
+    /// Index of the matching I/O in the buffer, and whether all candidates belong to the same file.
     Of(usize, bool),
 }
 
 /// Finds the processes behind I/O of workers. See the [module](self).
 #[derive(Debug)]
 pub struct StackJoin {
-    /// By the lower and the upper device, in the order in which they were added.
+    /// Pairs by lower and upper device number, in the order in which they were added.
     pairs: BTreeMap<(DevId, DevId), Vec<Pair>>,
     lowers: BTreeSet<DevId>,
     uppers: BTreeSet<DevId>,
     losses: Losses,
     held: VecDeque<Held>,
-    /// Taken since those held were looked at.
+    /// Number of I/Os added since the last sweep.
     unseen: usize,
     sampled: u64,
 }
@@ -72,7 +71,7 @@ pub fn is_by_worker(io: &Io) -> bool {
     thread.is_some_and(KernelThread::submits_for_others)
 }
 
-/// Which of the pairs of two numbers it was when `upper` began.
+/// Index of the pair of two device numbers that was valid when `upper` started.
 fn in_use(all: &[Pair], upper: &Io) -> usize {
     all.partition_point(|p| p.added_ns <= upper.start_ns())
         .saturating_sub(1)
@@ -83,7 +82,7 @@ fn asks_for_flush(io: &Io) -> bool {
         .is_none_or(|f| f & (Io::FLAG_PREFLUSH | Io::FLAG_FUA) != 0)
 }
 
-/// The number of a process, or its name where that is not known.
+/// The process id, or the name if the id is not known.
 fn process(io: &Io) -> (Option<i32>, Option<Comm>) {
     (io.tgid, io.comm.filter(|_| io.tgid.is_none()))
 }
@@ -94,7 +93,7 @@ fn is_layer(device: &Device) -> bool {
 }
 
 impl StackJoin {
-    /// For a recording of `devices`, of which `lost` is missing; `None` if none of them lies on another.
+    /// Creates a join for a recording of `devices` with the losses `lost`; `None` if no device is stacked on another.
     pub fn new<'a>(
         devices: &[Device],
         lost: impl IntoIterator<Item = &'a Lost>,
@@ -135,8 +134,8 @@ impl StackJoin {
         })
     }
 
-    /// Takes the next I/Os in the order of completion, of which none after them began before `later_start_ns`. Gives
-    /// those that are decided, in the same order, and what none after these began before.
+    /// Takes the next I/Os in the order of completion. No I/O after them starts before `later_start_ns`. Returns the
+    /// I/Os that are decided, in the same order, and a lower bound of the start of all I/Os still to be returned.
     pub fn push(&mut self, ios: Vec<Io>, later_start_ns: i64) -> (Vec<Io>, i64) {
         self.unseen += ios.len();
         self.held.reserve(ios.len());
@@ -148,7 +147,8 @@ impl StackJoin {
                 io,
             });
         }
-        // Looking at all of them each time would cost more the longer they are held.
+        // Sweep only when at least a quarter of the buffered I/Os are new. Sweeping on every call would cost more the
+        // longer they are held.
         let is_due = 4 * self.unseen >= self.held.len() || later_start_ns == i64::MAX;
         if is_due && self.held.iter().any(|h| h.waits) {
             self.unseen = 0;
@@ -168,7 +168,7 @@ impl StackJoin {
                 join.apply(at, join.find(at, above, known));
             });
         }
-        // Order is kept: one that waits holds back all that completed after it.
+        // Order is kept: an undecided I/O holds back all that completed after it.
         let decided = self
             .held
             .iter()
@@ -182,8 +182,8 @@ impl StackJoin {
         )
     }
 
-    /// Calls `act` with each I/O that waits and was at its device before `known_ns`, or is among the first `forced`, the
-    /// last one first, and with those above that it may belong to.
+    /// Calls `act` for each undecided I/O that was issued before `known_ns` or is among the first `forced`, from the
+    /// last to the first, with the I/Os above that are its candidates.
     fn sweep(
         &mut self,
         known_ns: i64,
@@ -215,13 +215,13 @@ impl StackJoin {
         }
     }
 
-    /// The devices of two I/Os, as they lay on each other then.
+    /// The pair of the two I/Os' devices that was valid at the time.
     fn pair(&self, upper: &Io, lower: &Io) -> Option<&Pair> {
         let all = self.pairs.get(&(lower.dev, upper.dev))?;
         all.get(in_use(all, upper))
     }
 
-    /// `upper` completes later.
+    /// Whether `upper`, which completes later, may be the origin of `lower`.
     fn may_belong(&self, upper: &Io, lower: &Io) -> bool {
         let Some(pair) = self.pair(upper, lower) else {
             return false;
@@ -230,9 +230,9 @@ impl StackJoin {
         let class = upper.class();
         let is_alike =
             class == own || (pair.reads_to_write && class == Class::Write && own == Class::Read);
-        // The start of a request may be that of the first of its batch.
+        // The start of a request may be that of the first request of its batch.
         let is_open = upper.start_ns() <= lower.issue_ns();
-        // Below a loop device the file is its own, whatever file is read above.
+        // Below a loop device, the lower I/O's file is the loop device's backing file, whatever file is read above.
         let is_file_alike = match lower.inode() {
             Some(file) if !pair.is_loop => upper.inode() == Some(file),
             _ => true,
@@ -255,10 +255,10 @@ impl StackJoin {
         }
     }
 
-    /// `is_known`: `above` are all there can be.
+    /// Finds the match of I/O `at` among the candidates `above`. `is_known`: no candidate is still to come.
     fn find(&self, at: usize, above: &[usize], is_known: bool) -> Match {
         let lower = &self.held[at].io;
-        // A flush has no place: what sent it can only be one that asked for a flush.
+        // A flush has no sectors; only an I/O that requires a flush can have caused it.
         if lower.bytes == 0 {
             if !is_known {
                 return Match::Ambiguous;
@@ -276,13 +276,14 @@ impl StackJoin {
         if !is_known {
             return Match::Ambiguous;
         }
-        // None lies where it must; the one it belongs to may be missing, or its device's offset may not be known yet.
+        // No candidate has the right sectors. The origin may be missing from the recording, or the offset may not be
+        // known yet.
         let mut own = self.pairs_above(lower.dev);
         let to_ns = lower.done_ns.saturating_add(LATER_NS);
         if own.any(|(upper, _)| self.losses.overlap(upper, lower.issue_ns(), to_ns)) {
             return Match::Ambiguous;
         }
-        // A file has many places: where one is known, others may not be.
+        // The offset does not decide for loop devices, because a file has many extents, nor where it is not known.
         let loose: Vec<usize> = above
             .iter()
             .copied()
@@ -291,13 +292,13 @@ impl StackJoin {
                     .is_some_and(|pair| pair.is_loop || !pair.placement.is_known())
             })
             .collect();
-        // Without a place, the size must say that it is the same request.
+        // Without known sectors, the size must show that it is the same request.
         let mut sized = loose
             .iter()
             .filter(|u| self.held[**u].io.bytes == lower.bytes)
             .peekable();
         let has_its_size = sized.peek().is_some();
-        // Past the page cache a loop device hands on each request as it is.
+        // A loop device with direct I/O passes on each request unchanged.
         let is_handed_on =
             lower.origin == Origin::Direct && loose.iter().all(|u| self.is_of_loop(*u, lower));
         match self.one_of(loose.iter()) {
@@ -307,7 +308,7 @@ impl StackJoin {
         }
     }
 
-    /// One I/O of those, if they are all of one process.
+    /// A match with the first of these I/Os, if all belong to one process.
     fn one_of<'a>(&self, mut all: impl Iterator<Item = &'a usize>) -> Match {
         let Some(first) = all.next() else {
             return Match::None;
@@ -332,13 +333,13 @@ impl StackJoin {
         pair.is_some_and(|pair| pair.is_loop)
     }
 
-    /// Whether files on `dev` are all that devices above it are made of.
+    /// Whether all devices above `dev` are loop devices.
     fn is_below_loops_only(&self, dev: DevId) -> bool {
         let mut pairs = self.pairs_above(dev).flat_map(|(_, pairs)| pairs);
         pairs.all(|pair| pair.is_loop)
     }
 
-    /// The devices above `dev`, each with the pairs that the two were.
+    /// The devices above `dev`, each with its pairs over time.
     fn pairs_above(&self, dev: DevId) -> impl Iterator<Item = (DevId, &[Pair])> {
         let above = (dev, DevId(i32::MIN))..=(dev, DevId(i32::MAX));
         let pairs = self.pairs.range(above);
@@ -351,7 +352,8 @@ impl StackJoin {
             Match::Ambiguous | Match::None => (None, false),
         };
         let dev = self.held[at].io.dev;
-        // What a loop device's worker reads has at least the name of the file; readahead of it belongs to no I/O above.
+        // An ambiguous I/O of a loop device's worker keeps the worker: it has at least the file's name, and read-ahead
+        // of the backing file belongs to no I/O above.
         let is_own = found == Match::Ambiguous && self.is_below_loops_only(dev);
         let held = &mut self.held[at];
         held.waits = false;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 const SDA: DevId = DevId(8 << 20);
 const CRYPT: DevId = DevId(253 << 20);
 const MD: DevId = DevId(9 << 20);
-/// Where the data of the device above begins on the disk, in sectors.
+/// Offset in sectors of the upper device's data on the disk.
 const OFFSET: i64 = 4096;
 
 fn device(name: &str, id: DevId, slaves: &[&str]) -> Device {
@@ -56,7 +56,7 @@ fn join(devices: &[Device], lost: &[Lost], ios: Vec<Io>) -> Vec<Io> {
     join_reported(devices, lost, ios, true)
 }
 
-/// `knows_starts`: the recording says when those to come began, as one of a killed recorder does not.
+/// `knows_starts`: whether the recording knows the starts of later I/Os, unlike that of a killed recorder.
 fn join_reported(
     devices: &[Device],
     lost: &[Lost],
@@ -96,7 +96,7 @@ fn join_reported(
     out
 }
 
-/// Names on the disk, by completion; `None`: no process's.
+/// Processes of the I/Os on the disk, by completion; `None`: no process.
 fn on_disk(ios: &[Io]) -> Vec<Option<i32>> {
     ios.iter()
         .filter(|io| io.dev == SDA)
@@ -104,7 +104,7 @@ fn on_disk(ios: &[Io]) -> Vec<Option<i32>> {
         .collect()
 }
 
-/// `n` writes above, 100 ns apart and 1000 long, by processes 1 and 2 in turn, and what a worker makes of each.
+/// `n` writes above, 100 ns apart and 1000 ns long, by processes 1 and 2 in turn, and the worker's I/O for each.
 fn two_writers(n: i64) -> Vec<Io> {
     let of = |i: i64| {
         let from = i * 100;
@@ -365,12 +365,12 @@ fn devices_without_a_layer_between_need_no_join() {
         partitions: vec![("sda1".to_owned(), DevId(SDA.0 + 1))],
         ..device("sda", SDA, &[])
     };
-    // The file of a loop device that lies in memory is on no disk.
+    // A loop device on a file in memory is on no disk.
     assert!(StackJoin::new(&[disk, device("loop0", DevId(7 << 20), &[])], &[]).is_none());
 }
 
 const GUEST: DevId = DevId(7 << 20);
-/// The file under the loop device of a guest.
+/// The backing file of a guest's loop device.
 const IMAGE: Inode = Inode {
     fs_dev: 2,
     ino: 7,
@@ -381,7 +381,7 @@ fn guest() -> Vec<Device> {
     vec![device("loop0", GUEST, &["sda"]), device("sda", SDA, &[])]
 }
 
-/// What [`two_writers`] do, in a guest.
+/// Runs [`two_writers`] in a guest.
 fn in_guest(mut ios: Vec<Io>) -> Vec<Io> {
     for io in &mut ios {
         if io.dev == CRYPT {
@@ -395,7 +395,7 @@ fn in_guest(mut ios: Vec<Io>) -> Vec<Io> {
     ios
 }
 
-/// What is read of a guest's file comes out as I/O of the file under the loop device, which is another.
+/// Reads of a guest's file become I/O of the loop device's backing file, which is another file.
 #[test]
 fn a_guest_in_a_file_is_named_on_the_disk() {
     let out = join(&guest(), &[], in_guest(two_writers(100)));
@@ -405,7 +405,7 @@ fn a_guest_in_a_file_is_named_on_the_disk() {
     assert_eq!((below.origin, below.inode()), (Origin::Above, Some(IMAGE)));
 }
 
-/// A file has many extents: a place is known for one of them only.
+/// A file has many extents; the position is known for only one of them.
 #[test]
 fn where_no_place_is_known_the_size_names_who_uses_a_file_past_the_page_cache() {
     let mut ios = in_guest(two_writers(200));
@@ -420,7 +420,7 @@ fn where_no_place_is_known_the_size_names_who_uses_a_file_past_the_page_cache() 
     }
     let expected: Vec<_> = (0..200).map(|i| Some(1 + i % 2)).collect();
     assert_eq!(on_disk(&join(&guest(), &[], ios.clone())), expected);
-    // Through the page cache they are of any size; only at the end there is one process left.
+    // Through the page cache, I/Os have any size; only at the end a single process is left.
     for io in &mut ios {
         io.origin = Origin::BufferedRead;
     }
@@ -434,7 +434,7 @@ fn readahead_in(ios: &[Io]) -> Io {
     *larger.next().expect("one")
 }
 
-/// Of readahead for a loop device that works through the page cache the file is known; below dm nothing is.
+/// For read-ahead of a loop device through the page cache the file is known; below dm nothing is.
 #[test]
 fn what_is_ambiguous_stays_the_loop_devices() {
     let mut ios = two_writers(4);
@@ -449,8 +449,8 @@ fn what_is_ambiguous_stays_the_loop_devices() {
 }
 
 proptest! {
-    /// Whatever lies where: who is named had an I/O open on the device above, all the time that the one below was at its
-    /// device; and nothing but names changes.
+    /// Whatever the positions: a named process had an I/O in flight on the device above during the whole device time of
+    /// the lower I/O, and nothing but the attribution changes.
     #[test]
     fn nobody_is_named_who_has_nothing_open(
         above in prop::collection::vec((0i64..3000, 1i64..400, 0i64..40, 1i64..4, 1i32..4), 0..60),

@@ -1,35 +1,35 @@
 //! Learns from a recording how the sectors of a dm or md device map to those of a device under it.
 //!
-//! A lower I/O is an upper I/O, a part of one, or several of them merged. In each case it bounds the offset between the
-//! sectors of the two devices. The true offset is within the bounds of nearly every lower I/O, a wrong one within those
-//! of few.
+//! A lower I/O is a whole upper I/O, a part of one, or several merged ones. In each case a pair of I/Os bounds the
+//! offset between the sectors of the two devices. The true offset lies within the bounds of nearly all lower I/Os, a
+//! wrong one within those of few.
 
 use std::collections::VecDeque;
 
 use crate::model::{Device, Io, SECTOR_BYTES};
 
-/// Pairs of I/Os that bounds are kept of, the latest.
+/// Maximum number of pairs of I/Os whose bounds are kept; older ones are dropped.
 const MAX_SAMPLES: usize = 4096;
 
-/// I/Os below that must agree, at least; and more than half of those compared.
+/// Minimum number of lower I/Os that must agree on an offset; they must also be more than half of those compared.
 const MIN_AGREE: usize = 8;
 
-/// Pieces of one striped I/O that are looked at.
+/// Maximum number of pieces of a striped I/O that are compared.
 const MAX_PIECES: usize = 1024;
 
-/// Distances at which an I/O below can come from one above, both ends included, in sectors.
+/// Range of possible offsets of a lower I/O from an upper one, in sectors, both ends included.
 #[derive(Debug, Clone, Copy)]
 struct OffsetSample {
-    /// Number of the I/O below.
+    /// Number of the lower I/O.
     lower: u64,
     low: i64,
     high: i64,
 }
 
-/// How sectors of one device come out on another.
+/// Mapping of sectors from one device to another.
 #[derive(Debug, Default)]
 pub(in crate::analysis) struct Placement {
-    /// Sectors of a chunk, and chunks of data side by side in a stripe.
+    /// Chunk size in sectors, and number of data chunks per stripe.
     stripes: Option<(i64, i64)>,
     samples: VecDeque<OffsetSample>,
     offset: Option<i64>,
@@ -44,7 +44,7 @@ fn extent(io: &Io) -> Option<(i64, i64)> {
 }
 
 impl Placement {
-    /// On a device under `upper`.
+    /// The mapping from `upper` to a device under it.
     pub fn under(upper: &Device) -> Placement {
         let stripes = upper.raid.as_ref().and_then(|r| {
             let chunk = i64::try_from(r.chunk_bytes).ok()? / SECTOR_BYTES;
@@ -56,12 +56,13 @@ impl Placement {
         }
     }
 
-    /// Whether the distance is known.
+    /// Whether the offset is known.
     pub fn is_known(&self) -> bool {
         self.offset.is_some()
     }
 
-    /// The parts of an extent of the device above, as they lie on a member: first sector in its data, number of sectors.
+    /// Splits an extent of the upper device into its pieces on a member: first sector relative to the member's data,
+    /// and number of sectors.
     fn pieces(&self, (mut sector, mut left): (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
         let stripes = self.stripes;
         std::iter::from_fn(move || {
@@ -85,7 +86,7 @@ impl Placement {
         .take(MAX_PIECES)
     }
 
-    /// `lower`, number `n` of its kind, may come from `upper`.
+    /// Notes that `lower`, the `n`-th of its kind, may come from `upper`.
     pub fn sample(&mut self, n: u64, upper: &Io, lower: &Io) {
         let Some(((sector, sectors), above)) = extent(lower).zip(extent(upper)) else {
             return;
@@ -107,7 +108,7 @@ impl Placement {
         });
     }
 
-    /// Takes the one distance that most samples allow, if there is one.
+    /// Sets the offset to the one that most samples allow, if there is exactly one and enough samples agree.
     pub fn learn(&mut self) {
         let mut lowers: Vec<u64> = self.samples.iter().map(|s| s.lower).collect();
         lowers.sort_unstable();
@@ -143,7 +144,7 @@ impl Placement {
         }
     }
 
-    /// Whether the sectors of `lower` overlap those that `upper` maps to; false until the offset is known.
+    /// Whether the sectors of `lower` overlap those that `upper` maps to; `false` while the offset is not known.
     pub fn meets(&self, upper: &Io, lower: &Io) -> bool {
         let (Some(offset), Some((sector, sectors)), Some(above)) =
             (self.offset, extent(lower), extent(upper))

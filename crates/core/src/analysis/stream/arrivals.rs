@@ -1,22 +1,22 @@
-//! The submission times of a stream's requests in bounded memory.
+//! The submission times of a stream's requests, in bounded memory.
 //!
-//! Sampling would thin out short bursts, so every request counts: when there are too many entries, those within 1 ms
-//! become one, then those within 2 ms, and so on.
+//! Sampling would thin out short bursts, so every request counts. When there are too many entries, those within 1 ms
+//! are merged into one, then those within 2 ms, and so on.
 
 use crate::analysis::stream::last_slot::LastSlot;
 use crate::analysis::stream::requests::{Request, grow_slowly};
 
-/// The first width of a cell.
+/// Initial width of a cell.
 const FINEST_NS: i64 = 1_000_000;
 
-/// Submissions of one stream, offered in the order of completion.
+/// Submissions of one stream, added in the order of completion.
 #[derive(Debug)]
 pub(in crate::analysis) struct Arrivals {
     kept: Vec<Request>,
     most: usize,
-    /// Requests that start in one cell of this width are one entry; 0: each is one.
+    /// Requests that start in the same cell of this width share an entry; 0: each request has its own.
     width_ns: i64,
-    /// The cell of the last entry; none while each request is one.
+    /// Cell of the last entry; empty while each request has its own entry.
     cell: LastSlot,
 }
 
@@ -48,7 +48,7 @@ impl Arrivals {
         }
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.kept.len()
     }
@@ -67,7 +67,7 @@ impl Arrivals {
         self.kept.shrink_to_fit();
     }
 
-    /// Joins neighbours of one cell; entries are in order of start.
+    /// Merges neighbours in the same cell; entries are ordered by start.
     fn join_cells(&mut self) {
         let width_ns = self.width_ns;
         let Some(first) = self.kept.first() else {

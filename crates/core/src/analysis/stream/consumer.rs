@@ -2,9 +2,10 @@
 
 use crate::model::Io;
 
-/// An analysis, or a part of one such as a report, whose parts must all take the same I/Os.
+/// An analysis, or a part of one. All parts of a report must receive the same I/Os.
 pub trait Consumer: Send {
-    /// Takes the next completed I/Os, in the order of completion. None of those after them began before
-    /// `later_start_ns` (`i64::MIN`: not known): nothing depends on it, but memory then stays in the cache.
+    /// Takes the next completed I/Os, in the order of completion. No later I/O starts before `later_start_ns`
+    /// (`i64::MIN`: not known). Results do not depend on that bound; it keeps the memory in use small enough for the
+    /// cache.
     fn consume(&mut self, ios: &[Io], later_start_ns: i64);
 }

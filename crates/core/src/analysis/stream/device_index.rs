@@ -1,10 +1,10 @@
-//! Small consecutive numbers for devices, used as indices of arrays.
+//! Small consecutive numbers for devices, used as array indices.
 
 use std::collections::HashMap;
 
 use crate::model::DevId;
 
-/// Small numbers for devices, in the order in which they appear.
+/// Numbers devices in the order in which they appear.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceIndex {
     devices: Vec<DevId>,
@@ -13,10 +13,10 @@ pub struct DeviceIndex {
 }
 
 impl DeviceIndex {
-    /// Up to so many devices a look along the list is faster than a hash.
+    /// Up to this many devices a linear search is faster than a hash table.
     const FEW: usize = 16;
 
-    /// The number of `dev`; a new one is the next.
+    /// The number of `dev`; a new device gets the next one.
     #[inline]
     pub fn number(&mut self, dev: DevId) -> u32 {
         match self.last {
@@ -45,7 +45,7 @@ impl DeviceIndex {
         i
     }
 
-    /// The number of `dev`, if it is one of the first.
+    /// The number of `dev`, if it is among the first few.
     fn among_few(&self, dev: DevId) -> Option<usize> {
         let few = self.devices.len().min(Self::FEW);
         self.devices[..few].iter().position(|known| *known == dev)
@@ -57,7 +57,7 @@ impl DeviceIndex {
         few.or_else(|| self.numbers.get(&dev).map(|i| *i as usize))
     }
 
-    /// The devices by number.
+    /// The devices, indexed by number.
     pub fn devices(&self) -> &[DevId] {
         &self.devices
     }

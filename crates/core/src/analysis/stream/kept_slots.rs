@@ -1,25 +1,25 @@
-//! Bins of equal width that exist only where something happened. When there are too many, neighbours are joined in
+//! Slots of equal width that exist only where something happened. When there are too many, neighbours are merged in
 //! pairs.
 
 use super::last_slot::LastSlot;
 
-/// What is added up in a slot.
+/// The sums of a slot.
 pub(in crate::analysis) trait SlotMeasure: Default {
     /// Adds the sums of another slot.
     fn add(&mut self, other: &Self);
 }
 
-/// Sums by slot, in order: as many as slots were touched, however long the time around them.
+/// Sums by slot, in order. Memory is proportional to the slots in use, not to the time range.
 #[derive(Debug, Clone)]
 pub(in crate::analysis) struct KeptSlots<T> {
     origin_ns: i64,
     width_ns: i64,
-    /// Slots with numbers from here on make all twice as wide.
+    /// When a slot number reaches this limit, all slots are made twice as wide.
     most: i64,
     kept: Vec<(u32, T)>,
 }
 
-/// Where one who adds to the slots found the last one: neighbours in time mostly share it.
+/// Remembers the last slot found by a caller, because consecutive events usually fall into the same slot.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::analysis) struct SlotCursor {
     slot: LastSlot,
@@ -29,7 +29,7 @@ pub(in crate::analysis) struct SlotCursor {
 }
 
 impl SlotCursor {
-    /// Nowhere yet.
+    /// A cursor without a slot.
     pub fn new() -> SlotCursor {
         SlotCursor {
             slot: LastSlot::new(),
@@ -46,7 +46,7 @@ impl SlotCursor {
 }
 
 impl<T: SlotMeasure> KeptSlots<T> {
-    /// Slots of `width_ns` from `origin_ns` on, which are joined when there would be more than `most`.
+    /// Creates slots of `width_ns` starting at `origin_ns`. They are merged when there would be more than `most`.
     pub fn new(origin_ns: i64, width_ns: i64, most: i64) -> KeptSlots<T> {
         KeptSlots {
             origin_ns,
@@ -56,15 +56,15 @@ impl<T: SlotMeasure> KeptSlots<T> {
         }
     }
 
-    /// How wide a slot is by now.
+    /// Current width of a slot.
     pub fn width_ns(&self) -> i64 {
         self.width_ns
     }
 
-    /// The sums of the slot that holds `at_ns`, new ones if there were none.
+    /// The sums of the slot that contains `at_ns`; new ones if it had none.
     #[inline]
     pub fn at(&mut self, at_ns: i64, cursor: &mut SlotCursor) -> &mut T {
-        // What a cursor found before slots were joined, or others put between them, is not there any more.
+        // A cursor is stale if slots were merged, or others inserted before its slot.
         let is_found = cursor.slot.holds(at_ns)
             && cursor.width_ns == self.width_ns
             && self
@@ -77,7 +77,7 @@ impl<T: SlotMeasure> KeptSlots<T> {
         &mut self.kept[cursor.near].1
     }
 
-    /// Moves a cursor. Out of line, so that staying in a slot costs no more than the comparisons.
+    /// Moves a cursor. Not inlined, so that staying in a slot costs only the comparisons.
     #[inline(never)]
     fn seek(&mut self, at_ns: i64, cursor: &mut SlotCursor) {
         loop {
@@ -105,7 +105,7 @@ impl<T: SlotMeasure> KeptSlots<T> {
         place
     }
 
-    /// Makes slots twice as wide.
+    /// Doubles the width of all slots.
     pub fn halve(&mut self) {
         let mut joined: Vec<(u32, T)> = Vec::with_capacity(self.kept.len() / 2 + 1);
         for (i, value) in self.kept.drain(..) {
@@ -119,12 +119,12 @@ impl<T: SlotMeasure> KeptSlots<T> {
         self.width_ns *= 2;
     }
 
-    /// How many there are.
+    /// Number of slots in use.
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// They, in order, and nothing from slot `end` on.
+    /// The slots in order, without those from number `end` on.
     pub fn before(self, end: u32) -> Vec<(u32, T)> {
         let mut kept = self.kept;
         kept.truncate(kept.partition_point(|k| k.0 < end));
@@ -132,7 +132,7 @@ impl<T: SlotMeasure> KeptSlots<T> {
     }
 }
 
-/// Halves the largest of `all` until no more than `most` are left of them together.
+/// Halves the largest of `all` until they hold at most `most` together.
 pub(in crate::analysis) fn within_budget<A>(
     all: &mut [A],
     most: usize,

@@ -1,7 +1,7 @@
-//! Finds the bin of equal width that contains an instant.
+//! Finds the slot of equal width that contains an instant.
 
-/// Numbers the slots of equal width since an origin, and remembers the last one asked for: neighbours in time mostly
-/// share it, and a division costs more than most of what is done to an I/O.
+/// Numbers slots of equal width since an origin, and caches the last one found. Consecutive events usually fall into
+/// the same slot, and a division costs more than most of the work per I/O.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::analysis) struct LastSlot {
     from_ns: i64,
@@ -10,7 +10,7 @@ pub(in crate::analysis) struct LastSlot {
 }
 
 impl LastSlot {
-    /// No slot yet; also used when origin or width change.
+    /// No cached slot. Also used when origin or width change.
     pub fn new() -> LastSlot {
         LastSlot {
             from_ns: 0,
@@ -32,7 +32,7 @@ impl LastSlot {
         self.from_ns <= ns && ns < self.to_ns
     }
 
-    /// `floor((ns - origin_ns) / width_ns)`. Origin and width are those of the calls before.
+    /// `floor((ns - origin_ns) / width_ns)`. Origin and width must be the same as in previous calls.
     #[inline]
     pub fn index(&mut self, ns: i64, origin_ns: i64, width_ns: i64) -> i64 {
         if !self.holds(ns) {
@@ -50,12 +50,12 @@ impl LastSlot {
         self.to_ns = self.from_ns.saturating_add(width_ns);
     }
 
-    /// Number of that slot.
+    /// Number of the cached slot.
     pub fn number(&self) -> i64 {
         self.index
     }
 
-    /// End of that slot.
+    /// End of the cached slot.
     pub fn end_ns(&self) -> i64 {
         self.to_ns
     }

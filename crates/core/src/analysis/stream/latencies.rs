@@ -2,7 +2,7 @@
 
 use crate::model::{Histogram, rank};
 
-/// Below this count a mean or quantile is marked as resting on too little.
+/// Means and quantiles of fewer values than this are marked as unreliable.
 pub const LOW_N: u64 = 30;
 
 /// Durations in nanoseconds. Up to [`Latencies::EXACT`] values are kept as they are and quantiles are exact; beyond,
@@ -11,7 +11,7 @@ pub const LOW_N: u64 = 30;
 pub struct Latencies {
     exact: Vec<i64>,
     sorted: bool,
-    /// Of `exact`; the histogram knows its own.
+    /// Sum of `exact`; the histogram has its own.
     sum: i128,
     max: i64,
     histogram: Option<Histogram>,
@@ -33,7 +33,7 @@ impl Latencies {
     /// Number of values up to which the set is exact.
     pub const EXACT: usize = 1 << 16;
 
-    /// None yet.
+    /// An empty set.
     pub fn new() -> Latencies {
         Latencies::default()
     }
@@ -89,7 +89,7 @@ impl Latencies {
         self.max = 0;
     }
 
-    /// Forgets everything, keeping the memory.
+    /// Removes all values and keeps the memory.
     pub fn clear(&mut self) {
         self.exact.clear();
         self.histogram = None;
@@ -98,14 +98,14 @@ impl Latencies {
         self.max = 0;
     }
 
-    /// How many.
+    /// Number of values.
     pub fn n(&self) -> u64 {
         self.histogram
             .as_ref()
             .map_or(self.exact.len() as u64, Histogram::n)
     }
 
-    /// How far off a quantile may be, in percent: 0 while all values are kept.
+    /// Largest error of a quantile in percent; 0 while all values are kept.
     pub fn error_percent(&self) -> f64 {
         if self.histogram.is_some() {
             100.0 / 256.0
@@ -114,7 +114,7 @@ impl Latencies {
         }
     }
 
-    /// All values, rounded where a histogram has taken over, and how often each occurs.
+    /// All values with their counts, rounded to buckets if the histogram is in use.
     pub fn buckets(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
         let counted = self
             .histogram
@@ -129,7 +129,7 @@ impl Latencies {
         self.n() < LOW_N
     }
 
-    /// Their exact sum in nanoseconds.
+    /// Exact sum in nanoseconds.
     pub fn sum_ns(&self) -> i128 {
         self.histogram.as_ref().map_or(self.sum, Histogram::sum)
     }
@@ -140,25 +140,25 @@ impl Latencies {
             .map_or(self.max, |h| h.max().unwrap_or(0))
     }
 
-    /// Exact mean in microseconds; `None` of nothing.
+    /// Exact mean in microseconds; `None` if empty.
     pub fn mean_us(&self) -> Option<f64> {
         (self.n() > 0).then(|| self.sum_ns() as f64 / self.n() as f64 / 1e3)
     }
 
-    /// Largest in microseconds; `None` of nothing.
+    /// Largest value in microseconds; `None` if empty.
     pub fn max_us(&self) -> Option<f64> {
         (self.n() > 0).then(|| self.max_ns() as f64 / 1e3)
     }
 
-    /// Nearest-rank quantile (inverse of the empirical distribution, rank `ceil(q n)`) in microseconds; `None` of
-    /// nothing.
+    /// Nearest-rank quantile (inverse of the empirical distribution, rank `ceil(q n)`) in microseconds; `None` if
+    /// empty.
     pub fn quantile_us(&mut self, q: f64) -> Option<f64> {
         self.quantile_ns(q).map(|ns| ns as f64 / 1e3)
     }
 
-    /// 95 % interval of that quantile in microseconds, by order statistics: the values of ranks
-    /// `n q ± 1.96 sqrt(n q (1 - q))` (binomial, normal approximation). `None` where a rank lies outside the sample: then
-    /// there are too few values to bound it.
+    /// 95 % confidence interval of that quantile in microseconds, from order statistics: the values of ranks `n q ±
+    /// 1.96 sqrt(n q (1 - q))` (binomial, normal approximation). `None` if a rank lies outside of the sample, which
+    /// then is too small to bound the quantile.
     pub fn quantile_ci_us(&mut self, q: f64) -> Option<(f64, f64)> {
         let n = self.n() as f64;
         let half = 1.96 * (n * q * (1.0 - q)).sqrt();

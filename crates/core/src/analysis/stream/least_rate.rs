@@ -1,28 +1,28 @@
 //! A lower bound of throughput: the bytes of I/Os that were issued and completed inside a window, divided by the
 //! window's length.
 //!
-//! A device works on an I/O somewhere between issue and completion, and the trace does not show when. Spread evenly
-//! over that time, the I/Os of a queue inside the device add up to rates that it never reached: of 64 I/Os issued at
-//! once and served one by one, each is counted from the beginning. Bytes of an I/O that is wholly inside a window were
-//! moved inside it, so the bound never exceeds the true peak.
+//! A device works on an I/O at some time between issue and completion, and the trace does not show when. If each I/O is
+//! spread evenly over that time, the I/Os queued inside the device add up to rates that it never reached: of 64 I/Os
+//! issued at once and served one by one, each counts from the beginning. Bytes of an I/O that is completely inside a
+//! window were transferred inside it, so this bound never exceeds the true peak.
 
-/// Shorter windows count as this long: a single I/O in a cache is no throughput.
+/// Shorter windows count as this long, because a single I/O served from a cache is not a throughput.
 const SHORTEST_NS: i64 = 10_000_000;
 
-/// Issue times are kept in granules, of 1.05 ms (2^20 ns) on the finest level and four times as much on each next one. The
-/// levels look at windows of up to 42 ms, 168 ms, 0.67 s, 2.7 s and 10.7 s.
+/// Issue times are grouped into granules of 1.05 ms (2^20 ns) on the finest level, and of four times the length on each
+/// next level. The levels cover windows of up to 42 ms, 168 ms, 0.67 s, 2.7 s and 10.7 s.
 const FINEST_SHIFT: u32 = 20;
 const LEVELS: u32 = 5;
 const MAX_GRANULES: i64 = 42;
 
-/// As many as a word has bits; more than [`MAX_GRANULES`].
+/// The number of bits of a word; greater than [`MAX_GRANULES`].
 const GRANULES: i64 = u64::BITS as i64;
 
-/// What completed of the I/Os that were issued in one granule.
+/// Completed I/Os that were issued in one granule.
 #[derive(Debug, Clone, Copy, Default)]
 struct Granule {
     bytes: i64,
-    /// Its earliest issue.
+    /// Earliest issue in the granule.
     issue_ns: i64,
 }
 
@@ -38,13 +38,13 @@ impl Granule {
     }
 }
 
-/// Windows of one range of lengths, which end with a granule's last completion.
+/// One level: windows of one range of lengths, each ending with the last completion of a granule.
 #[derive(Debug, Clone)]
 struct GranuleLevel {
     shift: u32,
-    /// By number, modulo [`GRANULES`]: those up to `last`.
+    /// Granules up to `last`, at their number modulo [`GRANULES`].
     granules: [Granule; GRANULES as usize],
-    /// A bit for each of them: whether it has bytes. What is in the others is out of date.
+    /// One bit per granule: whether it has bytes. Granules without the bit are stale.
     filled: u64,
     /// The granule of the last completion.
     last: i64,
@@ -64,7 +64,7 @@ impl GranuleLevel {
         number.rem_euclid(GRANULES) as usize
     }
 
-    /// Makes room for granule `number`, and forgets those that are too long ago for any window.
+    /// Makes room for granule `number` and drops those that are too old for any window.
     fn advance(&mut self, number: i64) {
         let new = number - self.last;
         if new < GRANULES {
@@ -76,7 +76,7 @@ impl GranuleLevel {
         self.last = number;
     }
 
-    /// Takes I/Os that were issued in the same granule.
+    /// Adds I/Os that were issued in the same granule.
     fn add(&mut self, issued: Granule) {
         let number = issued.issue_ns >> self.shift;
         if number <= self.last - GRANULES {
@@ -91,10 +91,10 @@ impl GranuleLevel {
         }
     }
 
-    /// The highest rate of the windows that end with `done_ns`, the last completion, in bytes per second.
+    /// The highest rate of windows that end with `done_ns`, the last completion, in bytes per second.
     fn highest_rate(&self, done_ns: i64) -> f64 {
         let newest = GranuleLevel::place(self.last);
-        // From the highest bit down: the newest granule, the one before it, and so on.
+        // From the highest bit down: the newest granule first, then the one before it, and so on.
         let mut left = self.filled.rotate_right(newest as u32 + 1);
         left &= u64::MAX << (GRANULES - MAX_GRANULES);
         let mut bytes = 0i64;
@@ -104,7 +104,7 @@ impl GranuleLevel {
             let age = left.leading_zeros();
             left &= !(1 << 63 >> age);
             let granule = self.granules[newest.wrapping_sub(age as usize) % GRANULES as usize];
-            // The window begins with this granule's earliest issue: it holds all I/Os of this and of the later granules.
+            // The window begins with this granule's earliest issue. It contains all I/Os of this and of later granules.
             bytes = bytes.saturating_add(granule.bytes);
             let window_ns = (done_ns - granule.issue_ns).max(SHORTEST_NS) as f64;
             let window_bytes = bytes as f64;
@@ -118,14 +118,14 @@ impl GranuleLevel {
     }
 }
 
-/// Follows one stream of I/Os in the order of completion; its memory is 5 kB.
+/// Tracks one stream of I/Os in the order of completion, in 5 kB of memory.
 ///
-/// Rates are never higher than that of the best window of all, and, as windows begin and end at the edges of granules, they
-/// are at least four fifths of it (of windows of 10 ms to 10 s).
+/// Reported rates never exceed that of the best window. Because windows begin and end at the edges of granules, they
+/// are at least four fifths of it (for windows of 10 ms to 10 s).
 #[derive(Debug)]
 pub(in crate::analysis) struct LeastRate {
     levels: [GranuleLevel; LEVELS as usize],
-    /// Neighbours that were issued in the same granule go to the levels as one.
+    /// Consecutive I/Os issued in the same granule; they are added to the levels together.
     waiting: Granule,
     /// The last completion.
     done_ns: i64,
@@ -140,10 +140,10 @@ impl LeastRate {
         }
     }
 
-    /// Takes the next I/O to complete. Says of the completion before it, if it was the last one of a granule, when it was and
-    /// the highest rate of windows that end there, in bytes per second.
+    /// Takes the next I/O to complete. If the completion before it was the last of a granule, returns its time and the
+    /// highest rate of windows that end there, in bytes per second.
     pub fn push(&mut self, issue_ns: i64, done_ns: i64, bytes: u64) -> Option<(i64, f64)> {
-        // A granule of a coarser level ends with one of the finest.
+        // A granule of a coarser level ends together with one of the finest.
         let reached = if done_ns >> FINEST_SHIFT > self.levels[0].last {
             self.end_granules(done_ns)
         } else {
@@ -163,7 +163,7 @@ impl LeastRate {
         reached
     }
 
-    /// Hands what waits to the levels.
+    /// Adds the waiting I/Os to the levels.
     fn settle(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         for level in &mut self.levels {
@@ -171,7 +171,7 @@ impl LeastRate {
         }
     }
 
-    /// All completions of a granule are known when one of a later granule comes.
+    /// Ends granules: all completions of a granule have been seen when one of a later granule arrives.
     fn end_granules(&mut self, done_ns: i64) -> Option<(i64, f64)> {
         self.settle();
         let mut highest = 0.0f64;
@@ -185,7 +185,7 @@ impl LeastRate {
         (highest > 0.0).then_some((self.done_ns, highest))
     }
 
-    /// The completion that [`LeastRate::push`] has not reported yet, because its granules may go on.
+    /// The last completion, which [`LeastRate::push`] has not reported yet because its granule may continue.
     pub fn pending(&self) -> Option<(i64, f64)> {
         let mut highest = 0.0f64;
         for mut level in self.levels.clone() {

@@ -1,26 +1,26 @@
-//! The intervals in which I/Os are missing, so that analyses do not take them for idle time.
+//! The intervals in which I/Os are missing, so that analyses do not treat them as idle time.
 
 use crate::analysis::math::intervals::{union, within_ns};
 use crate::analysis::stream::window::Window;
 use crate::model::{DevId, LossReason, Lost};
 
-/// An interval in which I/Os are missing, and how many, if that is known.
+/// An interval with missing I/Os, and their number if it is known.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     from_ns: i64,
     to_ns: i64,
     dev: Option<DevId>,
     ios: Option<i64>,
-    /// Nothing at all is known of this time.
+    /// Nothing is known of this time.
     is_unrecorded: bool,
 }
 
 impl Gap {
-    /// As [`Lost::meets`].
+    /// Like [`Lost::meets`].
     fn meets(&self, from_ns: i64, to_ns: i64) -> bool {
         Lost::somewhere(self.from_ns, self.to_ns, LossReason::Corrupt).meets(from_ns, to_ns)
     }
-    /// Both, and what lies between them.
+    /// The interval that covers both.
     fn and(&self, other: &Gap) -> Gap {
         Gap {
             from_ns: self.from_ns.min(other.from_ns),
@@ -32,7 +32,7 @@ impl Gap {
     }
 }
 
-/// Intervals of loss, per device and for all. Bounded: when they become too many, neighbours are joined.
+/// Intervals of loss, per device and for all. Memory is bounded: when there are too many, neighbours are merged.
 #[derive(Debug, Clone, Default)]
 pub struct Losses {
     gaps: Vec<Gap>,
@@ -41,11 +41,11 @@ pub struct Losses {
 impl Losses {
     const MAX_INTERVALS: usize = 10_000;
 
-    /// If no larger share of an interval's I/Os is missing, what begins in it is still seen to begin: of a batch of 32 some
-    /// arrive.
+    /// If at most this share of an interval's I/Os is missing, the start of activity in it is still visible: some I/Os
+    /// of a batch of 32 are recorded.
     const MAX_LITTLE_SHARE: f64 = 0.1;
 
-    /// Takes a loss. Censored I/Os are not a gap, nor are missing requests, whose I/Os are recorded.
+    /// Takes a loss. Censored I/Os are not a gap. Missing requests are not either, because their I/Os are recorded.
     pub fn push(&mut self, lost: &Lost) {
         if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
             return;
@@ -58,7 +58,8 @@ impl Losses {
             is_unrecorded: lost.is_unrecorded_time(),
         });
         if self.gaps.len() > Self::MAX_INTERVALS {
-            // Closest neighbours first would be kinder; pairs in order are enough and linear.
+            // Merging the closest neighbours first would be more precise; merging pairs in order is sufficient and
+            // linear.
             let pairs = self.gaps.chunks(2);
             self.gaps = pairs
                 .filter_map(|pair| pair.iter().copied().reduce(|a, b| a.and(&b)))
@@ -66,14 +67,14 @@ impl Losses {
         }
     }
 
-    /// Whether anything of `dev` is missing in `[from_ns, to_ns)`.
+    /// Whether I/Os of `dev` are missing in `[from_ns, to_ns)`.
     pub fn overlap(&self, dev: DevId, from_ns: i64, to_ns: i64) -> bool {
         self.gaps
             .iter()
             .any(|gap| gap.meets(from_ns, to_ns) && gap.dev.is_none_or(|d| d == dev))
     }
 
-    /// When nothing was recorded: intervals in order that neither overlap nor touch.
+    /// Time in which nothing was recorded, as ordered, disjoint and non-adjacent intervals.
     pub fn unrecorded(&self) -> Vec<(i64, i64)> {
         let mut intervals = Vec::new();
         for gap in &self.gaps {
@@ -84,12 +85,12 @@ impl Losses {
         union(intervals)
     }
 
-    /// Nanoseconds of `window` in which nothing was recorded. They are in no rate and no share of time.
+    /// Nanoseconds of `window` in which nothing was recorded. Rates and shares of time exclude them.
     pub fn unrecorded_ns(&self, window: Window) -> i64 {
         within_ns(&self.unrecorded(), window.from_ns, window.to_ns).max(0)
     }
 
-    /// The intervals that concern `dev`, in order, overlapping ones joined.
+    /// The intervals that affect `dev`, in order, with overlapping ones merged.
     pub fn of(&self, dev: DevId) -> Vec<(i64, i64)> {
         self.joined(dev)
             .iter()
@@ -97,8 +98,8 @@ impl Losses {
             .collect()
     }
 
-    /// Of those the ones in which more than a tenth of the I/Os is missing, or an unknown number. `seen` counts the I/Os of
-    /// `dev` that completed in an interval and are there.
+    /// The intervals of [`Losses::of`] in which more than a tenth of the I/Os, or an unknown number, is missing. `seen`
+    /// returns the number of recorded I/Os of `dev` that completed in an interval.
     pub fn heavy(&self, dev: DevId, seen: impl Fn(i64, i64) -> u64) -> Vec<(i64, i64)> {
         let mut heavy = Vec::new();
         for gap in self.joined(dev) {

@@ -1,22 +1,23 @@
-//! Finds the busiest stretch of a recording (A12).
+//! Finds the busiest time range of a recording (A12).
 
 use serde::Serialize;
 
-/// The contiguous stretch of a given length with most of something.
+/// The range of a given number of consecutive slots with the largest sum.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Peak {
     /// Its first slot.
     pub first: usize,
-    /// Slots in it.
+    /// Its number of slots.
     pub slots: usize,
-    /// Sum over it.
+    /// Sum over its slots.
     pub sum: f64,
-    /// Its rate over the rate of the whole series.
+    /// Its rate divided by the rate of the whole series.
     pub ratio: f64,
 }
 
-/// The stretch of `slots` consecutive values with the largest sum; the earliest of equals. `None` marks a slot that was
-/// not observed: stretches of which less than 95 % were observed do not count. `None` if no stretch does.
+/// The range of `slots` consecutive values with the largest sum; the earliest of equals. `None` in `values` marks a
+/// slot that was not observed; ranges with less than 95 % observed slots are skipped. Returns `None` if no range
+/// qualifies.
 pub fn peak(values: &[Option<f64>], slots: usize) -> Option<Peak> {
     if slots == 0 || slots > values.len() {
         return None;

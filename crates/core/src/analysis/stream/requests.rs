@@ -3,21 +3,21 @@
 use crate::analysis::math::stats::Shuffler;
 use crate::model::Io;
 
-/// When one request, or those of a short time, began and ended, in nanoseconds.
+/// Start and end of one request, or of those of a short time, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Start, of the first.
+    /// Start; of several requests, that of the first.
     pub start_ns: i64,
-    /// Completion, of the last.
+    /// Completion; of several requests, that of the last.
     pub done_ns: i64,
-    /// Bytes moved, of all.
+    /// Bytes moved; of several requests, their sum.
     pub bytes: u32,
-    /// How many.
+    /// Number of requests.
     pub ios: u32,
 }
 
 impl Request {
-    /// The I/Os of a counter difference or table row, as at most eight submissions spread over its interval.
+    /// Represents the I/Os of a counter difference or table row by at most eight submissions, spread over its interval.
     pub fn spread(
         from_ns: i64,
         span_ns: i64,
@@ -36,12 +36,12 @@ impl Request {
             })
     }
 
-    /// Start to done.
+    /// Latency (start to done) in nanoseconds.
     pub fn total_ns(&self) -> i64 {
         self.done_ns - self.start_ns
     }
 
-    /// Takes another one in.
+    /// Merges another entry into this one.
     pub fn join(&mut self, other: &Request) {
         self.start_ns = self.start_ns.min(other.start_ns);
         self.done_ns = self.done_ns.max(other.done_ns);
@@ -61,8 +61,8 @@ impl From<&Io> for Request {
     }
 }
 
-/// Requests of one stream: all of them while they are few, then every second one at random, every fourth, and so on.
-/// Quantiles and ratios of a sample this large are as good as exact; sums must be scaled by [`Requests::one_in`].
+/// A sample of the requests of one stream: all of them while there are few, then every second one at random, every
+/// fourth, and so on. The sample is large enough for quantiles and ratios; sums must be scaled by [`Requests::one_in`].
 #[derive(Debug)]
 pub struct Requests<T = Request> {
     kept: Vec<T>,
@@ -71,7 +71,7 @@ pub struct Requests<T = Request> {
     random: Shuffler,
 }
 
-/// Room for one more, an eighth more each time: of hundreds of devices, doubling leaves a third of the memory unused.
+/// Grows the capacity by an eighth. With hundreds of devices, doubling would leave a third of the memory unused.
 pub(in crate::analysis) fn grow_slowly<T>(kept: &mut Vec<T>) {
     if kept.len() == kept.capacity() {
         kept.reserve_exact((kept.len() / 8).max(16));
@@ -79,7 +79,7 @@ pub(in crate::analysis) fn grow_slowly<T>(kept: &mut Vec<T>) {
 }
 
 impl<T> Requests<T> {
-    /// Keeps at most `most`.
+    /// Keeps at most `most` requests.
     pub fn new(most: usize) -> Requests<T> {
         Requests {
             kept: Vec::new(),
@@ -89,21 +89,21 @@ impl<T> Requests<T> {
         }
     }
 
-    /// Offers the next one, in the caller's order.
+    /// Adds the next request, in the caller's order.
     pub fn push(&mut self, request: T) {
         if self.takes_next() {
             self.keep(request);
         }
     }
 
-    /// Whether the next one in the caller's order belongs to the sample; to be asked once of each, and followed by
-    /// [`Requests::keep`] if so. For callers to whom making one costs more than asking.
+    /// Whether the next request in the caller's order belongs to the sample. Call it once per request, followed by
+    /// [`Requests::keep`] if true. For callers to whom creating a request is more expensive than this check.
     #[inline]
     pub(in crate::analysis) fn takes_next(&mut self) -> bool {
         self.one_in == 1 || self.random.below(self.one_in) == 0
     }
 
-    /// Takes one that [`Requests::takes_next`] asked for.
+    /// Adds a request for which [`Requests::takes_next`] returned true.
     pub(in crate::analysis) fn keep(&mut self, request: T) {
         if self.kept.len() == self.most {
             self.halve();
@@ -112,7 +112,7 @@ impl<T> Requests<T> {
         self.kept.push(request);
     }
 
-    /// Halves the sampling rate: keeps every second request of those kept and of later ones.
+    /// Halves the sampling rate, for the requests kept so far and for later ones.
     pub fn halve(&mut self) {
         self.one_in *= 2;
         let random = &mut self.random;
@@ -120,12 +120,12 @@ impl<T> Requests<T> {
         self.kept.shrink_to_fit();
     }
 
-    /// The sample, in the order in which it was offered.
+    /// The sample, in the order in which requests were added.
     pub fn kept(&self) -> &[T] {
         &self.kept
     }
 
-    /// The sampling interval: one of so many requests is kept.
+    /// The sampling interval `n`: one of `n` requests is kept.
     pub fn one_in(&self) -> u64 {
         self.one_in
     }
@@ -133,7 +133,7 @@ impl<T> Requests<T> {
 
 impl Requests {
     /// Estimated number of requests completed in `[from_ns, to_ns]`, scaled from the sample. Requests must have been
-    /// offered in the order of completion.
+    /// added in the order of completion.
     pub fn completed_in(&self, from_ns: i64, to_ns: i64) -> u64 {
         let first = self.kept.partition_point(|r| r.done_ns < from_ns);
         let end = self.kept.partition_point(|r| r.done_ns <= to_ns);

@@ -1,6 +1,6 @@
-//! Bins of equal width over a stretch of time; memory grows with the bins in use, not with the stretch.
+//! A series of bins of equal width over a time range. Memory grows with the bins in use, not with the range.
 
-/// One slot of a [`Series`] in which something happened.
+/// One slot of a [`Series`] with activity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slot {
     /// Its number.
@@ -9,14 +9,14 @@ pub struct Slot {
     pub bytes: u64,
     /// I/Os submitted in it.
     pub ios: u64,
-    /// The highest throughput that is certain of a window that ends in it.
+    /// Lower bound of the highest throughput of any window that ends in the slot, in bytes per second.
     pub peak_bytes_per_s: f64,
     /// Bytes moved in all slots before it.
     before: u64,
 }
 
 impl Slot {
-    /// One that is not yet part of a series.
+    /// A slot that is not part of a series yet.
     pub fn new(at: usize, bytes: u64, ios: u64, peak_bytes_per_s: f64) -> Slot {
         Slot {
             at,
@@ -62,7 +62,8 @@ impl Series {
         }
     }
 
-    /// A series from bytes and I/Os of each slot, as tables have them; all bytes of a slot count for its peak rate.
+    /// A series from the bytes and I/Os of each slot, as tables have them. A slot's peak rate then counts all of its
+    /// bytes.
     pub fn dense(from_ns: i64, dt_ns: i64, bytes: &[u64], ios: &[u64]) -> Series {
         let all = bytes.iter().zip(ios).enumerate();
         let slots = all.map(|(at, (bytes, ios))| {
@@ -72,23 +73,23 @@ impl Series {
         Series::new(from_ns, dt_ns, bytes.len(), slots)
     }
 
-    /// How many slots there are, with I/O or without.
+    /// Number of slots, with or without I/O.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Those in which something happened.
+    /// The slots with activity.
     pub fn filled(&self) -> &[Slot] {
         &self.filled
     }
 
-    /// Of them those from `first` up to `end`.
+    /// The slots with activity from `first` up to `end`.
     pub fn range(&self, first: usize, end: usize) -> &[Slot] {
         let [from, to] = [first, end].map(|at| self.filled.partition_point(|s| s.at < at));
         &self.filled[from..to.max(from)]
     }
 
-    /// The slot from `first` up to `end` with the highest certain throughput, the earliest of equals.
+    /// The slot from `first` up to `end` with the highest peak rate, the earliest of equals.
     pub fn highest(&self, first: usize, end: usize) -> Option<&Slot> {
         self.range(first, end)
             .iter()
@@ -96,7 +97,7 @@ impl Series {
             .max_by(|a, b| a.peak_bytes_per_s.total_cmp(&b.peak_bytes_per_s))
     }
 
-    /// Bytes of the slots from `first` up to `end`, each of them.
+    /// Bytes of each slot from `first` up to `end`.
     pub fn bytes_of(&self, first: usize, end: usize) -> Vec<u64> {
         let mut bytes = vec![0; end.saturating_sub(first)];
         self.range(first, end)
@@ -105,7 +106,7 @@ impl Series {
         bytes
     }
 
-    /// Bytes in the slots from `first` up to `end` together.
+    /// Total bytes of the slots from `first` up to `end`.
     pub fn sum(&self, first: usize, end: usize) -> u64 {
         match self.range(first, end) {
             [] => 0,

@@ -1,29 +1,29 @@
-//! Throughput: the bytes of an I/O spread evenly over the time in which the device worked on it, issue to completion.
+//! Throughput with the bytes of each I/O spread evenly over its device time (issue to completion).
 //!
-//! A device that completes 134 MB in one interrupt did not move them in that instant: bins of completions show rates that
-//! no device has. Each I/O changes the rate twice, so that it costs the same whether it spans one bin or a thousand. Rates
-//! are integers (2^-20 bytes per nanosecond), so that sums are exact.
+//! A device that completes 134 MB in one interrupt did not move them at that instant; bins of completions would show
+//! rates that no device reaches. Each I/O changes the rate twice, so its cost does not depend on the number of bins
+//! that it spans. Rates are integers (2^-20 bytes per nanosecond), so sums are exact.
 
 use crate::analysis::stream::window::Window;
 use crate::model::Io;
 
-/// Binary places behind the point of bytes and of rates.
+/// Fractional bits of bytes and rates.
 const PLACES: u32 = 20;
 
-/// How an I/O's bytes are spread over time.
+/// How the bytes of an I/O are spread over time.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::analysis) struct Flow {
     /// Issue.
     pub from_ns: i64,
     /// Completion.
     pub to_ns: i64,
-    /// Rate between them, and what is left at its end because rates are integers.
+    /// Rate between them, and the remainder at the end that integer rates leave.
     per_ns: i64,
     rest: i64,
 }
 
 impl Flow {
-    /// Of `io`; all at once if its device time is not known.
+    /// The flow of `io`; all bytes at once if its device time is not known.
     #[inline]
     pub fn of(io: &Io) -> Flow {
         let to_ns = io.done_ns;
@@ -42,7 +42,7 @@ impl Flow {
         }
     }
 
-    /// The share of the bin that contains the issue and ends at `bin_end_ns`.
+    /// Its share of the bin that contains the issue and ends at `bin_end_ns`.
     pub fn begin(&self, bin_end_ns: i64) -> Edge {
         Edge {
             here: self
@@ -52,7 +52,7 @@ impl Flow {
         }
     }
 
-    /// The share of the bin that contains the completion and ends at `bin_end_ns`.
+    /// Its share of the bin that contains the completion and ends at `bin_end_ns`.
     pub fn end(&self, bin_end_ns: i64) -> Edge {
         let after = self
             .per_ns
@@ -63,7 +63,7 @@ impl Flow {
         }
     }
 
-    /// The part of it inside `window`; `None` if there is none.
+    /// The part inside `window`; `None` if there is none.
     pub fn within(mut self, window: Window) -> Option<Flow> {
         if self.to_ns < window.from_ns || self.from_ns >= window.to_ns {
             return None;
@@ -77,8 +77,8 @@ impl Flow {
     }
 }
 
-/// What the I/Os that begin or end in a bin change: bytes in the bin itself, and the rate from its end on. Sums may wrap
-/// on the way; the bytes of a bin do not.
+/// Changes caused by the I/Os that begin or end in a bin: bytes in the bin itself, and the rate from its end on.
+/// Intermediate sums may wrap; the bytes of a bin do not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::analysis) struct Edge {
     here: i64,
@@ -97,7 +97,7 @@ impl Edge {
     }
 }
 
-/// Bytes bin by bin, from edges in the order of time.
+/// Computes the bytes of each bin from edges in time order.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::analysis) struct FlowLevel {
     rate: i64,
@@ -105,7 +105,7 @@ pub(in crate::analysis) struct FlowLevel {
 }
 
 impl FlowLevel {
-    /// Bytes of the next `ns` nanoseconds, a bin with this edge. Whole bytes; no byte is lost from bin to bin.
+    /// Bytes of the next `ns` nanoseconds, a bin with this edge. Whole bytes; remainders carry over to the next bin.
     pub fn next(&mut self, edge: Edge, ns: i64) -> u64 {
         let sum = self
             .sum
@@ -116,12 +116,12 @@ impl FlowLevel {
         (sum >> PLACES).max(0) as u64
     }
 
-    /// Nothing moves until the next edge.
+    /// Whether nothing moves until the next edge.
     pub fn is_idle(&self) -> bool {
         self.rate == 0
     }
 
-    /// Passes over a bin before the first one of interest.
+    /// Skips a bin before the first one of interest.
     pub fn start(&mut self, edge: Edge) {
         self.rate = self.rate.wrapping_add(edge.slope);
     }
@@ -145,7 +145,7 @@ impl Spread {
         }
     }
 
-    /// Takes an I/O; its part outside the window is left out.
+    /// Adds an I/O. Its part outside of the window is left out.
     pub fn add(&mut self, io: &Io) {
         let Some(flow) = Flow::of(io).within(self.window) else {
             return;
@@ -162,12 +162,12 @@ impl Spread {
         }
     }
 
-    /// The bin in which `ns` lies.
+    /// The bin that contains `ns`.
     fn bin_at(&self, ns: i64) -> i64 {
         (ns - self.window.from_ns) / self.step_ns
     }
 
-    /// Where bin `i` ends.
+    /// End of bin `i`.
     fn end_ns(&self, i: i64) -> i64 {
         self.window.from_ns + (i + 1) * self.step_ns
     }

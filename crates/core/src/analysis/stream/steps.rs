@@ -2,7 +2,7 @@
 
 use crate::model::{MS_NS, SECOND_NS};
 
-/// Steps in nanoseconds that people read easily and that divide each other well, the shortest first.
+/// Steps in nanoseconds that are easy to read and divide each other well, the shortest first.
 pub const READABLE_STEPS_NS: [i64; 22] = [
     MS_NS,
     2 * MS_NS,
@@ -28,18 +28,18 @@ pub const READABLE_STEPS_NS: [i64; 22] = [
     24 * 3600 * SECOND_NS,
 ];
 
-/// The longest of them.
+/// The longest of these steps.
 pub const LONGEST_STEP_NS: i64 = READABLE_STEPS_NS[READABLE_STEPS_NS.len() - 1];
 
-/// The shortest readable step in nanoseconds, of at least `least_ns`, of which at most `most` make up `len_ns`; `None` if even
-/// the longest is too short.
+/// The shortest readable step in nanoseconds that is at least `least_ns` and divides `len_ns` into at most `most`
+/// steps; `None` if even the longest step is too short.
 pub fn readable_step(len_ns: i64, least_ns: i64, most: i64) -> Option<i64> {
     READABLE_STEPS_NS
         .into_iter()
         .find(|step_ns| *step_ns >= least_ns && steps_in(len_ns, *step_ns) <= most)
 }
 
-/// How many steps of `step_ns` make up `len_ns`, the last one perhaps cut short.
+/// Number of steps of `step_ns` in `len_ns`; the last one may be shorter.
 pub fn steps_in(len_ns: i64, step_ns: i64) -> i64 {
     len_ns.div_euclid(step_ns) + i64::from(len_ns.rem_euclid(step_ns) > 0)
 }

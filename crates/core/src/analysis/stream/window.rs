@@ -1,4 +1,4 @@
-//! The part of a recording under study.
+//! The time range under study.
 
 use std::ops::Range;
 
@@ -6,12 +6,12 @@ use serde::Serialize;
 
 /// Half-open `[from_ns, to_ns)`, in nanoseconds since the recording's start.
 ///
-/// While a stream runs its end may be unknown: `to_ns = i64::MAX`, and [`Window::closed_at`] settles it.
+/// In a running stream the end may be unknown: `to_ns` is `i64::MAX` until [`Window::closed_at`] sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Window {
-    /// First instant inside.
+    /// First instant inside the window.
     pub from_ns: i64,
-    /// First instant after.
+    /// First instant after the window.
     pub to_ns: i64,
 }
 
@@ -22,8 +22,8 @@ impl Window {
         to_ns: i64::MAX,
     };
 
-    /// Time after a window, in nanoseconds, in which started I/Os are still used to learn baselines: undisturbed
-    /// latency, service times, usual pauses of a device.
+    /// Time after a window, in nanoseconds. I/Os that start in it still serve to learn baselines: undisturbed latency,
+    /// service times, usual pauses of a device.
     pub const LEARN_AFTER_NS: i64 = 1_000_000_000;
 
     /// `[from_ns, to_ns)`.
@@ -53,8 +53,8 @@ impl Window {
         self.len_ns() as f64 / 1e9
     }
 
-    /// This window with its end settled: `end_ns` (the recording's end) if it was open, but never so early that an I/O
-    /// completed at `last_done_ns` would fall out.
+    /// This window with a known end: `end_ns` (the recording's end) if it was open, but never before the I/O that
+    /// completed at `last_done_ns`.
     pub fn closed_at(&self, end_ns: i64, last_done_ns: Option<i64>) -> Window {
         if self.to_ns != i64::MAX {
             return *self;

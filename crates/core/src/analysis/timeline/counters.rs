@@ -7,15 +7,15 @@ use crate::analysis::math::intervals::within_ns;
 use crate::analysis::stream::window::Window;
 use crate::model::DevId;
 
-/// A last slot of less than this share of the step is what a recording's end came late: if nothing is booked in it, it
-/// is left out.
+/// A last slot shorter than this share of the step exists only because the recording ended late. It is dropped if no
+/// difference belongs to it.
 const LATE_END: f64 = 0.1;
 
-/// Of the kernel's sums of latencies.
+/// Resolution of the kernel's sums of latencies.
 const RESOLUTION_NS: i64 = 1_000_000;
 
-/// The difference between two samples of one device's counters. `None` where the kernel does not say or where the
-/// counter cannot be trusted (it went backwards).
+/// The difference between two samples of one device's counters. `None` if the kernel does not provide the counter or it
+/// cannot be trusted (it went backwards).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CounterRates {
     /// The device.
@@ -28,12 +28,12 @@ pub struct CounterRates {
     pub flows: [Option<Flow>; 4],
     /// The kernel's busy time (`io_ticks`), in nanoseconds.
     pub busy_ns: Option<i64>,
-    /// In flight summed over time (`time_in_queue`), in nanoseconds.
+    /// Time in flight summed over I/Os (`time_in_queue`), in nanoseconds.
     pub area_ns: Option<i64>,
 }
 
 impl CounterRates {
-    /// Whether the counters stood still: then it is known of every moment between the samples that nothing was done.
+    /// Whether no counter changed, so that the device is known to have been idle at every moment between the samples.
     fn is_standstill(&self) -> bool {
         self.flows.iter().flatten().all(|f| *f == Flow::default())
             && self.busy_ns.unwrap_or(0) == 0
@@ -41,12 +41,12 @@ impl CounterRates {
     }
 }
 
-/// Makes rows from counter differences, as [`super::Timeline`] does from I/Os. Percentiles, maxima and the most in
-/// flight are `None`; busy time and mean in flight are the kernel's own estimates.
+/// Computes rows from counter differences, as [`super::Timeline`] does from I/Os. Percentiles, maxima and the largest
+/// number in flight are `None`. Busy time and mean in flight are the kernel's own estimates.
 ///
-/// A difference belongs to the slot in which most of it lies, since samples come a little after the instants that they
-/// are meant for; one that is longer than a step, to the slot of its last step. Of the slots before that nothing is
-/// known, unless the counters stood still.
+/// A difference belongs to the slot that contains most of it, because samples are taken a little after their deadline.
+/// A difference longer than a step belongs to the slot of its last step. The slots before that are unknown, unless the
+/// counters did not change.
 #[derive(Debug)]
 pub struct CounterTimeline {
     plan: TimelinePlan,
@@ -59,7 +59,7 @@ pub struct CounterTimeline {
 #[derive(Debug, Default, Clone)]
 struct IntervalSums {
     flows: [Flow; 4],
-    /// Differences with I/Os: each may hold almost a millisecond that the kernel's sums do not show yet.
+    /// Number of differences with I/Os. Each may hide almost a millisecond that the kernel's sums do not show yet.
     differences: [u32; 4],
     busy_ns: i64,
     area_ns: i64,
@@ -67,24 +67,24 @@ struct IntervalSums {
     booked: bool,
 }
 
-/// Of which moments a device's differences tell, in order of time.
+/// The times that a device's differences cover, in order.
 #[derive(Debug, Default)]
 struct Covered {
-    /// From one sample to another without a gap, in nanoseconds.
+    /// Ranges between samples without a gap, in nanoseconds.
     spans: Vec<(i64, i64)>,
-    /// Those of them in which the counters stood still.
+    /// Those ranges in which the counters did not change.
     still: Vec<(i64, i64)>,
-    /// First and last slot of those of which one difference covers only what they and others did together.
+    /// First and last slot of ranges that are only covered by a difference over several slots.
     mixed: Vec<(i64, i64)>,
 }
 
-/// `ns` as a share of `whole_ns`; `None` of none.
+/// `ns` as a share of `whole_ns`; `None` if `whole_ns` is 0.
 fn share(ns: i64, whole_ns: i64) -> Option<f64> {
     (whole_ns > 0).then(|| ns as f64 / whole_ns as f64)
 }
 
 impl Covered {
-    /// Whether the counters stood still for some of `from_ns..to_ns`.
+    /// Whether the counters did not change during some of `from_ns..to_ns`.
     fn stood_still_in(&self, from_ns: i64, to_ns: i64) -> bool {
         within_ns(&self.still, from_ns, to_ns) > 0
     }
@@ -94,7 +94,7 @@ impl Covered {
     }
 }
 
-/// Appends a span, or makes the last one longer.
+/// Appends a range, or extends the last one if it is adjacent.
 fn append(spans: &mut Vec<(i64, i64)>, from_ns: i64, to_ns: i64) {
     match spans.last_mut() {
         Some(last) if last.1 == from_ns => last.1 = to_ns,
@@ -129,7 +129,7 @@ impl CounterTimeline {
         let half_ns = ((d.to_ns - d.from_ns).min(self.plan.step_ns) / 2).max(1);
         let at_ns = d.to_ns.saturating_sub(half_ns);
         let slot = self.plan.slot_of(at_ns);
-        // The difference before this one is booked here.
+        // Slot to which the previous difference belongs.
         let before = self.plan.slot_of(d.from_ns.saturating_sub(half_ns));
         if before + 1 < slot {
             covered.mixed.push((before + 1, slot - 1));
@@ -204,12 +204,12 @@ impl CounterTimeline {
         key: GroupKey,
         sums: &IntervalSums,
     ) -> Row {
-        // Over several devices the kernel's busy times cannot be joined: they may overlap.
+        // The kernel's busy times of several devices cannot be added, because they may overlap.
         let one_device = match key {
             GroupKey::Device(dev) => self.covered.get(&dev),
             _ => None,
         };
-        // Of the time that samples cover, which need not be the whole slot.
+        // Shares are of the time that samples cover, which may be less than the slot.
         let covered_ns = one_device.map_or(0, |c| within_ns(&c.spans, from_ns, to_ns));
         let known = match key {
             GroupKey::Device(_) => one_device.is_some_and(|c| {

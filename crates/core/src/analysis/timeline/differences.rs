@@ -1,4 +1,4 @@
-//! Counter samples of many devices, in order of time, to differences per device.
+//! Converts counter samples of many devices, in time order, to differences per device.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// `devices` says which devices the kernel does not account (`queue/iostats` is 0); their rates are unknown.
+    /// `devices` tells which devices the kernel does not account (`queue/iostats` is 0); their rates are unknown.
     pub fn new(devices: &[Device]) -> Differences {
         Differences {
             last: HashMap::new(),
@@ -22,7 +22,7 @@ impl Differences {
         }
     }
 
-    /// The devices are these from now on.
+    /// Replaces the list of devices for the samples that follow.
     pub fn devices_changed(&mut self, devices: &[Device]) {
         self.not_accounted = not_accounted(devices);
     }
@@ -73,7 +73,7 @@ fn flow(d: &ClassDelta) -> Option<Flow> {
     })
 }
 
-/// Flushes move no sectors.
+/// Flushes transfer no sectors.
 fn flush_flow(d: &ClassDelta) -> Option<Flow> {
     Some(Flow {
         ios: d.ios?,

@@ -10,18 +10,18 @@ use crate::analysis::math::intervals::{union, within_ns};
 use crate::analysis::stream::order::{Hold, Span, StartOrder};
 use crate::model::{Io, LossReason, Lost};
 
-/// Makes rows from completed I/Os, while they stream.
+/// Computes rows from completed I/Os as they stream in.
 ///
-/// Take rows with [`Timeline::next_row`] after each push; they come in order of time and, within a slot, of group.
-/// They are held back for [`Hold`] (30 s by default) because a long I/O that is still in flight, or a loss
-/// that is still to be reported, changes slots of the past; what comes later than that changes no row that is out.
+/// Take rows with [`Timeline::next_row`] after each push. They are ordered by time and, within a slot, by group. Rows
+/// are held back for [`Hold`] (30 s by default), because a long I/O still in flight, or a loss reported late, changes
+/// slots of the past. What arrives later than that does not change rows already returned.
 #[derive(Debug)]
 pub struct Timeline {
     plan: TimelinePlan,
     hold: Hold,
     groups: Groups,
     always: Vec<u32>,
-    /// Groups with a row in a slot that has no other.
+    /// Groups that have a row in slots without any other row.
     quiet: Vec<u32>,
     order: StartOrder,
     losses: Vec<Lost>,
@@ -31,7 +31,7 @@ pub struct Timeline {
     made: u64,
 }
 
-/// What next_row gives out. Idle stretches are kept as such: a quiet night at 1 ms must not fill the memory.
+/// Rows ready for `next_row`. Idle ranges are stored as such, so that a quiet night at 1 ms does not fill the memory.
 #[derive(Debug)]
 enum ClosedRow {
     Row(Box<Row>),
@@ -45,7 +45,7 @@ enum ClosedRow {
     },
 }
 
-/// A row of each slot of an idle stretch.
+/// An idle range, which stands for one row per slot.
 #[derive(Debug, Clone, Copy)]
 struct IdleRow {
     group: u32,
@@ -84,7 +84,7 @@ impl Timeline {
         Ok(timeline)
     }
 
-    /// Replaces [`TimelinePlan::always`] for all slots that are not closed yet.
+    /// Replaces [`TimelinePlan::always`] for all slots that are still open.
     pub fn set_always(&mut self, always: Vec<GroupKey>) {
         self.plan.always = always;
         self.number_always();
@@ -96,7 +96,7 @@ impl Timeline {
             self.always.push(self.groups.number(key));
         }
         self.quiet.clone_from(&self.always);
-        // Processes, control groups and files come and go: a slot without any is a row without a name.
+        // Processes, control groups and files come and go, so a slot without any of them gets one row without a name.
         let has_no_groups = self.always.is_empty() && self.plan.by != GroupBy::Device;
         if has_no_groups {
             self.quiet.push(self.groups.number(GroupKey::All));
@@ -117,7 +117,7 @@ impl Timeline {
         self.advance(io.done_ns)?;
         let g = self.groups.number(self.plan.by.key(io));
         if self.plan.window.contains(io.done_ns) {
-            // An I/O out of order by more than the hold can only be counted where rows are still open.
+            // An I/O that is out of order by more than the hold time is counted in the first slot that is still open.
             let slot = self.plan.slot_of(io.done_ns).max(self.groups.first);
             let flow = Flow::of(io);
             self.groups
@@ -130,7 +130,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// Takes a loss; rows that it can change by more than 1 % are marked. Censored I/Os mark no rows.
+    /// Takes a loss. Rows that it can change by more than 1 % are marked. Censored I/Os do not mark rows.
     pub fn lost(&mut self, lost: &Lost) {
         if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
             return;
@@ -138,15 +138,15 @@ impl Timeline {
         self.losses.push(*lost);
     }
 
-    /// Nothing will complete before `now_ns` any more: lets slots close while a device is idle.
+    /// Declares that no I/O completes before `now_ns` any more, so that slots close while a device is idle.
     ///
     /// # Errors
     /// [`PlanError::TooManyRows`] once there are.
     pub fn advance(&mut self, now_ns: i64) -> Result<(), PlanError> {
         self.latest_ns = self.latest_ns.max(now_ns);
         let hold = self.hold.ns.min(i64::MAX / 4);
-        // Closing in strides keeps the cost of a sweep away from each single I/O. Without a hold there is none to keep
-        // away, and a row is wanted as soon as its slot is over.
+        // Slots are closed in batches, so that not every I/O pays for a sweep. Without a hold time there are no
+        // batches: each row is wanted as soon as its slot ends.
         let stride = if hold == 0 {
             0
         } else {
@@ -162,7 +162,7 @@ impl Timeline {
         self.close_to(sure_ns)
     }
 
-    /// Memory ran into its limit and the sweep went on by itself: what it has passed may close.
+    /// If memory reached its limit, the sweep has advanced on its own; the slots that it has passed can be closed.
     fn close_swept(&mut self) -> Result<(), PlanError> {
         let swept = self.order.swept_to_ns();
         if self.plan.extended && swept > self.plan.slot_end(self.groups.first) {
@@ -171,7 +171,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// The end of the stream: all slots up to `end_ns` (the recording's end) or the window's end close.
+    /// Ends the stream: closes all slots up to `end_ns` (the recording's end) or the end of the window.
     ///
     /// # Errors
     /// [`PlanError::TooManyRows`] once there are.
@@ -186,7 +186,7 @@ impl Timeline {
         self.close_to(self.plan.slot_end(last_slot))
     }
 
-    /// The next row that is complete.
+    /// Returns the next complete row.
     pub fn next_row(&mut self) -> Option<Row> {
         let (slot, idle, unrecorded) = match self.closed.front_mut()? {
             ClosedRow::Row(_) => {
@@ -228,7 +228,7 @@ impl Timeline {
     }
 
     fn close_to(&mut self, to_ns: i64) -> Result<(), PlanError> {
-        // The last slot may be a short one; it is closed by the window's end.
+        // The last slot may be cut short by the end of the window.
         let to = self
             .plan
             .slot_of(to_ns)
@@ -249,7 +249,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// Closes at most `slots` empty slots, as far as the same losses hold for all of them.
+    /// Closes at most `slots` empty slots, as long as the same losses apply to all of them.
     fn close_idle(&mut self, slots: i64) -> Result<(), PlanError> {
         let first = self.groups.first;
         let (from_ns, to_ns) = self.bounds(first);
@@ -302,7 +302,8 @@ impl Timeline {
         let unrecorded = self.is_unrecorded(from_ns, to_ns);
         let together = open.iter().map(|(_, row)| ios_of(row)).sum();
         for (g, open) in open {
-            // Only devices tell whose the missing ones are: of the others the same share is missing.
+            // Only devices tell which row a loss belongs to. For other groups, every row is assumed to miss the same
+            // share.
             let seen = if self.plan.by == GroupBy::Device {
                 ios_of(&open)
             } else {
@@ -337,7 +338,7 @@ impl Timeline {
         open: &OpenRow,
         (lossy, unrecorded): (bool, bool),
     ) -> Row {
-        // Time without a recorder is not idle, nor is what the size limit removed.
+        // Time without a recorder, or removed by the size limit, is unknown rather than idle.
         let known = !unrecorded || open.flows.iter().any(|f| f.ios > 0);
         Row {
             flows: open.flows,
@@ -354,7 +355,7 @@ impl Timeline {
         }
     }
 
-    /// Whether nothing was recorded in all of an interval, or nothing of that is left.
+    /// Whether nothing was recorded in the whole interval, or everything recorded there was removed.
     fn is_unrecorded(&self, from_ns: i64, to_ns: i64) -> bool {
         let mut gaps = Vec::new();
         for lost in &self.losses {
@@ -362,20 +363,20 @@ impl Timeline {
                 gaps.push((lost.from_ns, lost.to_ns));
             }
         }
-        // Gaps that touch can cover an interval together.
+        // Adjacent gaps can cover the interval together.
         !gaps.is_empty() && within_ns(&union(gaps), from_ns, to_ns) == to_ns - from_ns
     }
 
-    /// A slot's beginning and end.
+    /// Start and end of a slot.
     fn bounds(&self, slot: i64) -> (i64, i64) {
         self.plan.bounds(slot, self.plan.window.to_ns)
     }
 
-    /// Whether what is missing can change a row of `seen` I/Os by more than a hundredth.
+    /// Whether losses can change a row of `seen` I/Os by more than 1 %.
     fn is_lossy(&self, from_ns: i64, to_ns: i64, key: GroupKey, seen: u64) -> bool {
         let mut expected = 0.0;
         for lost in &self.losses {
-            // What is missing of another device leaves this row as it is.
+            // Losses on another device do not affect this row.
             match (key, lost.dev) {
                 (GroupKey::Device(dev), Some(of)) if dev != of => {}
                 _ => expected += lost.expected_in(from_ns, to_ns),
@@ -390,7 +391,7 @@ fn ios_of(row: &OpenRow) -> u64 {
     row.flows.iter().map(|f| f.ios).sum()
 }
 
-/// Microseconds.
+/// Nanoseconds as microseconds.
 fn us(ns: i64) -> f64 {
     ns as f64 / 1e3
 }

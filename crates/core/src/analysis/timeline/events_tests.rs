@@ -1,4 +1,4 @@
-//! Rows of single I/Os against small cases and brute force.
+//! Compares rows from single I/Os with small examples and brute force.
 
 use super::super::GroupBy;
 use super::*;
@@ -57,7 +57,7 @@ fn time_without_a_recorder_is_not_known_and_a_row_that_has_some_of_it_is() {
             ..TimelinePlan::new(Window::new(0, 60 * MS), 10 * MS)
         };
         let mut t = Timeline::new(plan).expect("a good plan");
-        // The row from 20 to 30 ms lies in both together.
+        // Both gaps together cover the row from 20 to 30 ms.
         for (from_ms, to_ms) in [(15, 25), (25, 47)] {
             t.lost(&Lost::somewhere(
                 from_ms * MS,
@@ -90,7 +90,7 @@ fn time_without_a_recorder_is_not_known_and_a_row_that_has_some_of_it_is() {
             ],
             "{by:?}"
         );
-        // A row that stands for subjects which are left out says no more than they do.
+        // A row that stands for groups that are left out contains no more than they do.
         let left_out = rows[2].without_ios();
         assert_eq!(says(&left_out), (None, true, false));
         assert_eq!(left_out.extended, Some(Extended::default()));
@@ -157,7 +157,7 @@ fn groups_that_always_have_rows_change_for_slots_that_are_not_closed() {
     let none = Hold { spans: 1, ns: 0 };
     let mut t = Timeline::with_hold(plan, none).expect("a good plan");
     t.advance(10 * MS).expect("few rows");
-    // The slot is closed; its rows are taken later.
+    // The slot is closed, but its rows have not been taken yet.
     t.set_always(vec![GroupKey::Device(B)]);
     t.advance(20 * MS).expect("few rows");
     t.set_always(vec![GroupKey::Device(C), GroupKey::Device(B)]);
@@ -292,7 +292,7 @@ fn losses_mark_the_rows_of_their_device() {
 
 #[test]
 fn few_lost_of_many_mark_no_row_and_many_of_few_do() {
-    // 8,000 I/Os in 16 s; the completions of 13 were not seen, somewhere in the last 15 s; 20 more were lost at once.
+    // 8,000 I/Os in 16 s. 13 completions within the last 15 s were not seen; 20 more I/Os were lost at once.
     let io = |i: i64| Io::new(i * 2 * MS, A, Op::READ, 512, None, MS);
     let lost = |from_ns, to_ns, reason, ios| Lost {
         ios: Some(ios),
@@ -406,7 +406,7 @@ fn ios() -> impl Strategy<Value = Vec<Io>> {
     })
 }
 
-/// Every instant's level over `[from, to)`, by brute force over the edges.
+/// Every instant's level over `[from, to)`, by brute force over all starts and ends.
 fn brute(ios: &[&Io], from: i64, to: i64) -> (f64, u64, f64) {
     let mut cuts: Vec<i64> = ios
         .iter()

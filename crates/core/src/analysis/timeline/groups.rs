@@ -1,4 +1,4 @@
-//! The open rows of each group and their sums so far.
+//! The groups' open rows and their sums so far.
 
 use std::collections::VecDeque;
 
@@ -30,13 +30,13 @@ pub(super) struct RowQuantiles {
 }
 
 impl RowQuantiles {
-    /// `None` without I/Os.
+    /// `None` if there are no I/Os.
     fn of(latencies: &mut Latencies) -> Option<RowQuantiles> {
         Some(RowQuantiles {
             p50_ns: latencies.quantile_ns(0.5)?,
             p90_ns: latencies.quantile_ns(0.9)?,
             p99_ns: latencies.quantile_ns(0.99)?,
-            // A histogram knows its maximum exactly, a quantile of it not.
+            // A histogram has an exact maximum, but no exact quantiles.
             max_ns: (latencies.max_us()? * 1e3).round() as i64,
         })
     }
@@ -45,9 +45,9 @@ impl RowQuantiles {
 #[derive(Debug)]
 struct RowGroup {
     key: GroupKey,
-    /// Where the row of the slot last completed into lies: (slot, position).
+    /// The row of the last completion: (slot, position).
     completing: (i64, usize),
-    /// The same for the sweep, which lags behind.
+    /// The same for the sweep, which lags behind completions.
     sweeping: (i64, usize),
     latencies: [Latencies; 2],
     /// I/Os in flight.
@@ -59,7 +59,7 @@ struct RowGroup {
     in_flight_at: Option<usize>,
 }
 
-/// All groups and the open slots, which begin with slot `first`.
+/// All groups, and the open slots from slot `first` on.
 #[derive(Debug)]
 pub(super) struct Groups {
     plan: TimelinePlan,
@@ -84,7 +84,7 @@ impl Groups {
         }
     }
 
-    /// The number of `key`; most I/Os come from the group of the one before.
+    /// The number of `key`. Most I/Os have the group of the previous one.
     pub fn number(&mut self, key: GroupKey) -> u32 {
         if let Some((_, g)) = self.last.filter(|(k, _)| *k == key) {
             return g;
@@ -139,7 +139,7 @@ impl Groups {
         }
     }
 
-    /// Writes the percentiles of the slot that group `g` was completing into, once, when it has moved on.
+    /// Computes the percentiles of the slot in which group `g` was completing, once it has moved on to another.
     fn settle_latencies(&mut self, g: u32) {
         let group = &mut self.groups[g as usize];
         let (slot, at) = group.completing;
@@ -153,7 +153,7 @@ impl Groups {
         }
     }
 
-    /// Closes slot `first` and gives its rows; whatever is in flight has been swept to its end before.
+    /// Closes slot `first` and returns its rows. Everything in flight must have been swept to the slot's end before.
     pub fn close_first(&mut self) -> Vec<(u32, OpenRow)> {
         for at in 0..self.slots.front().map_or(0, Vec::len) {
             let g = self.slots[0][at].0;
@@ -165,7 +165,7 @@ impl Groups {
         self.slots.pop_front().unwrap_or_default()
     }
 
-    /// How many slots from `first` on hold nothing, at most `limit`.
+    /// Number of empty slots from `first` on, at most `limit`.
     pub fn idle_slots(&self, limit: i64) -> i64 {
         if !self.in_flight.is_empty() {
             return 0;
@@ -182,7 +182,7 @@ impl Groups {
         self.slots.drain(..self.slots.len().min(slots as usize));
     }
 
-    /// Carries everything in flight to `to_ns`.
+    /// Sweeps everything in flight to `to_ns`.
     pub fn sweep_all_to(&mut self, to_ns: i64) {
         for i in 0..self.in_flight.len() {
             self.sweep_to(self.in_flight[i], to_ns);

@@ -1,8 +1,8 @@
-//! The zoom: rates, sizes, latencies, concurrency and busy time at any step from 1 ms (A5, A6; busy and in-flight
+//! Time series: rates, sizes, latencies, concurrency and busy time at any step from 1 ms (A5, A6; busy and in-flight
 //! columns A2, A3).
 //!
-//! Every slot has a row, empty ones too. An I/O belongs to the slot in which it completes. Rows carry counts and sums,
-//! so that coarser rows are sums of finer ones; means are made only when a row is shown.
+//! Every slot has a row, even if it is empty. An I/O belongs to the slot in which it completes. Rows carry counts and
+//! sums, so that coarser rows are sums of finer ones; means are computed only when a row is shown.
 
 mod counters;
 mod differences;
@@ -22,7 +22,7 @@ pub use events::Timeline;
 pub use rollups::RollupTimeline;
 pub use tables::TableTimeline;
 
-/// More rows than this are a mistake in the plan, not an answer.
+/// Maximum number of rows. A plan with more is considered a mistake.
 pub const MAX_ROWS: u64 = 10_000_000;
 
 /// The finest step.
@@ -32,7 +32,7 @@ pub const MIN_STEP_NS: i64 = 1_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupBy {
-    /// Everything together; the caller leaves out devices above others (`model::layers_above`).
+    /// All devices together. The caller leaves out devices above others (`model::layers_above`).
     All,
     /// The device.
     Device,
@@ -44,7 +44,7 @@ pub enum GroupBy {
     File,
 }
 
-/// The group of a row. `None` inside: not known to the source.
+/// The group of a row. An inner `None` means that the source does not know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GroupKey {
     /// Everything.
@@ -60,7 +60,7 @@ pub enum GroupKey {
 }
 
 impl GroupKey {
-    /// Whether the source says whose the I/Os are.
+    /// Whether the source knows the group.
     pub fn is_known(&self) -> bool {
         !matches!(
             self,
@@ -105,22 +105,22 @@ impl GroupBy {
 /// The plan of a timeline: which rows it makes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimelinePlan {
-    /// The window; slots are counted from its beginning. It may be open.
+    /// The window; slots are counted from its start. Its end may be open.
     pub window: Window,
     /// Length of a slot, at least [`MIN_STEP_NS`].
     pub step_ns: i64,
     /// The grouping of rows.
     pub by: GroupBy,
-    /// Groups that have a row in every slot, idle or not. (`All` always has.) Others have rows while they do I/O; where no
-    /// process, control group or file does any, the slot's row is that of [`GroupKey::All`].
+    /// Groups that have a row in every slot, idle or not (`All` always has one). Other groups have rows while they do
+    /// I/O. A slot in which no process, control group or file does any has one row of [`GroupKey::All`].
     pub always: Vec<GroupKey>,
     /// Percentiles, maxima, in-flight and busy columns as well.
     pub extended: bool,
-    /// Rows are shown as they come: there may be more than [`MAX_ROWS`].
+    /// Rows are consumed as they arrive, so there may be more than [`MAX_ROWS`].
     pub endless: bool,
 }
 
-/// A plan that cannot be carried out, in words for the user.
+/// Error: a plan that cannot be carried out, as a message for the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A step of zero, negative or too fine.
@@ -151,8 +151,7 @@ impl TimelinePlan {
 
     /// Checks the plan. Called by the timelines themselves.
     ///
-    /// # Errors
-    /// [`PlanError`], also when the rows would be more than [`MAX_ROWS`] (known here only for a closed window).
+    /// [`PlanError`], also if there would be more than [`MAX_ROWS`] rows (known here only for a closed window).
     pub fn check(&self) -> Result<(), PlanError> {
         if self.step_ns < MIN_STEP_NS {
             return Err(PlanError::Step(self.step_ns));
@@ -195,27 +194,27 @@ impl TimelinePlan {
         self.grid().end_ns(slot)
     }
 
-    /// Where a slot begins, and where it ends: at `end_ns` at the latest.
+    /// Start of a slot, and its end, which is `end_ns` at the latest.
     fn bounds(&self, slot: i64, end_ns: i64) -> (i64, i64) {
         let grid = self.grid();
         (grid.start_ns(slot), grid.end_ns(slot).min(end_ns))
     }
 
-    /// A row of nothing.
+    /// A row without I/O.
     fn empty_row(&self, slot: i64, key: GroupKey) -> Row {
         let (from_ns, to_ns) = self.bounds(slot, i64::MAX);
         Row::empty(from_ns, to_ns, key)
     }
 }
 
-/// Counts and sums of one class in one slot; they are added, never averaged.
+/// Counts and sums of one class in one slot. They can be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Flow {
     /// I/Os completed.
     pub ios: u64,
     /// Bytes they moved.
     pub bytes: u64,
-    /// Their latencies (start to done) summed, in nanoseconds.
+    /// Sum of their latencies (start to done), in nanoseconds.
     pub total_ns: i64,
 }
 
@@ -257,22 +256,22 @@ pub struct Extended {
     pub r_p99_us: Option<f64>,
     /// The same for writes.
     pub w_p99_us: Option<f64>,
-    /// Longest read that completed here.
+    /// Longest latency of reads that completed in the slot.
     pub r_max_us: Option<f64>,
-    /// Longest write that completed here.
+    /// Longest latency of writes that completed in the slot.
     pub w_max_us: Option<f64>,
-    /// The time in flight (start to done), summed over I/Os.
+    /// Time in flight (start to done), summed over I/Os.
     pub in_flight: Option<SlotTime>,
-    /// Most in flight at once.
+    /// Largest number in flight at once.
     pub inflight_max: Option<u64>,
-    /// The time with anything in flight.
+    /// Time with any I/O in flight.
     pub busy: Option<SlotTime>,
-    /// The time with an I/O of the class in flight, indexed by `Class as usize`.
+    /// Time with an I/O of each class in flight, indexed by `Class as usize`.
     pub busy_of_class: [Option<SlotTime>; Class::ALL.len()],
 }
 
 impl Extended {
-    /// Of a slot of `of_ns` with nothing in flight.
+    /// The columns of a slot of `of_ns` nanoseconds with nothing in flight.
     fn of_idle(of_ns: i64) -> Extended {
         let none = Some(SlotTime::of(0, of_ns));
         Extended {
@@ -303,18 +302,18 @@ impl Extended {
     }
 }
 
-/// A time within a slot: a sum that can be added, from single I/Os or rollups, or a printed average where the source
-/// has nothing else.
+/// An amount of time within a slot: a sum, from single I/Os or rollups, which can be added; or a printed average if the
+/// source has nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub enum SlotTime {
-    /// So many nanoseconds of those of the slot.
+    /// `ns` nanoseconds in a slot of `of_ns` nanoseconds.
     Sum {
         /// The time.
         ns: i128,
         /// The slot's length.
         of_ns: i64,
     },
-    /// The number in flight, or the percentage.
+    /// The mean number in flight, or the percentage.
     Quotient(f64),
 }
 
@@ -345,24 +344,25 @@ pub struct Row {
     pub key: GroupKey,
     /// By class, indexed by `Class as usize`.
     pub flows: [Flow; 4],
-    /// By class: latency sums of counters may be short by less than this, in nanoseconds; 0 where they are exact.
+    /// By class: the latency sums of counters may be too low by less than this, in nanoseconds; 0 if they are exact.
     pub unresolved_ns: [i64; 4],
-    /// Averages of an imported table, which has no counts; the flows are empty then. The fifth entry holds values for
-    /// all classes together (`tps`, `await`).
+    /// Averages of an imported table, which has no counts; the flows are empty then. The fifth entry is for all classes
+    /// together (`tps`, `await`).
     pub averages: Option<[ClassRates; 5]>,
-    /// I/Os are missing from this slot (lost, or removed by retention) that can change the row by more than 1 %.
+    /// I/Os are missing from this slot (lost, or removed by retention), enough to change the row by more than 1 %.
     pub lossy: bool,
-    /// Whether the source knows what happened here. Counters do not between two readings, nor where a device is not
-    /// accounted; no source does while no recorder ran. Such a row is not idle.
+    /// Whether the source knows what happened in the slot. Counters do not know it between two readings, nor for a
+    /// device that is not accounted; no source knows it for time without a recorder. Such a row must not be shown as
+    /// idle.
     pub known: bool,
     /// The columns of `-x`, if planned.
     pub extended: Option<Extended>,
-    /// I/O time by owner, where an analysis has attributed it; timelines do not.
+    /// I/O time by owner, if an analysis has attributed it. Timelines do not set it.
     pub waits: Option<OwnedTime>,
 }
 
 impl Row {
-    /// A row of nothing.
+    /// A row without I/O.
     pub fn empty(from_ns: i64, to_ns: i64, key: GroupKey) -> Row {
         Row {
             from_ns,
@@ -378,7 +378,7 @@ impl Row {
         }
     }
 
-    /// The same slot without any I/O, of no group in particular: what is shown where no group is.
+    /// The same slot without any I/O and without a group, to show if no group has a row.
     #[must_use]
     pub fn without_ios(&self) -> Row {
         Row {
@@ -426,8 +426,8 @@ impl Row {
         Some(bytes_per_s / 1024.0)
     }
 
-    /// Mean latency of `class` in microseconds; `None` if nothing completed, if it is below the resolution of counters, or
-    /// if the source does not say.
+    /// Mean latency of `class` in microseconds. `None` if nothing completed, if it is below the resolution of counters,
+    /// or if the source does not know it.
     pub fn mean_us(&self, class: Class) -> Option<f64> {
         match &self.averages {
             Some(averages) => averages[class as usize].mean_us,
@@ -436,7 +436,7 @@ impl Row {
         }
     }
 
-    /// Upper bound of the mean latency of `class` in microseconds, where counters show I/Os but a time of 0.
+    /// Upper bound of the mean latency of `class` in microseconds, for counters that show I/Os but a time of 0.
     pub fn mean_below_us(&self, class: Class) -> Option<f64> {
         let flow = &self.flows[class as usize];
         let unresolved_ns = self.unresolved_ns[class as usize];

@@ -1,4 +1,4 @@
-//! Rows from rollups (sums per second or minute), used where single I/Os have been removed.
+//! Rows from rollups (sums per second or minute), for times whose single I/Os have been removed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,13 +7,13 @@ use super::{Extended, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, Tim
 use crate::analysis::math::intervals::{union, within_ns};
 use crate::model::{CallHistogram, Class, DevId, Flight, LossReason, Lost, Rollup, add_each};
 
-/// Makes rows from rollups. Slots should be multiples of the rollups' step and begin with one of them: a rollup counts in
-/// the slot in which it begins.
+/// Computes rows from rollups. Slots should be multiples of the rollups' step and aligned to it: a rollup counts in the
+/// slot in which it starts.
 #[derive(Debug)]
 pub struct RollupTimeline {
     plan: TimelinePlan,
     slots: BTreeMap<(i64, GroupKey), RollupSlot>,
-    /// By slot, I/Os that are missing on a device that is not known.
+    /// I/Os missing on unknown devices, by slot.
     lost_anywhere: BTreeMap<i64, f64>,
     /// Time without a recorder.
     unrecorded: Vec<(i64, i64)>,
@@ -28,7 +28,7 @@ struct RollupSlot {
 }
 
 impl RollupSlot {
-    /// Adds the time in flight of one device, and how long any of its I/Os of each class was in flight.
+    /// Adds one device's time in flight, and its busy time for any class and for each class.
     fn add_flight(
         &mut self,
         dev: DevId,
@@ -51,13 +51,14 @@ impl RollupSlot {
     }
 }
 
-/// Quantile of latencies in microseconds. The longest is in the last bucket, which is as narrow as any other.
+/// Quantile of latencies in microseconds. The maximum (quantile 1) is as accurate as the others: its bucket is as
+/// narrow.
 fn quantile_us(counts: &CallHistogram, share: f64) -> Option<f64> {
     let ns = counts.quantile(share)?;
     Some(ns as f64 / 1e3)
 }
 
-/// The time in flight of one device.
+/// Time in flight of one device.
 #[derive(Debug)]
 struct DeviceFlight {
     flight: Flight,
@@ -79,7 +80,7 @@ impl RollupTimeline {
         })
     }
 
-    /// Takes a rollup, in any order; those outside the window are left out.
+    /// Takes a rollup, in any order. Those outside the window are ignored.
     pub fn push(&mut self, r: &Rollup) {
         if !(self.plan.window.from_ns..self.plan.window.to_ns).contains(&r.at_ns) {
             return;
@@ -87,7 +88,7 @@ impl RollupTimeline {
         let key = match (self.plan.by, r.dev) {
             (GroupBy::Device, Some(dev)) => GroupKey::Device(dev),
             (GroupBy::Device, None) => {
-                // Whose they were is not known: they can be any device's.
+                // The device is not known, so the losses may be on any device.
                 let lost = r.lost_ios.map_or(f64::INFINITY, |n| n as f64);
                 *self
                     .lost_anywhere
@@ -102,7 +103,7 @@ impl RollupTimeline {
         let slot = self.slots.entry((slot, key)).or_default();
         let row = slot.row.get_or_insert(empty);
         let Some(class) = r.class else {
-            // In rows of all classes; those of one class hold a part of the same losses.
+            // Counted from rows of all classes; rows of one class hold part of the same losses.
             slot.lost += r.lost_ios.map_or(f64::INFINITY, |n| n as f64);
             if let (Some(dev), Some(flight)) = (r.dev, r.flight) {
                 slot.add_flight(dev, flight, r.busy_of_class_ns);
@@ -119,10 +120,10 @@ impl RollupTimeline {
         slot.totals[class as usize].merge(&r.total);
     }
 
-    /// Takes a loss of the recording. Rollups count what is missing in the second in which the loss ends; time without a
-    /// recorder is marked as long as it lasts.
+    /// Takes a loss of the recording. Rollups already count missing I/Os, in the second in which the loss ends. Only
+    /// time without a recorder is marked here, for its whole length.
     pub fn lost(&mut self, lost: &Lost) {
-        // Of what the size limit removed the rollups are left.
+        // For data removed by the size limit the rollups still exist.
         if lost.reason == LossReason::NotRecorded && lost.is_unrecorded_time() {
             self.unrecorded.push((lost.from_ns, lost.to_ns));
         }
@@ -167,7 +168,7 @@ impl RollupTimeline {
 
     fn row(&self, slot: i64, key: GroupKey, of: RollupSlot, end_ns: i64) -> Row {
         let row = of.row.unwrap_or_else(|| self.plan.empty_row(slot, key));
-        // The window may end inside the slot: shares are of the time that it has.
+        // The window may end inside the slot; shares are of the part inside.
         let row = Row {
             to_ns: row.to_ns.min(end_ns),
             ..row
@@ -183,7 +184,7 @@ impl RollupTimeline {
                 ..row
             };
         }
-        // Over several devices busy times cannot be joined: they may overlap.
+        // Busy times of several devices cannot be added, because they may overlap.
         let one = of.flights.values().next().filter(|_| of.flights.len() == 1);
         let reads = &of.totals[Class::Read as usize];
         let writes = &of.totals[Class::Write as usize];

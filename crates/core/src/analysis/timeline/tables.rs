@@ -6,9 +6,9 @@ use super::{Extended, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, Tim
 use crate::analysis::math::stats::weighted_mean;
 use crate::model::{ClassRates, DevId, IntervalRates, Lost};
 
-/// Makes rows from averages. A slot shows the mean over time of the averages whose intervals end in it; if none does, of
-/// the one that covers its end: fifteen-second rows in steps of a second are fifteen equal rows. A slot that no interval
-/// reaches is unknown, as is whatever a table does not say.
+/// Computes rows from averages. A slot shows the time-weighted mean of the averages whose intervals end in it. If there
+/// are none, it shows the average that covers its end: a row of fifteen seconds makes fifteen equal rows of one second.
+/// A slot that no interval covers is unknown, and so is every value that a table does not have.
 #[derive(Debug)]
 pub struct TableTimeline {
     plan: TimelinePlan,
@@ -16,13 +16,13 @@ pub struct TableTimeline {
     losses: Vec<Lost>,
 }
 
-/// So many rows after a slot are asked whether they cover it: several logs of one device may lie over each other.
+/// Number of later rows that are checked for covering a slot, because several logs of one device may overlap.
 const COVERING: usize = 16;
 
 /// The mean of some averages of one device.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
-    /// The classes, then all together.
+    /// The four classes, then all together.
     classes: [ClassRates; 5],
     in_flight: Option<f64>,
     util_percent: Option<f64>,
@@ -89,7 +89,7 @@ impl TableTimeline {
                 let all = sum(&means);
                 rows.push(self.row(from_ns, to_ns, GroupKey::All, all, one, lossy));
             } else {
-                // Devices that were asked for have a row even where no table says anything of them.
+                // Requested devices have a row even if no table has values for them.
                 let keys = self.plan.always_keys().into_iter().filter_map(|k| match k {
                     GroupKey::Device(dev) => Some(dev),
                     _ => None,
@@ -124,7 +124,7 @@ impl TableTimeline {
         Row {
             averages: Some(mean.classes),
             lossy,
-            // Over several devices busy times cannot be joined: they may overlap.
+            // Busy times of several devices cannot be added, because they may overlap.
             extended: self.plan.extended.then(|| Extended {
                 in_flight: mean.in_flight.filter(|_| one).map(SlotTime::Quotient),
                 busy: mean.util_percent.filter(|_| one).map(SlotTime::Quotient),
@@ -135,14 +135,14 @@ impl TableTimeline {
     }
 }
 
-/// What `rows`, in order of their ends, say of `[from_ns, to_ns)`; `None` if none of them reaches it.
+/// The mean of `rows`, which are ordered by their ends, over `[from_ns, to_ns)`; `None` if no row reaches it.
 fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64) -> Option<Mean> {
     // An interval that ends on the boundary belongs to the slot before it.
     let first = rows.partition_point(|r| r.to_ns <= from_ns);
     let after = rows.partition_point(|r| r.to_ns <= to_ns);
     let inside = &rows[first..after];
     let later = &rows[after..];
-    // Rows of one log need not say the same: bandwidth and latency may stand in files of their own.
+    // Rows of one log need not have the same columns: bandwidth and latency may come from separate files.
     let covering: Vec<&IntervalRates> = later
         .iter()
         .take(COVERING)
@@ -163,18 +163,18 @@ fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64) -> Option<Mean> {
     })
 }
 
-/// The averages that say something of one slot.
+/// The averages that apply to one slot.
 struct SlotRates<'a> {
-    /// Those whose intervals end in it.
+    /// Averages whose intervals end in the slot.
     inside: &'a [IntervalRates],
-    /// Those that end later and cover its end.
+    /// Averages whose intervals end later and cover the slot's end.
     covering: Vec<&'a IntervalRates>,
-    /// Its end.
+    /// End of the slot.
     to_ns: i64,
 }
 
 impl<'a> SlotRates<'a> {
-    /// The averages that have this value: those that end in the slot, or else the first one that covers its end.
+    /// The averages that have this value: those that end in the slot, or else the first that covers its end.
     fn known(&self, get: impl Fn(&IntervalRates) -> Option<f64>) -> Vec<&'a IntervalRates> {
         let ended: Vec<&IntervalRates> = self.inside.iter().filter(|r| get(r).is_some()).collect();
         if !ended.is_empty() {
@@ -184,7 +184,7 @@ impl<'a> SlotRates<'a> {
         covering.copied().into_iter().collect()
     }
 
-    /// The mean of a value over time.
+    /// Time-weighted mean of a value.
     fn over_time(&self, get: impl Fn(&IntervalRates) -> Option<f64>) -> Option<f64> {
         let known = self.known(&get);
         weighted_mean(
@@ -197,7 +197,7 @@ impl<'a> SlotRates<'a> {
     /// The means of a class, numbered as in [`Mean::classes`].
     fn class(&self, class: usize) -> ClassRates {
         let mut timed = self.known(|r| of_class(r, class).mean_us);
-        // Where a row counts I/Os, no mean says that there were none.
+        // If a row that ends in the slot has the number of I/Os, a latency from a later row must not be shown.
         let mut rows = self.inside.iter();
         if rows.any(|r| of_class(r, class).ios_per_s.is_some()) {
             timed.retain(|r| r.to_ns <= self.to_ns);
@@ -211,15 +211,15 @@ impl<'a> SlotRates<'a> {
     }
 }
 
-/// What a row says of a class; after the classes come all together.
+/// A row's values for a class; the index after the classes stands for all together.
 fn of_class(r: &IntervalRates, class: usize) -> ClassRates {
     r.classes.get(class).copied().unwrap_or(r.all)
 }
 
-/// How many I/Os the mean latency of a row is of, if it says so.
+/// Number of I/Os that a row's mean latency covers, if the row has it.
 fn ios_in(r: &IntervalRates, class: usize) -> Option<f64> {
     let mut per_s = of_class(r, class).ios_per_s;
-    // `await` is of the reads and writes that stand beside it.
+    // `await` covers the reads and writes in the same row.
     if per_s.is_none() && class >= r.classes.len() {
         let known = r.classes.iter().filter_map(|c| c.ios_per_s);
         per_s = known.reduce(|a, b| a + b);
@@ -229,7 +229,7 @@ fn ios_in(r: &IntervalRates, class: usize) -> Option<f64> {
 
 /// The mean latency of a class in microseconds over the rows `timed`, all of which have one.
 fn mean_latency(timed: &[&IntervalRates], class: usize) -> Option<f64> {
-    // A mean weighs as much as the I/Os that it is of; several means alone do not say how many.
+    // Means are weighted by their I/Os, if these are known.
     let by_ios = weighted_mean(
         timed
             .iter()
@@ -241,7 +241,7 @@ fn mean_latency(timed: &[&IntervalRates], class: usize) -> Option<f64> {
     if let [only] = timed {
         return of_class(only, class).mean_us;
     }
-    // Latency logs without counts: each interval weighs as long as it lasts.
+    // Latency logs without counts: each interval is weighted by its length.
     if timed.iter().any(|r| ios_in(r, class).is_some()) {
         return None;
     }
@@ -252,13 +252,14 @@ fn mean_latency(timed: &[&IntervalRates], class: usize) -> Option<f64> {
     )
 }
 
-/// Several devices together; what one of them does not say is not known of the sum.
+/// The sum over several devices. A value that one of them does not have is unknown in the sum.
 fn sum(means: &[Mean]) -> Option<Mean> {
     let (first, rest) = means.split_first()?;
     let mut out = *first;
     for m in rest {
         for (a, b) in out.classes.iter_mut().zip(&m.classes) {
-            // A device without I/Os adds nothing to the mean; one that does not say how long its I/Os took leaves none.
+            // A device without I/Os adds nothing to the mean. With I/Os of unknown latency on a device, the mean is
+            // unknown.
             let mean_us = if is_silent(a) || is_silent(b) {
                 None
             } else {
@@ -279,14 +280,14 @@ fn add(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     Some(a? + b?)
 }
 
-/// Mean latency in microseconds and the I/Os per second that it is of; `None` of no I/O.
+/// Mean latency in microseconds and the I/Os per second that it covers; `None` without I/O.
 fn latency(rates: &ClassRates) -> Option<(f64, f64)> {
     let ios_per_s = rates.ios_per_s?;
     let mean_us = rates.mean_us?;
     (ios_per_s > 0.0).then_some((mean_us, ios_per_s))
 }
 
-/// Whether there may have been I/Os of which no latency is known.
+/// Whether there may have been I/Os of unknown latency.
 fn is_silent(rates: &ClassRates) -> bool {
     rates.mean_us.is_none() && rates.ios_per_s != Some(0.0)
 }

@@ -1,4 +1,4 @@
-//! Who caused most I/O time, as tables: `actors/10s-NNNNNN.parquet`, `actors/600s-NNNNNN.parquet`.
+//! The actors with the most I/O time, as tables: `actors/10s-NNNNNN.parquet`, `actors/600s-NNNNNN.parquet`.
 
 use std::ops::Range;
 use std::path::Path;
@@ -20,7 +20,7 @@ table! {
     /// length of the slot: 10 or 600 seconds
     step_s: i32 = |r| r.step_s;
 
-    /// its beginning, a multiple of the step; the table's time
+    /// start of the slot, a multiple of the step; the table's time
     at_ns: i64 = |r| r.at_ns;
 
     /// device number
@@ -29,28 +29,28 @@ table! {
     /// `read`, `write`, `discard` or `flush`
     class: Text = |r| r.class;
 
-    /// what the row is of: `process`, `cgroup` or `file`
+    /// kind of the actor: `process`, `cgroup` or `file`
     by: Text = |r| r.actor.kind().name();
 
-    /// 1: all that are not named, together; else 0
+    /// 1 if the row stands for all actors without a row of their own; else 0
     others: i32 = |r| i32::from(matches!(r.actor, Actor::Others(_)));
 
-    /// the process's name, the path of the group or file; null if it is not known, and of others
+    /// name of the process, or path of the control group or file; null if it is not known, and if `others` is 1
     name: Option<Text> = |r| r.name.as_deref();
 
-    /// of a process, as in `io`; as the next four null if it is not known, and in rows of another kind
+    /// process id, as in `io`; like the next four null if it is not known, and in rows of another kind
     tgid: Option<i32> = tgid_of;
 
-    /// of a control group
+    /// cgroup v2 id
     cgroup: Option<i64> = cgroup_of;
 
-    /// of a file, as the next two
+    /// for a file, like the next two: device number of its file system
     fs_dev: Option<i32> = |r| file_of(r).map(|f| f.fs_dev);
 
     /// its inode number
     ino: Option<i64> = |r| file_of(r).map(|f| f.ino);
 
-    /// which of the files that had this number
+    /// which of the files that had this inode number
     generation: Option<i64> = |r| file_of(r)?.generation.map(i64::from);
 
     /// I/Os completed
@@ -59,7 +59,7 @@ table! {
     /// bytes that they moved
     bytes: i64 = |r| r.sums.bytes;
 
-    /// time from start to issue, summed; null if it is not known of each of them
+    /// time from start to issue, summed; null unless it is known for every I/O
     queue_sum_ns: Option<i64> = |r| r.sums.queue_sum_ns;
 
     /// time from issue to completion, summed
@@ -87,8 +87,9 @@ fn file_of(r: &ActorSums) -> Option<Inode> {
     }
 }
 
-/// Gives `take` the actors of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by file;
-/// nothing if the recording has none. Of damaged files what follows the damage is left out; what they are comes back.
+/// Passes the actors of `step_s` whose slots start in `range` (nanoseconds since the recording's start) to `take`, file
+/// by file; does nothing if the recording has none. Rows after damage in a file are skipped; returns a warning for each
+/// damaged file.
 ///
 /// # Errors
 /// The directory or a file cannot be read.
@@ -101,7 +102,7 @@ pub fn read_actors(
     sums::read_rows(recording, step_s, &range, take)
 }
 
-/// Writes actors that are missing in a recording that no process writes to any more: `[finer, coarser]`.
+/// Writes missing actors, `[finer, coarser]`, to a recording that no process writes to any more.
 ///
 /// # Errors
 /// The recording is another user's, or the file system refuses.
@@ -110,7 +111,7 @@ pub fn write_missing_actors(
     access: Access,
     [finer, coarser]: [&[ActorSums]; 2],
 ) -> Result<(), StoreError> {
-    // The finer last: what is complete is judged by them.
+    // Write the finer rows last: they decide whether the actors count as complete.
     let files = [coarser, finer].map(|rows| Some((rows.first()?.step_s, encode_rows(rows))));
     sums::write_missing(recording, TABLE.name, access, files)
 }

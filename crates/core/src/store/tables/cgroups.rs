@@ -1,4 +1,4 @@
-//! What limits the control groups that do I/O.
+//! Limits and pressure of the control groups that do I/O.
 
 use crate::model::{CgroupSample, DevId};
 use crate::store::cell::Text;
@@ -40,11 +40,11 @@ table! {
     /// target of `io.latency`
     latency_target_ns: Option<i64> as Few from 0 = |r| r.latency_target_ns;
 
-    /// `io.weight` of the device, or in the group's row its default; where only BFQ has weights, those; v1:
-    /// `blkio.weight` or `blkio.bfq.weight`
+    /// `io.weight`: the device's, or in the group's row the default; if only BFQ has weights, BFQ's; v1: `blkio.weight`
+    /// or `blkio.bfq.weight`
     weight: Option<i64> as Few from 0 = |r| r.weight;
 
-    /// `memory.max` in bytes, in the group's row only, as all that follow
+    /// `memory.max` in bytes; this and all following columns are set in the group's row only
     memory_max: Option<i64> as Few from 0 = |r| r.memory_max;
 
     /// `memory.high` in bytes
@@ -53,14 +53,14 @@ table! {
     /// time since boot in which at least one task of the group waited for I/O (`some` of `io.pressure`)
     io_some_ns: Option<i64> as Many from 0 = |r| r.io_some_ns;
 
-    /// time in which all that were not idle waited for I/O (`full`)
+    /// time since boot in which all tasks that were not idle waited for I/O (`full`)
     io_full_ns: Option<i64> as Many from 0 = |r| r.io_full_ns;
 
-    /// how often the group's memory was about to exceed `memory_max` or `memory_high`, since the group exists (`max` and `high` of
-    /// `memory.events`; v1: `memory.failcnt`); null without such a limit
+    /// how often the group's memory was about to exceed `memory_max` or `memory_high`, since the group was created
+    /// (`max` and `high` of `memory.events`; v1: `memory.failcnt`); null without such a limit
     memory_limit_hits: Option<i64> as Many from 0 = |r| r.memory_limit_hits;
 
-    /// bytes that were read again after they had been evicted, of files and from swap, since the group exists
+    /// bytes that were evicted and read again (page cache and swap), since the group was created
     /// (`workingset_refault_file` and `workingset_refault_anon` of `memory.stat`); null without such a limit
     refaulted_bytes: Option<i64> as Many from 0 = |r| r.refaulted_bytes;
 }

@@ -1,5 +1,5 @@
-//! The kernel's disk counters, a row for each device and sample. They are u64 and stored as i64: equal bits, so that a
-//! wrapped `in_flight` comes back as it was.
+//! The kernel's disk counters, one row per device and sample. The u64 counters are stored as i64 with the same bits, so
+//! that a wrapped `in_flight` is restored exactly.
 
 use crate::model::{ClassCounters, CounterSample, DevId, DiskCounters, FlushCounters};
 use crate::store::column::Column;
@@ -49,7 +49,7 @@ table! {
     /// milliseconds in flight, summed over I/Os
     time_in_queue_ms: i64 as Many = |r| r.counters.time_in_queue_ms as i64;
 
-    /// discards completed; null before kernel 4.18, as are the next three
+    /// discards completed; null before kernel 4.18, like the next three
     discard_ios: Option<i64> as Many = |r| r.counters.discard.map(|c| c.ios as i64);
 
     /// discards merged
@@ -61,7 +61,7 @@ table! {
     /// milliseconds, summed over discards
     discard_ticks_ms: Option<i64> as Many = |r| r.counters.discard.map(|c| c.ticks_ms as i64);
 
-    /// flushes completed; null before kernel 5.5, as is the next
+    /// flushes completed; null before kernel 5.5, like the next
     flush_ios: Option<i64> as Many = |r| r.counters.flush.map(|f| f.ios as i64);
 
     /// milliseconds, summed over flushes
@@ -85,7 +85,7 @@ impl Row for CounterSample {
 
     fn assemble(columns: &[Column], i: usize) -> CounterSample {
         let c = Columns(columns);
-        // Where the kernel did not count discards or flushes, all columns of them are null.
+        // If the kernel did not count discards or flushes, all their columns are null.
         let discard_ios = c.discard_ios(i);
         let flush_ios = c.flush_ios(i);
         let counters = DiskCounters {

@@ -1,4 +1,4 @@
-//! The processors' shares in an import: `cpu/000001.parquet`, written once when it is complete.
+//! CPU shares in an import: `cpu/000001.parquet`, written once at the end of the import.
 
 use std::path::Path;
 
@@ -14,25 +14,25 @@ table! {
     /// start of the interval
     from_ns: i64 = |r| r.from_ns;
 
-    /// its end; the table's time
+    /// end of the interval; the table's time
     to_ns: i64 = |r| r.to_ns;
 
-    /// percent in programs; null, as are the next ones, where the source did not say
+    /// percent of CPU time in user programs; this and the next ones are null if the source does not have them
     user: Option<f64> = |r| r.user;
 
-    /// percent in programs of lowered priority
+    /// percent of CPU time in niced programs
     nice: Option<f64> = |r| r.nice;
 
-    /// percent in the kernel
+    /// percent of CPU time in the kernel
     system: Option<f64> = |r| r.system;
 
-    /// percent idle while I/O was waited for
+    /// percent of CPU time idle while an I/O was outstanding
     iowait: Option<f64> = |r| r.iowait;
 
-    /// percent that the hypervisor gave to others
+    /// percent of CPU time in which the hypervisor ran others
     steal: Option<f64> = |r| r.steal;
 
-    /// percent idle
+    /// percent of CPU time idle
     idle: Option<f64> = |r| r.idle;
 }
 
@@ -47,7 +47,7 @@ pub(super) fn write_cpu(
     write_table(recording, &TABLE, access, cpu.chunks(GROUP).map(collect))
 }
 
-/// Reads the processors' shares of an import.
+/// Reads the CPU shares of an import.
 ///
 /// # Errors
 /// A file is damaged.

@@ -48,7 +48,7 @@ fn kind_of(device: &Device) -> &'static str {
     }
 }
 
-/// The file of the devices; text that is not known is empty.
+/// Encodes the table of devices. Unknown text is empty.
 pub(in crate::store) fn encode_devices(devices: &[Device]) -> Result<Vec<u8>, ParquetError> {
     encode(&TABLE, std::iter::once(collect(devices)))
 }

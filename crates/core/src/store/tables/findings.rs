@@ -1,4 +1,4 @@
-//! Findings as a table: `findings/000001.parquet`, written anew with each that begins or ends.
+//! Findings as a table: `findings/000001.parquet`, rewritten whenever a finding begins or ends.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -12,36 +12,36 @@ use crate::store::{StoreError, disk};
 table! {
     whole "findings" of StoredFinding, by from_ns;
 
-    /// where it begins; the table's time
+    /// start of the finding; the table's time
     from_ns: i64 = |r| r.from_ns;
 
-    /// where it ends, as far as it was seen
+    /// end of the finding as observed so far
     to_ns: i64 = |r| r.to_ns;
 
-    /// 1: it had not ended when it was written last. A recorder that ends writes 0, with `to_ns` where it was seen
-    /// last; what a killed one left, the next that starts in the root does
+    /// 1 if the finding had not ended at the last write. A recorder that ends writes 0, with the last observation in
+    /// `to_ns`; if it was killed, the next recorder that starts in the root does
     open: i32 = |r| i32::from(r.open);
 
-    /// as in `report --json` ([findings](findings.md))
+    /// kind as in `report --json` ([findings](findings.md))
     kind: Text = |r| r.kind.as_str();
 
-    /// as there
+    /// severity as in `report --json`
     severity: Text = |r| r.severity.name();
 
-    /// the device's name, or those of a link; null if it is about all
+    /// name of the device, or names of the devices of a link; null if the finding concerns all
     device: Option<Text> = |r| r.device.as_deref();
 
     /// one line for people
     summary: Text = |r| r.summary.as_str();
 
-    /// what it rests on: the JSON object of `report --json`
+    /// evidence: the JSON object of `report --json`
     evidence: Text = |r| &r.evidence;
 }
 
-/// Findings of one recording: those that began later are left out. Some 2 MiB.
+/// Maximum number of findings of one recording; later ones are dropped. About 2 MiB.
 const MAX_FINDINGS: usize = 8192;
 
-/// Adds a finding to a recording, or replaces what was written of it. Damage of the table costs what was in it.
+/// Adds a finding to a recording, or replaces an earlier version of it. If the table is damaged, its content is lost.
 ///
 /// # Errors
 /// The recording is another user's or gone, or the file system refuses.
@@ -72,7 +72,7 @@ pub fn put_finding(
     written.map_err(|e| StoreError::io(&path, "write", e))
 }
 
-/// What the table takes of the disk at most while it is written anew: the old file, the new one and their directory.
+/// Maximum disk space of the table while it is rewritten: old file, new file and their directory.
 pub(crate) fn bytes_on_disk(recording: &Path) -> u64 {
     let file = std::fs::metadata(path_of(recording, &TABLE));
     file.map_or(0, |f| 2 * disk::allocated(f.len()) + 2 * disk::BLOCK)
@@ -92,7 +92,7 @@ pub fn read_findings(recording: &Path) -> Result<Vec<StoredFinding>, StoreError>
             to_ns: c.to_ns(i),
             open: c.open(i) != 0,
             kind: KindName::from(text(c.kind(i))),
-            // A version that knows more severities than this one may have written it.
+            // A later version with more severities may have written it.
             severity: Severity::from_name(&text(c.severity(i))).unwrap_or_default(),
             device: c.device(i).map(text),
             summary: text(c.summary(i)),
@@ -107,7 +107,8 @@ fn text(letters: &[u8]) -> String {
     String::from_utf8_lossy(letters).into_owned()
 }
 
-/// When the table was written last; `None` if there is none. Ends are written after the recording itself is finished, too.
+/// Time of the last write of the table; `None` if there is no table. Findings can end, and are written, after the
+/// recording was finished.
 pub fn findings_written(recording: &Path) -> Option<SystemTime> {
     std::fs::metadata(path_of(recording, &TABLE))
         .and_then(|m| m.modified())

@@ -1,4 +1,4 @@
-//! Block I/Os: one row each, ordered by completion. Most of the bytes of a recording.
+//! Block I/Os, one row each, ordered by completion. They are most of a recording's bytes.
 
 use std::ops::BitOr;
 
@@ -60,13 +60,13 @@ table! {
     /// how far `tgid` can be trusted as the cause, below; null is the same as 3
     origin: Option<i32> as Few = |r| Some(r.origin.code());
 
-    /// which of the files that had the number `ino` (the kernel's `i_generation`, 0 to 4294967295); a file is
-    /// `fs_dev`, `ino` and `generation` together
+    /// which of the files that had the inode number `ino` (the kernel's `i_generation`, 0 to 4294967295); a file is
+    /// identified by `fs_dev`, `ino` and `generation` together
     generation: Option<i64> as Few = |r| r.generation.map(i64::from);
 }
 
-/// Which optional fields of [`Io`] a reader decodes; the others come back as unknown. Time of completion, device,
-/// operation, bytes and device time are always there.
+/// Optional fields of [`Io`] that a reader decodes. The others are returned as unknown. Time of completion, device,
+/// operation, bytes and device time are always decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IoColumns(pub(in crate::store) u32);
 
@@ -96,12 +96,12 @@ impl IoColumns {
     /// Everything.
     pub const ALL: IoColumns = IoColumns(u32::MAX);
 
-    /// These, but for `other`.
+    /// This set without `other`.
     pub const fn without(self, other: IoColumns) -> IoColumns {
         IoColumns(self.0 & !other.0)
     }
 
-    /// Whether all of `other` is in it.
+    /// Whether this set includes all of `other`.
     pub fn contains(self, other: IoColumns) -> bool {
         self.0 & other.0 == other.0
     }
@@ -141,7 +141,7 @@ impl Row for Io {
         let first = out.len();
         out.resize(first + n, BLANK);
         let values = IoValues::of(c);
-        // Column by column, but few enough rows at a time that they stay in the cache.
+        // Column by column, but with so few rows at a time that they stay in the cache.
         for (i, rows) in out[first..].chunks_mut(ROWS_AT_ONCE).enumerate() {
             values.fill(i * ROWS_AT_ONCE, rows);
         }
@@ -171,7 +171,7 @@ impl<'a> IoValues<'a> {
         }
     }
 
-    /// Fills `rows`, which are blank, from row `first` of the columns on.
+    /// Fills `rows`, which must be blank, from the columns, starting with row `first`.
     #[rustfmt::skip] // a line for each column
     fn fill(&self, first: usize, rows: &mut [Io]) {
         self.set(at::done_ns, first, rows, |io, v| io.done_ns = v);
@@ -193,7 +193,7 @@ impl<'a> IoValues<'a> {
         self.set(at::generation, first, rows, |io, v| io.generation = u32::try_from(v).ok());
     }
 
-    /// Hands each row its value of one column, where it has one.
+    /// Applies the values of one column to the rows; null values are skipped.
     #[inline]
     fn set(&self, column: usize, first: usize, rows: &mut [Io], put: impl Fn(&mut Io, i64)) {
         let (Column::Ints(ints) | Column::Texts(Texts { index: ints, .. })) = &self.columns[column]

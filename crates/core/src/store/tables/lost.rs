@@ -1,4 +1,4 @@
-//! What happened and could not be recorded.
+//! Losses: I/Os that happened and could not be recorded.
 
 use crate::model::{Class, DevId, LossReason, Lost};
 use crate::store::cell::Text;
@@ -13,10 +13,10 @@ table! {
     /// start of the interval in which the I/Os completed
     from_ns: i64 as Time = |r| r.from_ns;
 
-    /// its end; the table's time
+    /// end of the interval; the table's time
     to_ns: i64 as Time = |r| r.to_ns;
 
-    /// below
+    /// reason of the loss, below
     reason: Text as Few = |r| r.reason;
 
     /// device number, if known
@@ -25,13 +25,13 @@ table! {
     /// `read`, `write`, `discard` or `flush`, if known
     class: Option<Text> as Few = |r| r.class;
 
-    /// how many; null: not even that is known
+    /// number of missing I/Os; null if not even that is known
     ios: Option<i64> as Many = |r| r.ios;
 
-    /// how many bytes they moved
+    /// bytes that they moved
     bytes: Option<i64> as Many = |r| r.bytes;
 
-    /// how many merges went into them
+    /// merges that went into them
     merges: Option<i64> as Many = |r| r.merges;
 }
 
@@ -57,7 +57,7 @@ impl Row for Lost {
         Lost {
             from_ns: c.from_ns(i),
             to_ns: c.to_ns(i),
-            // A reason of a later version is still a loss; "import" claims least about its cause.
+            // A reason of a later version is still a loss. "import" implies the least about its cause.
             reason: reason
                 .and_then(LossReason::from_name)
                 .unwrap_or(LossReason::Import),

@@ -10,14 +10,14 @@ use crate::store::schema::Table;
 table! {
     logged "marks" of Mark, by at_ns;
 
-    /// when
+    /// time of the mark; the table's time
     at_ns: i64 as Time = |r| r.at_ns;
 
     /// e.g. `start`, `end`, `clock-step`, `suspend`, `device-added`, `phase`, `open-requests`,
     /// `throttled-above`
     kind: Text as Few = |r| r.kind.as_str();
 
-    /// for people; of `open-requests` a number
+    /// text for people; for `open-requests` a number
     text: Text as Few = |r| r.text.as_str();
 }
 

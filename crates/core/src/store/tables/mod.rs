@@ -1,12 +1,12 @@
-//! The tables of a recording, a file each: what is written, what is read, what it means, and how it becomes bytes.
+//! The tables of a recording, one file each: what is written and read, its meaning, and its conversion to bytes.
 //!
-//! A column is a line of a declaration: its name, the type of its cells (`Option`: null where it is not known), what the
-//! writer expects of its values, `from` and `to` which bounds they make sense, and where a row of the model has it. The line
-//! above it, a comment, is its meaning in `docs/recording-format.md`; that page and the columns of the Python package are made
-//! from here by `make schema`, and a test compares them. To add a column: a line at the end of the declaration, and one where
-//! rows are read back below it.
+//! A column is one line of a declaration: its name, the type of its cells (`Option`: null if not known), the
+//! distribution that the writer expects, the valid range (`from` and `to`), and the expression that gets the value from
+//! a row of the model. The doc comment above is its meaning in `docs/recording-format.md`. `make schema` generates that
+//! page and the columns of the Python package from the declarations, and a test compares them. To add a column, add a
+//! line at the end of the declaration, and one to the function below it that reads rows.
 //!
-//! New columns come last and are optional: logs and files of earlier versions lack them.
+//! New columns come last and are optional, because logs and files of earlier versions lack them.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use super::error::StoreError;
 use super::schema::{Table, TableDef};
 use super::sums;
 
-/// Declares a table. Of `logged` ones rows go through the write-ahead log as they come ([`super::wal`]); the others are
-/// `whole`: written as files of their own, complete ([`super::whole_file`]).
+/// Declares a table. Rows of `logged` tables go through the write-ahead log as they arrive ([`super::wal`]). The others
+/// are `whole`: they are written as complete files ([`super::whole_file`]).
 ///
-/// Gives `TABLE`, the positions `at::COLUMN`, [`Columns`](marks::Columns) to read decoded columns by name, and what hands
-/// rows to the encoder: `put` of logged tables, `collect` of whole ones.
+/// Defines `TABLE`, the column positions `at::COLUMN`, [`Columns`](marks::Columns) to read decoded columns by name, and
+/// the function that passes rows to the encoder: `put` for logged tables, `collect` for whole ones.
 macro_rules! table {
     (
         $mode:ident $name:literal of $row:ty $(, by $time:ident)? $(, lasting $($length:ident)+)? ;
@@ -53,7 +53,7 @@ macro_rules! table {
         #[allow(dead_code)]
         pub(in crate::store) struct Columns<'a>(pub &'a [$crate::store::column::Column]);
 
-        // Methods are called as columns are, some of which begin with `from_` and `to_`.
+        // Methods have the names of columns, some of which start with `from_` or `to_`.
         #[allow(dead_code, clippy::wrong_self_convention)]
         impl<'a> Columns<'a> {
             $( $(#[doc = $meaning])+
@@ -65,13 +65,13 @@ macro_rules! table {
         table! { @$mode $row; $( $cell, $get; )+ }
     };
     (@logged $row:ty; $( $cell:ty, $get:expr; )+) => {
-        /// Hands the values of all columns to `e`, in their order.
+        /// Passes the values of all columns to `e`, in order.
         fn put(rows: &[$row], e: &mut $crate::store::frame_encoder::FrameEncoder) {
             $( <_ as $crate::store::cell::Framed<$cell>>::frame(e, rows.iter().map($get)); )+
         }
     };
     (@whole $row:ty; $( $cell:ty, $get:expr; )+) => {
-        /// The columns of rows, in their order.
+        /// The columns of rows, in order.
         fn collect(rows: &[$row]) -> Vec<$crate::store::column::Column> {
             vec![$( <_ as $crate::store::cell::Collected<$cell>>::collect(rows.iter().map($get)) ),+]
         }
@@ -119,14 +119,14 @@ impl Table {
     }
 }
 
-/// A table of sums, whose rows are of slots of one of several steps.
+/// A table of sums. Each row belongs to a slot of one of several steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SumTable {
     /// I/Os per device and class.
     Rollups,
-    /// Who caused most I/O time.
+    /// The actors with the most I/O time.
     Actors,
-    /// Who waited for whom.
+    /// Waits by victim and cause.
     Waits,
 }
 
@@ -139,7 +139,7 @@ impl SumTable {
         }
     }
 
-    /// The steps in seconds that a recording has of it, the finest first.
+    /// The steps in seconds for which the recording has rows, the finest first.
     ///
     /// # Errors
     /// The directory cannot be listed.
@@ -147,8 +147,8 @@ impl SumTable {
         sums::steps(recording, self.name())
     }
 
-    /// Where the newest slot of `step_s` ends, in nanoseconds since the recording's start; 0 if there is none. Damaged
-    /// files are left out.
+    /// End of the newest slot of `step_s`, in nanoseconds since the recording's start; 0 if there is none. Damaged
+    /// files are ignored.
     ///
     /// # Errors
     /// The directory cannot be listed.

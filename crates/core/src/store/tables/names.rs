@@ -1,4 +1,4 @@
-//! What the numbers of files and control groups were called.
+//! Names of files and control groups, by their numbers.
 
 use crate::model::{Inode, Name, Named};
 use crate::store::cell::Text;
@@ -10,23 +10,23 @@ use crate::store::schema::Table;
 table! {
     logged "names" of Name, by at_ns;
 
-    /// when it was looked up; the table's time
+    /// time of the lookup; the table's time
     at_ns: i64 as Time = |r| r.at_ns;
 
     /// `file`, `cgroup` or `pod`
     kind: Text as Few = |r| r.of.kind().unwrap_or("");
 
-    /// of a file: device number of the file system on which `id` counts
+    /// for a file: device number of the file system on which `id` counts
     fs_dev: Option<i32> as Few = |r| file_of(r).map(|f| f.fs_dev);
 
-    /// inode number of the file, or cgroup v2 id, also of a pod
+    /// inode number of the file, or cgroup v2 id (also for a pod)
     id: i64 as Many = id_of;
 
-    /// path of the file as the recorder saw it; path of the control group within the hierarchy; of a pod
-    /// `NAMESPACE/POD`, or `NAMESPACE/POD/CONTAINER`, as the kubelet's logs are called
+    /// path of the file as the recorder saw it; path of the control group within the hierarchy; for a pod
+    /// `NAMESPACE/POD` or `NAMESPACE/POD/CONTAINER`, as in the names of the kubelet's logs
     text: Text as Few = |r| r.text.as_str();
 
-    /// of a file: which of those that had this inode number
+    /// for a file: which of the files that had this inode number
     generation: Option<i64> as Many = |r| file_of(r)?.generation.map(i64::from);
 }
 

@@ -1,4 +1,4 @@
-//! How scarce the host's CPUs and I/O were.
+//! CPU and I/O pressure of the host.
 
 use crate::model::PressureSample;
 use crate::store::column::Column;
@@ -9,34 +9,34 @@ use crate::store::schema::Table;
 table! {
     logged "pressure" of PressureSample, by to_ns;
 
-    /// beginning of the interval
+    /// start of the interval
     from_ns: i64 as Time from 0 = |r| r.from_ns;
 
-    /// its end; the table's time
+    /// end of the interval; the table's time
     to_ns: i64 as Time from 0 = |r| r.to_ns;
 
     /// CPUs that were online
     cpus: Option<i32> as Few = |r| r.cpus;
 
-    /// at least one task waited for a CPU (`some` of `/proc/pressure/cpu`)
+    /// time in which at least one task waited for a CPU (`some` of `/proc/pressure/cpu`)
     cpu_some_ns: Option<i64> as Many from 0 = |r| r.cpu_some_ns;
 
-    /// at least one task waited for I/O (`some` of `/proc/pressure/io`)
+    /// time in which at least one task waited for I/O (`some` of `/proc/pressure/io`)
     io_some_ns: Option<i64> as Many from 0 = |r| r.io_some_ns;
 
-    /// all tasks that were not idle waited for I/O (`full`)
+    /// time in which all tasks that were not idle waited for I/O (`full`)
     io_full_ns: Option<i64> as Many from 0 = |r| r.io_full_ns;
 
-    /// what the hypervisor gave to others, summed over CPUs (`/proc/stat`)
+    /// time in which the hypervisor ran others while a CPU had work, summed over CPUs (`steal` of `/proc/stat`)
     steal_ns: Option<i64> as Few from 0 = |r| r.steal_ns;
 
-    /// most tasks that were found running or waiting for a CPU, without the recorder's own
+    /// largest number of tasks found running or waiting for a CPU, without the recorder's own
     runnable: Option<i32> as Few = |r| r.runnable;
 
-    /// when the recorder's timer that was most overdue should have fired
+    /// deadline of the recorder's most overdue timer
     timer_due_ns: Option<i64> as Many = |r| r.timer_due_ns;
 
-    /// how much later the recorder ran; an interval with more than 5 ms has no other late timer
+    /// how long after that deadline the recorder ran; an interval with more than 5 ms has no other late timer
     timer_late_ns: Option<i64> as Many from 0 = |r| r.timer_late_ns;
 }
 

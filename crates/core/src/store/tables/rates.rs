@@ -1,4 +1,4 @@
-//! Rows of an imported table: `rates/000001.parquet`, written once when an import is complete.
+//! Rows of an imported table: `rates/000001.parquet`, written once at the end of an import.
 
 use std::io;
 use std::path::Path;
@@ -20,10 +20,10 @@ table! {
     /// start of the interval
     from_ns: i64 = |r| r.from_ns;
 
-    /// its end; the table's time
+    /// end of the interval; the table's time
     to_ns: i64 = |r| r.to_ns;
 
-    /// device number; made up (major 0) where the source has names only, see `devices` in `meta.json`
+    /// device number; made up (major 0) if the source has names only, see `devices` in `meta.json`
     dev: i32 = |r| r.dev.0;
 
     /// `read`, `write`, `discard`, `flush` or `all`
@@ -38,13 +38,13 @@ table! {
     /// merges per second
     merges_per_s: Option<f64> = |r| r.rates.merges_per_s;
 
-    /// mean time from start to completion in microseconds; null too where no I/O completed
+    /// mean time from start to completion in microseconds; null also if no I/O completed
     mean_us: Option<f64> = |r| r.rates.mean_us;
 
-    /// mean number of I/Os in flight; in rows of `all` only, as are the next two
+    /// mean number of I/Os in flight; in rows of `all` only, like the next two
     in_flight: Option<f64> = |r| r.in_flight;
 
-    /// the source's idea of utilisation
+    /// utilisation as the source defines it
     util_percent: Option<f64> = |r| r.util_percent;
 
     /// the obsolete `svctm` in microseconds
@@ -52,14 +52,14 @@ table! {
 }
 
 const ALL: &str = "all";
-/// Intervals of one row group: what is in memory at once.
+/// Intervals per row group, which is the unit held in memory.
 pub(super) const GROUP: usize = 1 << 14;
-/// Rows that are read at a time, whatever another program takes for a row group.
+/// Rows that are read at a time, whatever row group size another program chose.
 const READ_AT_ONCE: usize = 1 << 18;
-/// Rows of tables that are held as a whole: more than a gigabyte.
+/// Maximum rows of tables that are held in memory as a whole: more than a gigabyte.
 const MAX_ROWS: usize = if cfg!(test) { 1 << 15 } else { 4 << 20 };
 
-/// What a table gives of an interval for one class, or for all of them together.
+/// The values of one interval for one class, or for all classes together.
 struct ClassRow {
     from_ns: i64,
     to_ns: i64,
@@ -99,7 +99,7 @@ impl ClassRow {
     }
 }
 
-/// The rows of an interval: one of each class that has values, and one of all together, which is always there.
+/// The rows of an interval: one for each class with values, and always one for all classes together.
 fn spread(r: &IntervalRates) -> impl Iterator<Item = ClassRow> + '_ {
     let classes = Class::ALL
         .into_iter()
@@ -109,7 +109,7 @@ fn spread(r: &IntervalRates) -> impl Iterator<Item = ClassRow> + '_ {
         .chain([ClassRow::of_all(r)])
 }
 
-/// Writes the rows of imported tables into a recording; nothing for empty ones.
+/// Writes the rows of imported tables into a recording; writes no file for an empty table.
 ///
 /// # Errors
 /// The file system refuses or is full; there are more rows than readers take.
@@ -146,7 +146,7 @@ fn put_rates(recording: &Path, rates: &RateRows, access: Access) -> Result<(), S
     write_table(recording, &TABLE, access, groups)
 }
 
-/// Reads the rows of imported tables, ordered by the end of their intervals; nothing if the recording has none.
+/// Reads the rows of imported tables, ordered by the end of their intervals; returns none if the recording has none.
 ///
 /// # Errors
 /// A file is damaged.
@@ -163,12 +163,13 @@ pub fn read_rates(recording: &Path) -> Result<Vec<IntervalRates>, StoreError> {
     Ok(intervals)
 }
 
-/// Adds row `i` to the interval that it is of.
+/// Adds row `i` to its interval.
 fn take_row(c: Columns<'_>, i: usize, intervals: &mut Vec<IntervalRates>) {
     let from_ns = c.from_ns(i);
     let to_ns = c.to_ns(i);
     let dev = DevId(c.dev(i));
-    // Rows of one interval and device follow each other; other writers may not keep that, then there are more intervals.
+    // Rows of one interval and device are adjacent. Where another writer did not keep this order, there are more
+    // intervals.
     let continues = intervals
         .last()
         .is_some_and(|r| (r.from_ns, r.to_ns, r.dev) == (from_ns, to_ns, dev));
@@ -195,7 +196,7 @@ fn take_row(c: Columns<'_>, i: usize, intervals: &mut Vec<IntervalRates>) {
     }
 }
 
-/// Gives the rows of a table to `take`, many at a time; it says how many it holds then.
+/// Passes the rows of a table to `take` in batches. `take` returns how many rows it holds.
 pub(super) fn each_batch(
     recording: &Path,
     table: &'static TableDef,

@@ -12,16 +12,16 @@ use crate::store::schema::Table;
 table! {
     logged "requests" of Request, by end_ns;
 
-    /// exit of the last close, of the fsync, or end of recording; the table's time
+    /// exit of the last close or of the fsync, or end of the recording; the table's time
     end_ns: i64 as Time = |r| r.end_ns;
 
-    /// entry of the open (of the fsync); with flag 8 entry of the first I/O, or the end
+    /// entry of the open or of the fsync; with flag 8 entry of the first I/O, or the end
     start_ns: i64 as Time = |r| r.start_ns;
 
     /// bits, below
     flags: i32 as Few = |r| r.flags.0;
 
-    /// null for requests of data; 1 fsync, 2 fdatasync, 3 sync_file_range, 4 syncfs
+    /// null for requests of data; otherwise 1 fsync, 2 fdatasync, 3 sync_file_range, 4 syncfs
     sync: Option<i32> as Few = |r| r.sync.map(SyncKind::code);
 
     /// duration of the open call
@@ -30,7 +30,7 @@ table! {
     /// duration of the last close call; 0 if the process ended instead
     close_ns: Option<i64> as Many = |r| r.close_ns;
 
-    /// exit of the last data I/O, counted from `start_ns`
+    /// exit of the last data I/O, in nanoseconds after `start_ns`
     last_after_ns: Option<i64> as Many = |r| r.last_after_ns;
 
     /// time inside data I/Os, summed
@@ -48,10 +48,10 @@ table! {
     /// bytes written
     bytes_out: i64 as Few = |r| r.bytes_out;
 
-    /// reads of nothing: end-of-file probes
+    /// reads that returned no data: end-of-file probes
     empty_reads: i64 as Few = |r| r.empty_reads;
 
-    /// calls that failed; of an fsync its errno, or 0
+    /// calls that failed; for an fsync its errno, or 0
     failed: i64 as Few = |r| r.failed;
 
     /// data I/Os during which the caller submitted block I/O
@@ -60,7 +60,7 @@ table! {
     /// data I/Os during which the caller slept
     slept_ios: i64 as Few = |r| r.slept_ios;
 
-    /// the first data I/O: entry, counted from `start_ns`
+    /// entry of the first data I/O, in nanoseconds after `start_ns`
     io1_after_ns: Option<i64> as Many = |r| r.first.first().map(|io| io.after_ns);
 
     /// its duration
@@ -72,7 +72,7 @@ table! {
     /// bits, below
     io1_how: Option<i32> as Few = |r| r.first.first().map(|io| io.how.0);
 
-    /// the second data I/O: entry, counted from `start_ns`
+    /// entry of the second data I/O, in nanoseconds after `start_ns`
     io2_after_ns: Option<i64> as Many = |r| r.first.get(1).map(|io| io.after_ns);
 
     /// its duration
@@ -84,7 +84,7 @@ table! {
     /// bits, below
     io2_how: Option<i32> as Few = |r| r.first.get(1).map(|io| io.how.0);
 
-    /// the third data I/O: entry, counted from `start_ns`
+    /// entry of the third data I/O, in nanoseconds after `start_ns`
     io3_after_ns: Option<i64> as Many = |r| r.first.get(2).map(|io| io.after_ns);
 
     /// its duration
@@ -96,7 +96,7 @@ table! {
     /// bits, below
     io3_how: Option<i32> as Few = |r| r.first.get(2).map(|io| io.how.0);
 
-    /// the fourth data I/O: entry, counted from `start_ns`
+    /// entry of the fourth data I/O, in nanoseconds after `start_ns`
     io4_after_ns: Option<i64> as Many = |r| r.first.get(3).map(|io| io.after_ns);
 
     /// its duration
@@ -108,7 +108,7 @@ table! {
     /// bits, below
     io4_how: Option<i32> as Few = |r| r.first.get(3).map(|io| io.how.0);
 
-    /// the slowest data I/O, in the same way
+    /// entry of the slowest data I/O, in nanoseconds after `start_ns`
     slowest_after_ns: Option<i64> as Many = |r| r.slowest.map(|io| io.after_ns);
 
     /// its duration
@@ -126,10 +126,10 @@ table! {
     /// process that opened it
     tgid: Option<i32> as Few = |r| r.tgid;
 
-    /// name of the task that did; of a thread of io_uring that of its process
+    /// name of the task that opened it; for a thread of io_uring the name of its process
     comm: Option<Text> as Few = |r| r.comm;
 
-    /// its cgroup v2 id
+    /// cgroup v2 id of that task
     cgroup: Option<i64> as Few = |r| r.cgroup;
 
     /// descriptor that the open returned
@@ -144,15 +144,15 @@ table! {
     /// path when the file was first seen
     path: Option<Text> as Few = |r| r.path.as_deref();
 
-    /// how long its reads took, below; null where all of them are among `io1` to `io4`, where they could not be
-    /// counted (flag 16384), and in recordings made before the column existed
+    /// histogram of the durations of its reads, below; null if all of them are among `io1` to `io4`, if they could not
+    /// be counted (flag 16384), and in recordings made before the column existed
     read_histogram: Option<Text> as Many = |r| r.read_histogram.as_ref();
 
-    /// the same of its writes
+    /// histogram of the durations of its writes, in the same way
     write_histogram: Option<Text> as Many = |r| r.write_histogram.as_ref();
 }
 
-/// One of the data I/Os of which a request keeps the details.
+/// One of the data I/Os of a request that are kept individually.
 fn data_io(
     after_ns: Option<i64>,
     duration_ns: Option<i64>,
@@ -185,7 +185,7 @@ impl Row for Request {
 
     fn assemble(columns: &[Column], i: usize) -> Request {
         let c = Columns(columns);
-        // Places are filled in order: the first empty one ends the list.
+        // The columns are filled in order, so the first empty one ends the list.
         let first = [
             data_io(c.io1_after_ns(i), c.io1_ns(i), c.io1_bytes(i), c.io1_how(i)),
             data_io(c.io2_after_ns(i), c.io2_ns(i), c.io2_bytes(i), c.io2_how(i)),

@@ -1,7 +1,7 @@
-//! Rollups as tables: `rollup/1s-NNNNNN.parquet`, those of `60s` and `3600s`.
+//! Rollups as tables: `rollup/1s-NNNNNN.parquet`, and the same for `60s` and `3600s`.
 //!
-//! Each step has files of its own, so that the seconds can go when the minutes shall stay. Not in the write-ahead log: what
-//! a killed recorder had not written can be computed from its I/Os again.
+//! Each step has its own files, so that the seconds can be removed while the minutes stay. They are not in the
+//! write-ahead log: rollups that a killed recorder had not written are recomputed from its I/Os.
 
 use std::ops::Range;
 use std::path::Path;
@@ -23,13 +23,13 @@ table! {
     /// length of the slot: 1, 60 or 3600 seconds
     step_s: i32 = |r| r.step_s;
 
-    /// its beginning, a multiple of the step; the table's time
+    /// start of the slot, a multiple of the step; the table's time
     at_ns: i64 = |r| r.at_ns;
 
-    /// device number; null of losses whose device is not known
+    /// device number; null for losses whose device is not known
     dev: Option<i32> = |r| r.dev.map(|d| d.0);
 
-    /// `read`, `write`, `discard`, `flush`, or `all`
+    /// `read`, `write`, `discard`, `flush`, or `all` for all classes together
     class: Text = |r| r.class.map_or(ALL, Class::name);
 
     /// I/Os completed
@@ -38,10 +38,10 @@ table! {
     /// bytes that they moved
     bytes: i64 = |r| r.bytes;
 
-    /// merges that went into them; null where it is not known of each of them, like the next two
+    /// merges that went into them; like the next two, null unless it is known for every I/O
     merges: Option<i64> = |r| r.merges;
 
-    /// how many failed
+    /// I/Os that failed
     errors: Option<i64> = |r| r.errors;
 
     /// time from start to issue, summed
@@ -50,31 +50,31 @@ table! {
     /// time from issue to completion, summed
     device_sum_ns: i64 = |r| r.device_sum_ns;
 
-    /// of class `all`, as the next two: time with any I/O in flight
+    /// in rows of `all`, like the next two: time with any I/O in flight
     busy_ns: Option<i64> = |r| r.flight.map(|f| f.busy_ns);
 
     /// time in flight, summed over I/Os
     in_flight_ns: Option<i64> = |r| r.flight.map(|f| f.in_flight_ns);
 
-    /// most I/Os in flight at one moment
+    /// largest number of I/Os in flight at once
     in_flight_max: Option<i64> = |r| r.flight.map(|f| f.in_flight_max);
 
-    /// I/Os known to be missing; null if not even how many
+    /// I/Os known to be missing; null if their number is not known
     lost_ios: Option<i64> = |r| r.lost_ios;
 
-    /// start to completion: numbers of the buckets that are not empty; empty in rows of `all`, as are the next three
+    /// start to completion: numbers of the non-empty buckets; this and the next three are empty in rows of `all`
     total_buckets: List = |r| buckets(&r.total);
 
-    /// I/Os in each
+    /// I/Os in each of these buckets
     total_counts: List = |r| counts(&r.total);
 
-    /// issue to completion, in the same way
+    /// issue to completion: numbers of the non-empty buckets
     device_buckets: List = |r| buckets(&r.device);
 
-    /// I/Os in each
+    /// I/Os in each of these buckets
     device_counts: List = |r| counts(&r.device);
 
-    /// of class `all`, as the next three: time with a read in flight; missing in older recordings
+    /// in rows of `all`, like the next three: time with a read in flight; missing in older recordings
     busy_read_ns: Option<i64> = |r| busy_ns(r, Class::Read);
 
     /// time with a write in flight
@@ -92,10 +92,10 @@ fn busy_ns(r: &Rollup, class: Class) -> Option<i64> {
 }
 
 const ALL: &str = "all";
-/// Rows of so many seconds are read for weeks at a time, mostly of one device, which then follow one another.
+/// From this step on rows are sorted by device: they are read for weeks at a time, usually of one device.
 const BY_DEVICE_S: i32 = 3600;
 
-/// The file of `rows`, ordered by time; of steps as long as [`BY_DEVICE_S`] by device and time.
+/// Encodes `rows`, ordered by time. Steps of at least [`BY_DEVICE_S`] are sorted by device and time.
 pub(in crate::store) fn encode_rollups(rows: &[Rollup]) -> Result<Vec<u8>, ParquetError> {
     if rows.first().is_some_and(|r| r.step_s >= BY_DEVICE_S) {
         let mut rows = rows.to_vec();
@@ -113,8 +113,8 @@ fn counts(h: &CallHistogram) -> Vec<i32> {
     elements(h).map(|(_, ios)| ios).collect()
 }
 
-/// Bucket and I/Os of each element of the two lists of a histogram. A bucket with more I/Os than an element holds, as an hour at
-/// 600,000 I/Os per second may have, comes again with the rest: readers add up.
+/// Bucket and count of each element in the two lists of a histogram. A count that does not fit into one element (an
+/// hour at 600,000 I/Os per second) is split over several elements of the same bucket; readers add them up.
 fn elements(h: &CallHistogram) -> impl Iterator<Item = (i32, i32)> {
     h.counts().iter().flat_map(|(bucket, ios)| {
         let mut left = *ios;
@@ -126,7 +126,7 @@ fn elements(h: &CallHistogram) -> impl Iterator<Item = (i32, i32)> {
     })
 }
 
-/// Which histograms of rollups are read; those that are not come empty. They are most of what reading costs.
+/// Histograms of rollups to read; the others are returned empty. Histograms take most of the reading time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RollupHistograms {
     /// [`Rollup::total`].
@@ -143,9 +143,9 @@ impl RollupHistograms {
     };
 }
 
-/// Gives `take` the rollups of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by
-/// file, within each in order; nothing if the recording has none. Of damaged files what follows the damage is left out; what
-/// they are comes back.
+/// Passes the rollups of `step_s` whose slots start in `range` (nanoseconds since the recording's start) to `take`,
+/// file by file, in order within each file; does nothing if the recording has none. Rows after damage in a file are
+/// skipped; returns a warning for each damaged file.
 ///
 /// # Errors
 /// The directory or a file cannot be read.
@@ -165,8 +165,8 @@ pub fn read_rollups(
     )
 }
 
-/// The same with these histograms only, and without rows of devices that are not `wanted`; losses whose device is not known
-/// come.
+/// Like [`read_rollups`], with these histograms only and only for devices that are `wanted`. Losses whose device is not
+/// known are included.
 ///
 /// # Errors
 /// As [`read_rollups`].
@@ -189,7 +189,8 @@ pub fn read_rollups_with(
     )
 }
 
-/// Writes rollups that are missing in a recording that no process writes to any more: those of each of [`crate::rollup::ROLLUP_STEPS_S`].
+/// Writes missing rollups of each of [`crate::rollup::ROLLUP_STEPS_S`] to a recording that no process writes to any
+/// more.
 ///
 /// # Errors
 /// The recording is another user's, or the file system refuses.
@@ -198,13 +199,14 @@ pub fn write_missing_rollups(
     access: Access,
     [seconds, minutes, hours]: [&[Rollup]; 3],
 ) -> Result<(), StoreError> {
-    // The seconds last: what is complete is judged by them.
+    // Write the seconds last: they decide whether the rollups count as complete.
     let files =
         [hours, minutes, seconds].map(|rows| Some((rows.first()?.step_s, encode_rollups(rows))));
     sums::write_missing(recording, TABLE.name, access, files)
 }
 
-/// The rows in `range` whose device is `wanted` or not known. They mostly follow one another: others are hardly decoded.
+/// The rows in `range` whose device is `wanted` or not known. Such rows are usually adjacent, so few others are
+/// decoded.
 fn rows_in(
     group: &dyn RowGroupReader,
     histograms: RollupHistograms,
@@ -239,7 +241,7 @@ fn read_row(
     histograms: RollupHistograms,
 ) -> Result<Rollup, ParquetError> {
     let c = Columns(columns);
-    // A histogram that was not asked for has not been decoded, and stays empty.
+    // A histogram that was not requested has not been decoded and stays empty.
     let mut total = CallHistogram::default();
     if histograms.total {
         total = histogram(c.total_buckets(i), c.total_counts(i))?;

@@ -1,4 +1,4 @@
-//! Stages of single bios in an import: `stages/000001.parquet`, written once when the import is complete.
+//! Stages of single bios in an import: `stages/000001.parquet`, written once at the end of the import.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ table! {
     /// device number
     dev: i32 = |r| r.dev.0;
 
-    /// queued to request allocated, in nanoseconds; null, as are the next four, where it was not seen or is not on
-    /// this bio's way
+    /// queued to request allocated, in nanoseconds; this and the next four are null if the stage was not seen or did
+    /// not occur
     q2g_ns: Option<i64> = |r| r.q2g_ns;
 
     /// request allocated to inserted into the scheduler
@@ -39,10 +39,10 @@ table! {
     q2c_ns: Option<i64> = |r| r.q2c_ns;
 }
 
-/// Rows of one row group: what is in memory at once.
+/// Rows per row group, which is the unit held in memory.
 const GROUP: usize = 1 << 16;
 
-/// Writes the ways of bios into a recording; nothing if there are none.
+/// Writes the stage times of bios into a recording; writes no file if there are none.
 ///
 /// # Errors
 /// The file system refuses or is full.
@@ -57,7 +57,8 @@ pub fn write_stages(
     write_table(recording, &TABLE, access, bios.chunks(GROUP).map(collect))
 }
 
-/// Gives the ways of bios to `take`, one row group in memory at a time; nothing if the recording has none.
+/// Passes the stage times of bios to `take`, with one row group in memory at a time; does nothing if the recording has
+/// none.
 ///
 /// # Errors
 /// The file is damaged, or columns are missing.

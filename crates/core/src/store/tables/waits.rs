@@ -1,4 +1,4 @@
-//! Who waited for whom, as tables: `waits/10s-NNNNNN.parquet`, `waits/600s-NNNNNN.parquet`.
+//! Waits by victim and cause, as tables: `waits/10s-NNNNNN.parquet`, `waits/600s-NNNNNN.parquet`.
 
 use std::ops::Range;
 use std::path::Path;
@@ -19,72 +19,73 @@ table! {
     /// length of the slot: 10 or 600 seconds
     step_s: i32 = |r| r.step_s;
 
-    /// its beginning; the table's time
+    /// start of the slot; the table's time
     at_ns: i64 = |r| r.at_ns;
 
     /// device number
     dev: i32 = |r| r.dev.0;
 
-    /// whose I/O time: 1: of all that have no row of their own, together; else 0
+    /// 1 if the victim stands for all that have no row of their own; else 0
     others: i32 = |r| i32::from(r.victim.is_others);
 
-    /// the process's name; null if it is not known, and of others
+    /// name of the victim's process; null if it is not known, and if `others` is 1
     name: Option<Text> = |r| r.victim.comm;
 
-    /// its number; null too if there are several
+    /// its process id; null also if there are several
     tgid: Option<i32> = |r| r.victim.tgid;
 
-    /// its control group
+    /// its cgroup v2 id
     cgroup: Option<i64> = |r| r.victim.cgroup;
 
-    /// `read`, `write`, `discard` or `flush`
+    /// class of the victim's I/Os: `read`, `write`, `discard` or `flush`
     class: Text = |r| r.victim.class;
 
-    /// how the I/Os came to be, as in `io`
+    /// origin of the victim's I/Os, as in `io`
     origin: i32 = |r| r.victim.origin.code();
 
-    /// what owns the time: `undisturbed`, `own`, `others`, `held`, `device` or `unknown`
+    /// owner of the time: `undisturbed`, `own`, `others`, `held`, `device` or `unknown`
     cause: Text = |r| r.cause.name();
 
-    /// of `others`, as the next ones: 1: behind all that have no row of their own, together; else 0
+    /// for cause `others`, like the next five: 1 if the culprit stands for all that have no row of their own; else 0
     culprit_others: Option<i32> = |r| r.culprit.map(|c| i32::from(c.is_others));
 
-    /// the process behind which was waited
+    /// name of the process waited for
     culprit_name: Option<Text> = |r| r.culprit?.comm;
 
-    /// its number
+    /// its process id
     culprit_tgid: Option<i32> = |r| r.culprit?.tgid;
 
-    /// its control group
+    /// its cgroup v2 id
     culprit_cgroup: Option<i64> = |r| r.culprit?.cgroup;
 
-    /// class of its I/Os
+    /// class of the culprit's I/Os
     culprit_class: Option<Text> = |r| Some(r.culprit?.class);
 
-    /// how they came to be
+    /// origin of the culprit's I/Os
     culprit_origin: Option<i32> = |r| Some(r.culprit?.origin.code());
 
-    /// the time
+    /// I/O time with this owner
     ns: i64 = |r| r.ns;
 
-    /// of `undisturbed` all I/Os, of `others` those that waited; else null
+    /// for cause `undisturbed` the number of all I/Os, for `others` of those that waited; else null
     ios: Option<i64> = |r| r.ios;
 
-    /// of `undisturbed`, as the next ones: I/Os that took more than twice as long
+    /// for cause `undisturbed`, like the next three: I/Os that took more than twice their undisturbed latency
     delayed_ios: Option<i64> = |r| r.delayed_ios;
 
-    /// when the I/O completed that waited longest
+    /// completion of the I/O that waited longest
     worst_done_ns: Option<i64> = |r| Some(r.worst?.done_ns);
 
     /// its latency
     worst_ns: Option<i64> = |r| Some(r.worst?.latency_ns);
 
-    /// what it takes undisturbed
+    /// its undisturbed latency
     worst_undisturbed_ns: Option<i64> = |r| Some(r.worst?.undisturbed_ns);
 }
 
-/// Gives `take` the waits of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by file;
-/// nothing if the recording has none. Of damaged files what follows the damage is left out; what they are comes back.
+/// Passes the waits of `step_s` whose slots start in `range` (nanoseconds since the recording's start) to `take`, file
+/// by file; does nothing if the recording has none. Rows after damage in a file are skipped; returns a warning for each
+/// damaged file.
 ///
 /// # Errors
 /// The directory or a file cannot be read.
@@ -122,7 +123,7 @@ fn row(c: Columns<'_>, i: usize) -> Result<WaitSums, ParquetError> {
         class: class_named(c.class(i))?,
         origin: Origin::from_code(c.origin(i)),
     };
-    // Every party has a class: without one there is no culprit.
+    // Every party has a class, so a row without a class has no culprit.
     let culprit = match c.culprit_class(i) {
         None => None,
         Some(name) => Some(WaitParty {

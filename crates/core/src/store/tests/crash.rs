@@ -1,4 +1,4 @@
-//! Killed at any instant, full disks, and what is left of the recording.
+//! Kills at any instant, full disks, and what remains of the recording.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use crate::model::{Io, LossReason, Mark, Observation, RecorderCost};
 use crate::private::Access;
 use crate::store::{IoColumns, Recording, RecordingWriter, WriterOptions, close_logs};
 
-/// Opens what a crash left and checks that it is a prefix of what was pushed; its length.
+/// Opens a recording after a crash and checks that it is a prefix of what was pushed. Returns its length.
 fn prefix(dir: &Path) -> i64 {
     let r = Recording::open(dir).expect("opens after a crash");
     let (rows, damage) = read(&r);
@@ -80,15 +80,15 @@ fn a_log_with_a_finished_parquet_file_is_ignored() {
     w.push_ios(&new).expect("pushes");
     w.tick(2).expect("ticks");
     assert!(dir.join("io/000001.parquet").exists() && !log.exists());
-    // As if it had been killed between the rename and the removal.
+    // The state after a kill between the rename and the removal.
     fs::write(&log, bytes).expect("writes");
     assert_eq!(prefix(&dir), 60);
-    // Should the Parquet file be damaged, the log is worth something again.
+    // If the Parquet file is damaged, the log is used again.
     fs::write(dir.join("io/000001.parquet"), b"PAR1").expect("writes");
     assert_eq!(prefix(&dir), 40);
 }
 
-/// Everything that a recording has, as it is read.
+/// Everything that a reader returns for a recording.
 fn held(dir: &Path) -> String {
     let r = Recording::open(dir).expect("opens");
     assert_eq!(r.warnings(), [""; 0]);
@@ -126,7 +126,7 @@ fn the_logs_that_a_kill_left_become_segments_of_the_same_rows() {
     assert_eq!(close_logs(&dir, Access::OWNER).expect("closes"), found);
     assert_eq!((logs(), held(&dir)), (0, before.clone()));
     assert_eq!(close_logs(&dir, Access::OWNER).expect("closes"), 0);
-    // As if it had been killed between the rename and the removal.
+    // The state after a kill between the rename and the removal.
     fs::write(&io_log, &whole).expect("writes");
     assert_eq!(close_logs(&dir, Access::OWNER).expect("closes"), 0);
     assert_eq!((logs(), held(&dir)), (0, before));
@@ -212,7 +212,7 @@ fn a_killed_writer_leaves_everything_it_ticked() {
                 .last()
                 .unwrap_or(0)
         });
-        // Odd delays, so that no two rounds meet the same place in the writer's cycle.
+        // Irregular delays, so that no two rounds hit the same point of the writer's cycle.
         std::thread::sleep(Duration::from_micros(60_000 + round * 13_337));
         child.kill().expect("kills");
         child.wait().expect("is dead");

@@ -10,7 +10,8 @@ use crate::model::{Io, LossReason, Lost, Observation};
 use crate::store::schema::MAX_TIME_NS;
 use crate::store::{IoColumns, Recording, StoreError, WriterOptions};
 
-/// What is left of a recording: numbers of its I/Os, rows of the other tables, and whether anything was said.
+/// What can be read from a damaged recording: numbers of its I/Os, rows of the other tables, and whether there were
+/// warnings.
 fn inspect(dir: &Path) -> (Vec<i64>, [usize; 3], bool) {
     let r = Recording::open(dir).expect("damage is no error");
     let (rows, damage) = read(&r);
@@ -64,7 +65,8 @@ fn damage_every_file(
     }
 }
 
-/// One bit of every seventh byte (all of them take minutes; the step divides no structure).
+/// Flips one bit of every seventh byte. (All bytes would take minutes; the step is not a divisor of any structure's
+/// size.)
 fn flips(_: &Path, bytes: &[u8], check: &mut dyn FnMut(&[u8], String)) {
     let mut bad = bytes.to_vec();
     for at in (0..bytes.len()).step_by(7) {
@@ -77,7 +79,7 @@ fn flips(_: &Path, bytes: &[u8], check: &mut dyn FnMut(&[u8], String)) {
 
 fn cuts(path: &Path, bytes: &[u8], check: &mut dyn FnMut(&[u8], String)) {
     let log = path.extension().is_some_and(|e| e == "wal");
-    // A log that ends between two frames is whole: nothing says that there was more.
+    // A log that ends between two frames looks intact, because nothing shows that there was more.
     let step = if log { 7 } else { 11 };
     for length in (0..bytes.len())
         .step_by(step)
@@ -124,7 +126,7 @@ fn a_damaged_block_is_a_loss_with_its_interval_and_number() {
         (400_000, 790_000, Some(40))
     );
     assert_eq!(lost.reason, LossReason::Corrupt);
-    // With the footer gone, the neighbours still say where the hole is, and the description how many are missing.
+    // Without the footer, the neighbours still show where the hole is, and the manifest how many rows are missing.
     let length = bytes.len();
     bytes[length - 20] ^= 1;
     fs::write(&path, &bytes).expect("writes");
@@ -218,7 +220,7 @@ fn segments_that_are_missing_or_too_many_are_noticed_and_counted() {
         (80, 40, 1),
         "in the place of another one of as many rows"
     );
-    // Without the description's list, a gap between numbers is still a gap.
+    // Without the manifest, a gap between numbers is still detected.
     let unlisted = |segments: &'static [&str]| {
         move |dir: &Path| {
             let (mut meta, _) = crate::store::meta_file::read(dir).expect("reads");
@@ -287,7 +289,7 @@ fn record_changed(dir: &Path, change: fn(&mut Io), finished: bool) {
     }
 }
 
-/// Why the I/Os of a recording cannot be read.
+/// The error with which reading the I/Os of a recording fails.
 fn refusal(dir: &Path) -> String {
     let read = Recording::open(dir).and_then(|r| {
         r.ios(i64::MIN..i64::MAX, IoColumns::ALL)
@@ -633,7 +635,7 @@ fn pipes_and_devices_in_the_place_of_files_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Without checksums damage cannot always be noticed; but it must never be more than an error.
+    /// Without checksums, damage cannot always be detected, but it must never cause more than an error.
     #[test]
     fn damaged_files_of_others_are_read_without_a_panic(
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), near_end: bool
@@ -643,7 +645,7 @@ proptest! {
         record(&dir, 300, WriterOptions::default());
         let path = dir.join("io/000001.parquet");
         let mut bytes = disowned(fs::read(&path).expect("reads"));
-        // Half of the time in the footer, where the numbers are that a reader trusts.
+        // Half of the flips are in the footer, whose numbers readers trust.
         let from = if near_end { bytes.len() - 1500 } else { 0 };
         for (at, value) in damage {
             let at = from + at.index(bytes.len() - from);

@@ -1,5 +1,5 @@
-//! docs/recording-format.md and the Python package have the columns that the code declares: all of them, in this order, and
-//! no others. `make schema` writes both; the tests compare.
+//! docs/recording-format.md and the Python package list exactly the declared columns, in the declared order. `make
+//! schema` writes both; the tests compare them.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The room as a whole: what goes in comes out, whatever happens to the bytes in between.
+//! Tests of the store as a whole: what was written is read back, whatever happens to the bytes in between.
 
 mod crash;
 mod damage;

@@ -1,4 +1,4 @@
-//! File-level requests are kept like everything else.
+//! File-level requests are stored like all other observations.
 
 use super::support::{meta, small_segments};
 use crate::model::{
@@ -23,7 +23,7 @@ fn requests_come_back_in_order_from_parquet_and_from_the_log() {
         let tmp = tempfile::tempdir().expect("a directory");
         let dir = tmp.path().join("r.iolens");
         let mut w = RecordingWriter::create(&dir, meta(), small_segments(64)).expect("creates");
-        // Out of order, as those that are still open at the end come.
+        // Out of order, like requests that are still open at the end.
         for i in (0..200).rev() {
             w.push(&Observation::Request(Box::new(request(i))))
                 .expect("pushes");
@@ -50,7 +50,7 @@ fn requests_come_back_in_order_from_parquet_and_from_the_log() {
     }
 }
 
-/// One that is still open, as it was at `at_ns`.
+/// A request that is still open, as of `at_ns`.
 fn open(start_ns: i64, at_ns: i64, ios_in: i64) -> Request {
     let flags = RequestFlags::STILL_OPEN;
     Request {
@@ -99,7 +99,7 @@ fn requests_open_at_a_kill_keep_their_last_saved_state() {
         .collect();
     assert_eq!(lost, [(LossReason::RequestUnwritten, Some(1))]);
 
-    // Damage costs what the file held, and that counts as lost; an end leaves nothing of it.
+    // Damage loses the file's content, which is counted as a loss. Finishing removes the file.
     let file = dir.join("wal/requests-open.wal");
     let mut bytes = std::fs::read(&file).expect("the look");
     *bytes.last_mut().expect("bytes") ^= 1;

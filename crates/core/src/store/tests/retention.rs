@@ -10,7 +10,7 @@ use crate::model::{
 };
 use crate::store::{IoColumns, Recording, RecordingWriter, StoreError, WriterOptions};
 
-/// What `du` counts: blocks of all files and directories.
+/// Disk space as `du` counts it: blocks of all files and directories.
 fn du(path: &Path) -> u64 {
     let Ok(meta) = fs::symlink_metadata(path) else {
         return 0;
@@ -26,7 +26,7 @@ fn du(path: &Path) -> u64 {
     meta.blocks() * 512 + below
 }
 
-/// Bits without a pattern (the finaliser of splitmix64).
+/// Pseudo-random bits (the finaliser of splitmix64).
 fn scramble(n: u64) -> u64 {
     let n = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ n >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -34,7 +34,7 @@ fn scramble(n: u64) -> u64 {
     n ^ n >> 31
 }
 
-/// I/Os that do not compress, so that the limit is soon met.
+/// I/Os that do not compress, so that the limit is reached soon.
 fn noise(range: std::ops::Range<i64>) -> Vec<Io> {
     let mix = |i: i64, salt: i64| scramble((i * 64 + salt) as u64) as i64;
     let io = |i: i64| Io {
@@ -215,7 +215,7 @@ fn removals_that_do_not_suffice_are_reported_as_well() {
     let mut w = RecordingWriter::create(&dir, meta(), options).expect("creates");
     w.push_ios(&super::support::ios(0..120)).expect("pushes");
     w.tick(1).expect("ticks");
-    // The findings take all that the recording may.
+    // The findings use up all of the recording's space.
     let findings = dir.join("findings");
     fs::create_dir(&findings).expect("makes");
     let findings = findings.join("000001.parquet");

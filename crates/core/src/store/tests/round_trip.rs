@@ -1,4 +1,4 @@
-//! What goes in comes out.
+//! What was written is read back.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn any_i64() -> impl Strategy<Value = i64> {
     ]
 }
 
-/// A time that no reader takes for nonsense.
+/// A time that readers accept as valid.
 fn any_time() -> impl Strategy<Value = i64> {
     prop_oneof![
         -MAX_TIME_NS..=MAX_TIME_NS,
@@ -53,7 +53,7 @@ prop_compose! {
     }
 }
 
-/// A new column needs no test of its own: this one takes them from the declaration.
+/// New columns need no test of their own, because this one gets them from the declaration.
 #[test]
 fn every_column_of_an_io_is_written_and_read() {
     let table = Table::Io;

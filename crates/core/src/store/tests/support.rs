@@ -1,4 +1,4 @@
-//! Recordings to break.
+//! Recordings for tests to damage.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub fn meta() -> RecordingMeta {
     meta
 }
 
-/// A plausible I/O, the `i`th of its recording, 10 us after the one before.
+/// A plausible I/O with number `i`, which completes 10 us after the previous one.
 pub fn io(i: i64) -> Io {
     Io {
         sector: Some(i * 7919 % 1_000_000 * 8),
@@ -61,7 +61,7 @@ pub fn record(dir: &Path, n: i64, options: WriterOptions) {
         .expect("finishes");
 }
 
-/// All I/Os that can be read, and the damage met.
+/// All I/Os that can be read, and the damage found.
 pub fn read(r: &Recording) -> (Vec<Io>, Vec<Lost>) {
     let mut reader = r.ios(i64::MIN..i64::MAX, IoColumns::ALL);
     let mut all = Vec::new();
@@ -73,7 +73,7 @@ pub fn read(r: &Recording) -> (Vec<Io>, Vec<Lost>) {
     (all, damage)
 }
 
-/// A recording with rows in every table: three segments of I/Os, and if it is not finished more of them in the log.
+/// A recording with rows in every table: three segments of I/Os and, unless it is `finished`, more in the log.
 pub fn record_all_tables(dir: &Path, finished: bool) {
     let mut w = RecordingWriter::create(dir, meta(), small_segments(40)).expect("creates");
     for (round, chunk) in ios(0..if finished { 120 } else { 150 })
@@ -136,7 +136,7 @@ pub fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Copies a directory tree, skipping what vanishes meanwhile.
+/// Copies a directory tree, skipping entries that disappear in between.
 pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("creates");
     let Ok(entries) = std::fs::read_dir(from) else {
@@ -152,7 +152,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Checks that `rows` are rows as [`io`] makes them, in order and none twice; their numbers.
+/// Checks that `rows` are as [`io`] creates them, in order and without duplicates. Returns their numbers.
 pub fn numbers(rows: &[Io]) -> Vec<i64> {
     let numbers: Vec<i64> = rows.iter().map(|r| r.done_ns / 10_000).collect();
     assert!(
@@ -165,7 +165,7 @@ pub fn numbers(rows: &[Io]) -> Vec<i64> {
     numbers
 }
 
-/// A file of ours without its checksums, as another program would have written it.
+/// A file of ours with its checksums removed, as if another program had written it.
 pub fn disowned(mut bytes: Vec<u8>) -> Vec<u8> {
     for word in ["iolens.footer_crc32", "iolens.chunk_crc32", "iolens 0"] {
         while let Some(at) = bytes.windows(word.len()).position(|w| w == word.as_bytes()) {

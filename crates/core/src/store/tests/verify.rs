@@ -1,4 +1,4 @@
-//! Verification finds every flipped bit, in tables that go through the log and in those that are written as a whole.
+//! Verification finds every flipped bit, in logged tables and in whole tables.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::store::{
     write_missing_actors, write_missing_rollups, write_rates, write_stages,
 };
 
-/// Adds every table that is written as a whole.
+/// Adds all whole tables.
 fn add_whole_tables(dir: &Path) {
     let mut builder = RollupBuilder::default();
     builder.push_ios(&ios(0..120));
@@ -102,7 +102,7 @@ fn every_flipped_bit_is_found_in_every_table() {
     for path in &all {
         let bytes = fs::read(path).expect("reads");
         let mut bad = bytes.clone();
-        // The step divides no structure; all bits take minutes.
+        // The step is not a divisor of any structure's size; testing all bits would take minutes.
         for at in (0..bytes.len()).step_by(13) {
             let bit = 1 << (at / 13 % 8);
             bad[at] ^= bit;

@@ -14,7 +14,7 @@ use super::RecordingWriter;
 use crate::model::{ActorSums, Rollup, WaitSums};
 
 impl RecordingWriter {
-    /// Writes rollups of one step, ordered by time, as a file of their own; `false` if there is no room for it now.
+    /// Writes rollups of one step, ordered by time, as a separate file; `false` if there is no space now.
     ///
     /// # Errors
     /// The file system refuses.
@@ -64,7 +64,7 @@ impl RecordingWriter {
         self.tolerate_full_beside(written)
     }
 
-    /// Writes the table of devices anew, if it is wanted.
+    /// Rewrites the table of devices, if the options ask for one.
     pub(super) fn write_devices(&mut self) -> Result<(), StoreError> {
         if !self.options.devices_table {
             return Ok(());
@@ -80,7 +80,8 @@ impl RecordingWriter {
         self.tolerate_full_beside(written).map(drop)
     }
 
-    /// Counts what others write into the recording, about every second: the limit is one over all files.
+    /// Measures the files that other components write into the recording, once a second, because the limit covers all
+    /// files.
     pub(super) fn look_at_foreign(&mut self) {
         if self.options.devices_table
             && self.now_ns.saturating_sub(self.foreign_looked_ns) >= 1_000_000_000
@@ -102,7 +103,7 @@ impl RecordingWriter {
             .map_err(|e| self.error(name, "write", e))
     }
 
-    /// A full disk does not stop the recorder here: these rows can be computed again.
+    /// A full disk does not stop the recorder here, because these rows can be computed again.
     fn tolerate_full_beside(
         &mut self,
         written: Result<(), StoreError>,

@@ -11,7 +11,7 @@ use super::{RESERVE_NAME, RecordingWriter, WAL};
 use crate::model::RecorderCost;
 
 impl RecordingWriter {
-    /// How it is doing.
+    /// The current status.
     pub fn status(&self) -> WriterStatus {
         WriterStatus {
             disk_bytes: self.disk_bytes(),
@@ -42,7 +42,7 @@ impl RecordingWriter {
             let closed = self.close_segment(table);
             self.tolerate_full(closed)?;
         }
-        // Closing may have removed old segments, which is a loss to report.
+        // Closing segments may have removed old ones; store that loss too.
         self.flush_rest()?;
         let closed = self.close_segment(Table::Lost);
         self.tolerate_full(closed)?;

@@ -8,7 +8,7 @@ use iolens_core::model::{
 
 use super::super::order::Stamped;
 
-/// `enum kind` of the first of the sync calls.
+/// `enum kind` of the first sync call.
 const K_FSYNC: u8 = 15;
 const UNKNOWN: u64 = u64::MAX;
 
@@ -48,7 +48,7 @@ pub(super) struct FileRequest {
     pub slowest_bytes: u32,
     pub untimed: u32,
     pub sampled: u32,
-    /// Places of the histograms of its reads and its writes, from 1; 0: none.
+    /// Entries of its read and write histograms, counted from 1; 0: none.
     pub histograms: [u16; 2],
     pub sampled_ns: u64,
     pub slowest_enter_ns: u64,
@@ -69,7 +69,7 @@ pub(super) struct FileRequest {
 }
 const _: () = assert!(size_of::<FileRequest>() == 288);
 
-/// Requests of one set (`FILE_WAYS`).
+/// Number of requests per set (`FILE_WAYS`).
 pub(super) const FILE_WAYS: usize = 8;
 
 /// `struct file_set`.
@@ -82,7 +82,7 @@ pub(super) struct FileSet(pub [FileRequest; FILE_WAYS]);
 #[repr(C)]
 pub(super) struct FilesState {
     pub tracked: u64,
-    /// The ring was full, the table was full, a name did not fit the ring, two threads hashed to the same entry.
+    /// Counts of: ring full, table full, name did not fit into the ring, two threads hashed to the same entry.
     pub lost: [u64; 4],
 }
 const _: () = assert!(size_of::<FilesState>() == 40);
@@ -115,8 +115,8 @@ impl Stamped for FileRequest {
 }
 
 impl FileRequest {
-    /// The request, its times counted from `start_monotonic_ns`. `histograms` are those of its reads and its writes after
-    /// the first.
+    /// Converts the event to a request with times relative to `start_monotonic_ns`. `histograms` are those of its reads
+    /// and writes after the first ones.
     pub fn to_request(
         self,
         start_monotonic_ns: i64,
@@ -184,7 +184,8 @@ impl FileRequest {
         }
     }
 
-    /// What the data I/Os took, about, that were not timed: each as long as those of their kind that were.
+    /// Estimated duration of the data I/Os that were not timed: each counts as long as the mean of the timed ones of
+    /// its kind.
     fn untimed_ns(&self) -> u64 {
         let ns = u128::from(self.untimed) * u128::from(self.sampled_ns)
             / u128::from(self.sampled.max(1));
@@ -211,7 +212,7 @@ impl FileRequest {
         )
     }
 
-    /// The histograms with the first data I/Os, which the BPF programs do not count there.
+    /// Adds the first data I/Os to the histograms, because the BPF programs do not count them there.
     fn with_first(&self, mut histograms: [Option<CallHistogram>; 2]) -> [Option<CallHistogram>; 2] {
         for io in self.details(0) {
             if let Some(histogram) = &mut histograms[usize::from(io.how.has(How::WRITE))] {
@@ -221,7 +222,7 @@ impl FileRequest {
         histograms
     }
 
-    /// The first data I/Os. Threads that share a descriptor may have taken the same place: then one is missing.
+    /// The first data I/Os. If two threads that share a descriptor took the same entry, one I/O is missing.
     fn details(&self, start: u64) -> Vec<DataIo> {
         let n = (self.ios_in + self.ios_out).min(FIRST_IOS as u32) as usize;
         let known = self.first[..n]

@@ -21,7 +21,7 @@ struct Histogram {
 }
 const _: () = assert!(size_of::<Histogram>() == 1992 && offset_of!(Histogram, counts) == 8);
 
-/// The table. Places are counted from 1, as in [`FileRequest`].
+/// The table. Entries are numbered from 1, as in [`FileRequest`].
 pub(super) struct Histograms {
     mapping: Mapping,
     places: usize,
@@ -31,7 +31,7 @@ pub(super) struct Histograms {
 unsafe impl Send for Histograms {}
 
 impl Histograms {
-    /// Maps the map behind `fd`, which has so many places.
+    /// Maps the map behind `fd`, which has `places` entries.
     pub fn new(fd: BorrowedFd<'_>, places: usize) -> io::Result<Histograms> {
         Ok(Histograms {
             mapping: Mapping::writable(fd, places * size_of::<Histogram>())?,
@@ -48,7 +48,7 @@ impl Histograms {
         Some(unsafe { self.mapping.start().cast::<Histogram>().add(index).as_ref() })
     }
 
-    /// Histograms of the reads and of the writes of `r` after its first calls; `None` where there is none.
+    /// Histograms of the reads and writes of `r` after its first calls; `None` for each that it does not have.
     pub fn of(&self, r: &FileRequest) -> [Option<CallHistogram>; 2] {
         r.histograms.map(|place| {
             let counts = &self.at(place)?.counts;
@@ -56,8 +56,8 @@ impl Histograms {
         })
     }
 
-    /// Like `of`, for an open request with the key `key` in the table. It may have ended meanwhile, and its histograms
-    /// may belong to another request.
+    /// Like `of`, for an open request with the key `key` in the table. The request may have ended meanwhile, and its
+    /// histograms may belong to another one.
     pub fn of_open(&self, r: &FileRequest, key: u64) -> [Option<CallHistogram>; 2] {
         let mut of = self.of(r);
         for (writes, histogram) in of.iter_mut().enumerate() {
@@ -71,7 +71,7 @@ impl Histograms {
         of
     }
 
-    /// Gives back the histograms of `r`, which has ended.
+    /// Releases the histograms of `r`, which has ended.
     pub fn free(&self, r: &FileRequest) {
         for histogram in r.histograms.iter().filter_map(|place| self.at(*place)) {
             histogram.owner.store(0, Ordering::Release);

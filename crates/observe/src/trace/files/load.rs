@@ -22,7 +22,7 @@ const fn probe(program: &'static str, tracepoint: &'static str) -> Probe {
     }
 }
 
-/// Required programs in attach order: those for processes and closes before those for opens.
+/// Required programs in attach order: those for processes and closes come before those for opens.
 const NEEDED: [Probe; 8] = [
     probe("process_fork", "sched_process_fork"),
     probe("process_exec", "sched_process_exec"),
@@ -34,16 +34,16 @@ const NEEDED: [Probe; 8] = [
     probe("enter", "sys_enter"),
 ];
 
-/// I/O without system calls.
+/// Programs for I/O without system calls (io_uring).
 const IO_URING: [Probe; 2] = [
     probe("uring_complete", "io_uring_complete"),
     probe("uring_submit", "io_uring_submit_req"),
 ];
 
-/// Of `enum bpf_func_id`: the descriptors of a process are walked through by this helper (e6f2dd0f8067, 5.17).
+/// The helper in `enum bpf_func_id` that iterates over a process's descriptors (e6f2dd0f8067, 5.17).
 const LOOPS: &str = "BPF_FUNC_loop";
 
-/// What the BPF programs are given before they are loaded.
+/// Configuration of the BPF programs, set before they are loaded.
 pub(super) struct Config<'a> {
     pub ring_bytes: u32,
     pub open_files: u32,
@@ -59,11 +59,11 @@ pub(super) struct Loaded {
     pub probes: Vec<Probe>,
     /// Limits of this kernel, as sentences.
     pub limits: Vec<String>,
-    /// Places in the table of histograms.
+    /// Number of entries in the table of histograms.
     pub histograms: usize,
 }
 
-/// Their indices are 16-bit numbers, some with another meaning (`NO_HISTOGRAM`).
+/// Indices of histograms are 16-bit numbers, some of which have another meaning (`NO_HISTOGRAM`).
 const MAX_HISTOGRAMS: u32 = 1 << 15;
 
 const FILTER_PID: u32 = 1;
@@ -88,7 +88,7 @@ fn filter_mode(filter: &FilesFilter) -> u32 {
     mode
 }
 
-/// Loads all programs that this kernel can take; none is attached yet.
+/// Loads all programs that this kernel accepts, without attaching them.
 pub(super) fn load(config: &Config<'_>) -> Result<Loaded, TraceError> {
     let kernel = fs::read(BTF_PATH).map_err(|e| TraceError::NoBtf(e.to_string()))?;
     for needed in NEEDED {
@@ -120,7 +120,7 @@ pub(super) fn load(config: &Config<'_>) -> Result<Loaded, TraceError> {
         .next_power_of_two();
     let histograms = (sets / 2).min(MAX_HISTOGRAMS);
     let [set_shift, histogram_shift] = [sets, histograms].map(|n| 64 - n.trailing_zeros() as u8);
-    // The loader parses the kernel's types on its own when made; that copy is dropped before ours is made.
+    // The loader parses the kernel's types when it is created. Its copy is dropped before ours is parsed.
     let mut loader = EbpfLoader::new();
     loader.btf(None);
     let btf = Btf::from_sys_fs().map_err(|e| TraceError::NoBtf(one_line(&e)))?;
@@ -164,7 +164,7 @@ pub(super) fn load(config: &Config<'_>) -> Result<Loaded, TraceError> {
     })
 }
 
-/// Whether the kernel takes all of `probes`: the arguments of its tracepoints may be older than we know.
+/// Whether the kernel accepts all of `probes`. Arguments of its tracepoints may be older than those known here.
 fn load_all(bpf: &mut Ebpf, btf: &Btf, probes: &[Probe]) -> Result<bool, TraceError> {
     for p in probes {
         if program(bpf, *p)?.load(p.tracepoint, btf).is_err() {

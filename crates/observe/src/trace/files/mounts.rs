@@ -10,9 +10,9 @@ pub(super) struct Mounts(HashMap<u32, Vec<MountPoint>>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct MountPoint {
-    /// Directory of the file system that is its root.
+    /// Directory of the file system that is mounted.
     root: String,
-    /// Where it is to be seen.
+    /// Mount point.
     point: String,
 }
 
@@ -35,8 +35,9 @@ impl Mounts {
         self.0.contains_key(&fs_dev)
     }
 
-    /// The path under which `inside`, absolute within the file system, can be reached: by the mount with the deepest
-    /// root that holds it, of equals the first. As it is if there is none.
+    /// Converts `inside`, an absolute path within the file system, to a path by which it can be reached: through the
+    /// mount with the deepest root that contains it, the first of equals. Returns it unchanged if there is no such
+    /// mount.
     pub fn path(&self, fs_dev: u32, inside: &str) -> String {
         let mut best: Option<(&MountPoint, &str)> = None;
         for mount in self.0.get(&fs_dev).into_iter().flatten() {

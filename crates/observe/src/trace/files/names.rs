@@ -8,8 +8,9 @@ use crate::topology::MountTable;
 /// Inode number, its generation, device of the file system.
 type Inode = (u64, u32, u32);
 
-/// The BPF programs remember some 65536 inodes as reported, those used last; so here the ones used last are kept too, at
-/// least so many, in two generations: names not requested during the life of the younger are dropped with the older.
+/// Minimum number of recently used names that are kept. The BPF programs remember some 65536 recently used inodes as
+/// reported, so as many must be kept here. There are two generations: names not used during the life of the younger are
+/// dropped with the older.
 const YOUNG: usize = 1 << 17;
 
 /// Paths of files by inode.
@@ -21,10 +22,11 @@ pub(super) struct FileNames {
 }
 
 impl FileNames {
-    /// Takes what the BPF programs say of an inode.
+    /// Takes an inode's name as reported by the BPF programs.
     pub fn learn(&mut self, name: &FileName) {
         if !self.mounts.knows(name.fs_dev) {
-            // Mounted since, or in another namespace: then the path within the file system must do.
+            // The file system was mounted since, or in another namespace. If it is not in the table, the path within it
+            // is used.
             let table = MountTable::read(Path::new("/")).unwrap_or_default();
             self.mounts = Mounts::of(&table);
         }
@@ -57,7 +59,7 @@ impl FileNames {
     }
 }
 
-/// Names from the file up to the root, each ended by a NUL, as an absolute path.
+/// Joins names, from the file up to the root and each terminated by NUL, to an absolute path.
 fn absolute(names: &[u8], truncated: bool) -> String {
     let mut parts: Vec<&[u8]> = names.split(|b| *b == 0).filter(|n| !n.is_empty()).collect();
     parts.reverse();

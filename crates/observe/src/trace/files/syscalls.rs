@@ -5,10 +5,10 @@ use libc::c_long;
 /// Size of the BPF programs' table.
 pub(super) const TABLE: usize = 512;
 
-/// `K_SIZED`: argument 2 is how much to move at most.
+/// `K_SIZED`: argument 2 is the maximum number of bytes to transfer.
 const SIZED: u8 = 0x80;
 
-/// Architecture-independent ones.
+/// System calls of all architectures.
 const KINDS: &[(c_long, u8)] = &[
     (libc::SYS_read, SIZED | 1),
     (libc::SYS_pread64, SIZED | 1),
@@ -41,7 +41,7 @@ const KINDS: &[(c_long, u8)] = &[
     (libc::SYS_open_by_handle_at, 21),
 ];
 
-/// Those that newer architectures do without.
+/// System calls that newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[(c_long, u8)] = &[
     (libc::SYS_open, 5),

@@ -36,7 +36,7 @@ use crate::heap;
 
 const NAMES_BYTES: u32 = 2 << 20;
 
-/// Selects the processes whose requests are recorded; all given conditions must hold. The recorder's own requests are
+/// Selects the processes whose requests are recorded. All given conditions must hold. The recorder's own requests are
 /// never recorded.
 #[derive(Debug, Clone, Default)]
 pub struct FilesFilter {
@@ -46,28 +46,28 @@ pub struct FilesFilter {
     pub comm: Option<Comm>,
     /// Tasks in this control group (a directory of cgroup v2) and those below it.
     pub cgroup: Option<PathBuf>,
-    /// Processes that this process starts from now on, and theirs.
+    /// Processes that this process starts from now on, and their descendants.
     pub children: bool,
 }
 
 impl FilesFilter {
-    /// Checks that the filter can match a task: otherwise there is an error, not an empty recording. Returns the
-    /// control group's number and depth.
+    /// Checks that the filter can match a task, so that a wrong filter is an error rather than an empty recording.
+    /// Returns the control group's number and depth.
     fn check(&self) -> Result<Option<(u64, u32)>, TraceError> {
         self.pids.iter().try_for_each(|pid| running(*pid))?;
         self.cgroup.as_deref().map(cgroup_of).transpose()
     }
 }
 
-/// How the files tracer is to run.
+/// Options of the files tracer.
 #[derive(Debug, Clone)]
 pub struct FilesOptions {
     /// Selects the processes whose requests are recorded.
     pub filter: FilesFilter,
     /// Size of the ring of finished requests in bytes: a power of two, whole pages. A request takes 280.
     pub ring_bytes: u32,
-    /// Files that may be open at once, before requests are lost; some 410 bytes of kernel memory each. One in 16 of them
-    /// may have a histogram of its reads, or of its writes.
+    /// Number of files that may be open at once before requests are lost; about 410 bytes of kernel memory each. One in
+    /// 16 of them may have a histogram of its reads, or of its writes.
     pub open_files: u32,
     /// `CLOCK_MONOTONIC` of the recording's start in nanoseconds: all times count from here.
     pub start_monotonic_ns: i64,
@@ -80,7 +80,8 @@ impl Default for FilesOptions {
         FilesOptions {
             filter: FilesFilter::default(),
             ring_bytes: 4 << 20,
-            // Sets of eight fill by chance: with half as many places, 10,000 open files lose one in one of 25 times.
+            // Sets of eight entries fill at random. With half as many entries, 10,000 open files lose one in 1 of 25
+            // cases.
             open_files: 1 << 17,
             start_monotonic_ns: 0,
             measure_cost: false,
@@ -95,9 +96,9 @@ pub struct FilesStats {
     pub requests: u64,
     /// Requests open now.
     pub open: u64,
-    /// Names of files that did not fit the ring: their requests have no path.
+    /// Names of files that did not fit into the ring; their requests have no path.
     pub names_lost: u64,
-    /// Events that came after younger ones had been handed out; 0 unless the kernel breaks a promise.
+    /// Events that arrived after younger ones had been returned; 0 unless the kernel violates an assumption.
     pub late: u64,
 }
 
@@ -121,10 +122,10 @@ pub struct FilesTracer {
 }
 
 impl FilesTracer {
-    /// Loads and attaches. When it returns, every file that is opened is followed.
+    /// Loads and attaches the programs. From its return on, every file that is opened is traced.
     ///
     /// # Errors
-    /// What is missing (privilege, type information, a tracepoint, the filter's control group), why, and what to do.
+    /// A missing privilege, type information, tracepoint or control group; the message has the reason and a remedy.
     pub fn start(options: &FilesOptions) -> Result<FilesTracer, TraceError> {
         if !options.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&options.ring_bytes)
         {
@@ -198,10 +199,11 @@ impl FilesTracer {
         Ok(())
     }
 
-    /// Begins anew: what has ended or was lost so far is dropped, and all times count from `start_monotonic_ns`.
+    /// Restarts the recording: requests that ended or were lost so far are dropped, and times count from
+    /// `start_monotonic_ns`.
     ///
     /// # Errors
-    /// If the losses cannot be read.
+    /// The losses cannot be read.
     pub fn begin(&mut self, start_monotonic_ns: i64) -> Result<(), TraceError> {
         self.poll(&mut Vec::new(), &mut Vec::new())?;
         self.looked_ns += self.start_monotonic_ns - start_monotonic_ns;
@@ -215,11 +217,11 @@ impl FilesTracer {
         &self.limits
     }
 
-    /// Takes what the kernel has ready. Appends to `out` the requests that are certain to be next in order of their
-    /// ends, and to `lost` how many could not be recorded since the last call.
+    /// Takes the events that are ready. Appends to `out` the requests whose position in the order of ends is final, and
+    /// to `lost` the numbers of requests that could not be recorded since the last call.
     ///
     /// # Errors
-    /// If the losses cannot be read any more.
+    /// The losses cannot be read any more.
     pub fn poll(
         &mut self,
         out: &mut Vec<Request>,
@@ -249,7 +251,7 @@ impl FilesTracer {
     fn drain(&mut self) -> Drained {
         let buffer = &mut self.buffer;
         let drained = self.ring.drain(|event| buffer.push(event));
-        // After the requests: the name of each is in the other ring before the request is in this one.
+        // After the requests, because a request's name is in the other ring before the request itself is in this one.
         let names = &mut self.names;
         self.names_ring.drain(|name| names.learn(&name));
         drained
@@ -277,7 +279,7 @@ impl FilesTracer {
             .get(&0, 0)
             .map_err(|e| refused("read its losses", &e))?;
         let now_ns = now_ns() as i64 - self.start_monotonic_ns;
-        // Threads that hash to the same entry cost an I/O of a request: counted with the full tables.
+        // If two threads hash to the same entry, a request loses an I/O. This is counted together with full tables.
         let ring = state.lost[0] - self.before.lost[0];
         let table = state.lost[1] + state.lost[3] - self.before.lost[1] - self.before.lost[3];
         for (n, reason) in [
@@ -296,10 +298,10 @@ impl FilesTracer {
         Ok(())
     }
 
-    /// Detaches and hands out everything that is left; what is still open comes flagged as such.
+    /// Detaches the programs and returns all remaining requests; open ones are flagged.
     ///
     /// # Errors
-    /// If the tables cannot be read any more.
+    /// The tables cannot be read any more.
     pub fn finish(
         mut self,
         out: &mut Vec<Request>,
@@ -311,7 +313,7 @@ impl FilesTracer {
                 .map_err(|e| refused(format!("detach {}", probe.program), &e))?;
         }
         let end = now_ns();
-        // Detached programs may still be running on other CPUs for a moment.
+        // Detached programs may still run on other CPUs for a moment.
         while !self.drain().complete || now_ns() <= end + SLACK_NS {
             std::thread::sleep(std::time::Duration::from_micros(50));
         }
@@ -328,7 +330,7 @@ impl FilesTracer {
         Ok(())
     }
 
-    /// What the table holds, as if all of it ended at `end`, with its keys there.
+    /// The open requests with their keys in the table, as if all ended at `end`.
     fn still_open(&self, end: u64) -> Result<Vec<(u64, FileRequest)>, TraceError> {
         let map = self
             .bpf
@@ -354,12 +356,12 @@ impl FilesTracer {
         Ok(all)
     }
 
-    /// The open requests with their sums so far, flagged as open and ended now. The kernel goes on adding while this
-    /// looks, so that an I/O may be in one of a request's sums and not in another. Looks at the whole table: some 10
-    /// ms.
+    /// The open requests with their sums so far, flagged as open and ending now. The kernel continues to count
+    /// meanwhile, so an I/O may be in one of a request's sums and not in another. Reads the whole table, which takes
+    /// about 10 ms.
     ///
     /// # Errors
-    /// If the table cannot be read any more.
+    /// The table cannot be read any more.
     pub fn open_requests(&mut self) -> Result<Vec<Request>, TraceError> {
         let open = self.still_open(now_ns())?;
         let mut requests = Vec::with_capacity(open.len());
@@ -393,7 +395,7 @@ fn map_ring<T: Copy>(bpf: &Ebpf, name: &str, bytes: u32) -> Result<Ring<T>, Trac
     Ring::new(map_fd(bpf, name)?, bytes).map_err(|e| refused(format!("map its ring {name}"), &e))
 }
 
-/// The programs see processes by the numbers of the machine, not of a container.
+/// The programs see process ids of the host, not of a container.
 fn running(pid: i32) -> Result<(), TraceError> {
     let no = |why: String| TraceError::NoProcess { pid, why };
     if !sees_all_processes() {
@@ -415,7 +417,7 @@ fn running(pid: i32) -> Result<(), TraceError> {
     }
 }
 
-/// Number (inode of its directory) and depth below the root of a control group.
+/// Number (inode of its directory) and depth of a control group; the root has depth 0.
 fn cgroup_of(dir: &Path) -> Result<(u64, u32), TraceError> {
     const CGROUP_MAGIC: u64 = 0x0027_e0eb; // include/uapi/linux/magic.h
     const CGROUP2_MAGIC: u64 = 0x6367_7270;
@@ -445,7 +447,7 @@ fn cgroup_of(dir: &Path) -> Result<(u64, u32), TraceError> {
     Ok((dir_meta.ino(), level as u32))
 }
 
-/// A request with the path of its file, and the name of its process.
+/// Converts a request, with the path of its file and the name of its process.
 fn named_request(
     event: FileRequest,
     start_monotonic_ns: i64,
