@@ -1,33 +1,33 @@
-//! Text for terminals: how wide and how coloured, tables and sentences that fit, numbers and sizes in words.
+//! Text for terminals: width and colour, tables and sentences that fit, numbers and sizes with units.
 
 use std::fmt::Write;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Where prose ends if the terminal is wider, or where there is none: longer lines are hard to read.
+/// Maximum width of prose, also without a terminal: longer lines are hard to read.
 const MAX_PROSE: usize = 112;
-/// A table's first column, which every block repeats, is cut to a third of the width but not below this.
+/// The first column of a table, which every block repeats, is cut to a third of the width, but not below this.
 const MIN_LABEL: usize = 16;
 /// Columns between two cells.
 const GAP: usize = 2;
 
-/// What the text is written to.
+/// The properties of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Columns of the terminal; `usize::MAX` where nothing limits a line.
+    /// Columns of the terminal; `usize::MAX` for unlimited.
     pub width: usize,
-    /// Whether colours are understood.
+    /// Whether the output supports colours.
     pub colour: bool,
 }
 
-/// What a stretch of text is, for its colour.
+/// The role of a piece of text, which determines its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A title above a part.
+    /// The title of a part.
     Heading,
-    /// What should be acted on.
+    /// Something that needs action.
     Warning,
-    /// What is worth knowing.
+    /// Additional information.
     Info,
 }
 
@@ -38,12 +38,12 @@ impl Layout {
         colour: false,
     };
 
-    /// Columns for sentences.
+    /// Width of prose in columns.
     pub fn prose(&self) -> usize {
         self.width.min(MAX_PROSE)
     }
 
-    /// `text` as sentences of which each line begins with `indent` blanks.
+    /// `text` as sentences, with each line indented by `indent` spaces.
     pub fn paragraph(&self, text: &str, indent: usize) -> String {
         let mut out = String::new();
         for line in wrapped(text, self.prose().saturating_sub(indent).max(1)) {
@@ -52,7 +52,7 @@ impl Layout {
         out
     }
 
-    /// `text` in the colour of its role (ECMA-48 SGR), where colours are understood.
+    /// `text` in the colour of its role (ECMA-48 SGR), if colours are supported.
     pub fn paint(&self, role: Role, text: &str) -> String {
         let code = match role {
             Role::Heading => "1",
@@ -66,8 +66,8 @@ impl Layout {
         }
     }
 
-    /// One sentence per line of `text`, each broken at spaces where it is too long; what continues is indented by two
-    /// more. Words longer than a line stay whole.
+    /// One sentence of `text` per line. Long lines are broken at spaces, and continuation lines are indented by two
+    /// more spaces. Words longer than a line are not broken.
     pub fn sentences(&self, text: &str) -> String {
         let mut out = String::new();
         for line in text.lines() {
@@ -93,10 +93,10 @@ impl Layout {
         out
     }
 
-    /// A table of cells that are escaped already: each column as wide as its widest cell. Where the terminal is too
-    /// narrow, the columns stand in blocks one under the other, each with the first column.
+    /// A table of escaped cells, with each column as wide as its widest cell. If the terminal is too narrow, the
+    /// columns are divided into blocks below each other, each with the first column.
     ///
-    /// `left(i)` says which columns hold words. A row of one cell is a heading across all columns.
+    /// `left(i)` returns whether column `i` contains text. A row of one cell is a heading across all columns.
     pub fn table(
         &self,
         columns: &[String],
@@ -105,14 +105,14 @@ impl Layout {
     ) -> String {
         let mut widths: Vec<usize> = columns.iter().map(|title| visible(title)).collect();
         for row in rows {
-            // A heading across all columns widens none of them.
+            // A heading across all columns does not widen any of them.
             if row.len() > 1 {
                 for (width, cell) in widths.iter_mut().zip(row) {
                     *width = (*width).max(visible(cell));
                 }
             }
         }
-        // Words can be cut where there is no room for them, numbers cannot.
+        // Text may be cut if there is no room, numbers may not.
         let total: usize = widths.iter().map(|width| width + GAP).sum();
         if total > self.width {
             let most = (self.width / 3).max(MIN_LABEL);
@@ -122,7 +122,7 @@ impl Layout {
                 }
             }
         }
-        // A block takes as many columns as fit beside the first one, and at least one, so that each pass comes further.
+        // A block gets as many columns as fit beside the first one, but at least one, so that the loop terminates.
         let mut out = String::new();
         let mut next = 1;
         while next < columns.len() || out.is_empty() {
@@ -141,7 +141,7 @@ impl Layout {
         out
     }
 
-    /// Whether a table of all `columns` is no wider than the terminal.
+    /// Whether a table of all `columns` fits the terminal.
     pub fn fits(&self, columns: &[String], rows: &[Vec<String>]) -> bool {
         let total: usize = (0..columns.len())
             .map(|i| column_width(i, columns, rows))
@@ -149,8 +149,7 @@ impl Layout {
         total <= self.width
     }
 
-    /// The table, in which columns are left out where the terminal is too narrow, those of `droppable` in its order, until
-    /// the others fit.
+    /// The table, leaving out `droppable` columns in this order until the others fit the terminal.
     pub fn table_that_fits(
         &self,
         columns: &[String],
@@ -216,7 +215,7 @@ fn column_width(column: usize, columns: &[String], rows: &[Vec<String>]) -> usiz
     GAP + widths.max().unwrap_or(0)
 }
 
-/// Columns of a terminal that `text` takes: colours take no room, wide characters two columns.
+/// Width of `text` in columns: colour sequences have none, wide characters have two.
 pub fn visible(text: &str) -> usize {
     let mut n = 0;
     let mut rest = text;
@@ -228,7 +227,7 @@ pub fn visible(text: &str) -> usize {
     n + rest.width()
 }
 
-/// `text` in at most `width` columns: what is too much goes from the middle, because names differ at both ends.
+/// Cuts `text` to `width` columns in the middle, because names differ at both ends.
 pub fn cut(text: &str, width: usize) -> String {
     if visible(text) <= width {
         return text.to_owned();
@@ -240,7 +239,7 @@ pub fn cut(text: &str, width: usize) -> String {
     format!("{}…{}", &text[..head], &text[text.len() - tail..])
 }
 
-/// `text` in at most `width` columns: what is too much goes from the end, as of sentences.
+/// Cuts `text` to `width` columns at the end, as for sentences.
 pub fn cut_end(text: &str, width: usize) -> String {
     if visible(text) <= width {
         return text.to_owned();
@@ -250,7 +249,7 @@ pub fn cut_end(text: &str, width: usize) -> String {
     format!("{}…", text[..head].trim_end())
 }
 
-/// How many bytes of these characters fit into `width` columns.
+/// Number of bytes of these characters that fit into `width` columns.
 fn bytes_of_columns(characters: impl Iterator<Item = (usize, char)>, width: usize) -> usize {
     let mut columns = 0;
     let mut bytes = 0;
@@ -268,16 +267,16 @@ fn columns_of(text: &str) -> usize {
     text.chars().map(columns_of_char).sum()
 }
 
-/// Never less than what the character adds to the columns of a text.
+/// Upper bound of the columns that a character adds to a text.
 fn columns_of_char(c: char) -> usize {
     match c {
-        // It makes the character before it wide.
+        // This variation selector makes the preceding character wide.
         '\u{fe0f}' => 1,
         c => c.width().unwrap_or(1),
     }
 }
 
-/// Breaks at spaces so that lines have at most `width` columns, if words allow.
+/// Breaks at spaces into lines of at most `width` columns, if the words are short enough.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -292,7 +291,7 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A number with `decimals` digits after the point, or `-` for what is not known; never `-0.0`.
+/// A number with `decimals` digits, or `-` if it is not known; never `-0.0`.
 pub fn number(v: Option<f64>, decimals: usize) -> String {
     v.filter(|v| v.is_finite())
         .map_or_else(|| "-".to_owned(), |v| fixed(v, decimals))
@@ -303,8 +302,8 @@ pub fn percent(v: Option<f64>, decimals: usize, unknown: &str) -> String {
     v.map_or_else(|| unknown.to_owned(), |v| format!("{v:.decimals$} %"))
 }
 
-/// A probability in words. The 999 shuffles or shifts of a test resolve none below a thousandth, and smaller ones lead to no
-/// other decision.
+/// A probability as text. Tests use 999 shuffles or shifts, so they cannot resolve less than a thousandth; smaller
+/// values would not change any decision.
 pub fn p_value(p: f64) -> String {
     if p < 0.001 {
         "p < 0.001".to_owned()
@@ -313,7 +312,7 @@ pub fn p_value(p: f64) -> String {
     }
 }
 
-/// A number with `decimals` digits after the point; what rounds to zero has no sign.
+/// A number with `decimals` digits. A value that is rounded to zero has no sign.
 pub fn fixed(v: f64, decimals: usize) -> String {
     let text = format!("{v:.decimals$}");
     match text.strip_prefix('-') {
@@ -322,7 +321,7 @@ pub fn fixed(v: f64, decimals: usize) -> String {
     }
 }
 
-/// `1 I/O`, `2 I/Os`, `2 stories`: `n` in groups of three digits, with the noun in its number.
+/// `1 I/O`, `2 I/Os`, `2 stories`: `n` with thousands separators, and the noun in singular or plural.
 pub fn count_of(n: u64, noun: &str) -> String {
     let count = indicatif::HumanCount(n);
     match (n, noun.strip_suffix('y')) {
@@ -332,8 +331,8 @@ pub fn count_of(n: u64, noun: &str) -> String {
     }
 }
 
-/// `value`, which is in the first of `units`, in the smallest of them in which it has at most three digits before the
-/// point when it is rounded, and that unit. Each unit is a thousand of the one before; what is too large stays in the last.
+/// Converts `value` from the first of `units` to the smallest unit in which, after rounding, it has at most three
+/// digits before the point. Each unit is 1000 times the previous one. Larger values stay in the last unit.
 pub fn scaled<'u>(value: f64, units: &[&'u str]) -> (f64, &'u str) {
     let mut scaled = value;
     let mut steps = 0;
@@ -344,7 +343,7 @@ pub fn scaled<'u>(value: f64, units: &[&'u str]) -> (f64, &'u str) {
     (scaled, units.get(steps).copied().unwrap_or_default())
 }
 
-/// How many digits after the point make three significant ones of what [`scaled`] returns.
+/// Number of decimals for three significant digits of a result of [`scaled`].
 fn decimals_of_three(value: f64) -> usize {
     match value.abs() {
         v if v < 9.995 => 2,
