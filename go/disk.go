@@ -94,7 +94,7 @@ func OpenUnder(root, dev string) (*Disk, error) {
 	return r.open(bottom{name: name, dev: number, stats: r.statsOf(name, paths)})
 }
 
-// open opens what a lookup has found. A disk that cannot be read is an error.
+// open opens the result of a lookup. A disk that cannot be read is an error.
 func (m machine) open(b bottom) (*Disk, error) {
 	d := &Disk{machine: m, dev: b.dev, info: Info{Name: b.name, Dev: b.dev.String()}}
 	for _, path := range b.stats {
@@ -112,7 +112,7 @@ func (m machine) open(b bottom) (*Disk, error) {
 	return d, nil
 }
 
-// describe reads what sysfs says of the disk beside its counters.
+// describe reads the properties of the disk from sysfs.
 func (d *Disk) describe() {
 	dir := filepath.Dir(d.machine.statFile(d.info.Name))
 	d.info.SizeBytes = number(filepath.Join(dir, "size")) * 512
@@ -137,14 +137,14 @@ func number(path string) uint64 {
 // Info says what the disk is.
 func (d *Disk) Info() *Info { return &d.info }
 
-// Read reads the counters: one pread, without an allocation. A disk that is not there is [ErrLost]; when it comes back
-// under its name the next Read finds it.
+// Read reads the counters: one pread, without an allocation. If the disk is gone it returns [ErrLost]; when the disk
+// comes back under its name, the next Read finds it.
 func (d *Disk) Read(s *Sample) error {
 	s.At = monotonicNs()
 	return d.readAt(s)
 }
 
-// readAt is Read at a time that is known.
+// readAt is Read with a given time.
 func (d *Disk) readAt(s *Sample) error {
 	generation := uint32(0)
 	for i := range d.files {
@@ -168,7 +168,7 @@ func (d *Disk) readAt(s *Sample) error {
 
 func (d *Disk) wrap(err error) error {
 	if isGone(err) {
-		// One error for as long as it stays away, so that asking for a lost disk allocates nothing.
+		// The error is reused while the disk is gone, so that reading a lost disk allocates nothing.
 		if d.lost == nil {
 			d.lost = &DiskError{d.info.Name, ErrLost}
 		}

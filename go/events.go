@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Exact figures from the live events of a running `iolens serve`, which replace those of the kernel's counters.
+// Exact values from the live events of a running `iolens serve`, which replace those of the kernel's counters.
 
 package iolens
 
@@ -17,12 +17,12 @@ import (
 // slotS is the length of the slots that a running `iolens serve` sends, in seconds.
 const slotS = 0.1
 
-// maxEventNs is how long the last slots of a disk are used when no new ones come.
+// maxEventNs is how long the last slots of a disk are used if no new ones arrive.
 const maxEventNs = 3_000_000_000
 
 const liveRequest = "GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
 
-// slotSums are the slots of a device that came since they were last taken.
+// slotSums are the sums of a device's slots since the last take.
 type slotSums struct {
 	slots            int
 	busyPercent      float64 // summed over slots
@@ -34,7 +34,7 @@ type slotSums struct {
 
 type slotClass struct{ ios, bytes, totalUs float64 }
 
-// events is what a running `iolens serve` sends of each device and 100 ms, read without waiting.
+// events reads the stream of a running `iolens serve`, with a slot per device and 100 ms, without blocking.
 type events struct {
 	socket  string
 	stream  *stream
@@ -54,7 +54,7 @@ func newEvents(socket string) *events {
 	return e
 }
 
-// poll takes what has come. After an error it connects again, once a second.
+// poll reads what has arrived. After an error it reconnects, once a second.
 func (e *events) poll(now int64) {
 	if e.stream == nil {
 		if now < e.retryNs {
@@ -105,7 +105,7 @@ func (e *events) close() {
 	}
 }
 
-// line takes a line of server-sent events.
+// line processes a line of server-sent events.
 func (e *events) line(line []byte) {
 	if name, ok := bytes.CutPrefix(line, []byte("event: ")); ok {
 		e.isSlot = string(name) == "slot"
@@ -166,7 +166,7 @@ func (e *events) slot(row []byte) {
 	e.missed = false
 }
 
-// add turns the rates of a slot back into whole I/Os and bytes.
+// add converts the rates of a slot back to whole I/Os and bytes.
 func (c *slotClass) add(perS, kibPerS, meanUs float64) {
 	ios := math.Round(perS * slotS)
 	c.ios += ios
@@ -187,8 +187,8 @@ func (c *slotClass) rate(spanS float64) ClassRate {
 	return r
 }
 
-// take gives the exact rate of a device over the slots that came since it was last taken; false where none came. What
-// slots do not say (discards, flushes, the number in flight now) stays as in counters.
+// take returns the exact rate of a device over the slots since the last take; false if there were none. Values that
+// slots do not contain (discards, flushes, the current number in flight) are those of the counters.
 func (e *events) take(device string, counters *Rate) (Rate, float64, bool) {
 	d := e.devices[device]
 	if d == nil || d.slots == 0 {
@@ -214,12 +214,12 @@ func (e *events) take(device string, counters *Rate) (Rate, float64, bool) {
 	return out, end, true
 }
 
-// float reads a number of JSON; null is NaN.
+// float parses a JSON number; null is NaN.
 func float(value []byte) float64 {
 	if len(value) == 0 {
 		return NaN
 	}
-	// The text lives as long as the call.
+	// The text is only used during the call.
 	v, err := strconv.ParseFloat(unsafe.String(&value[0], len(value)), 64)
 	if err != nil {
 		return NaN
@@ -227,7 +227,7 @@ func float(value []byte) float64 {
 	return v
 }
 
-// flat calls each with the keys and values of a flat JSON object; strings come without their quotes.
+// flat calls each for the keys and values of a flat JSON object; strings are passed without quotes.
 func flat(row []byte, each func(key, value []byte)) {
 	i := 0
 	quoted := func() []byte {
@@ -262,7 +262,7 @@ func flat(row []byte, each func(key, value []byte)) {
 	}
 }
 
-// chunkReader takes the answer of an HTTP server in chunks and gives its lines.
+// chunkReader splits a chunked HTTP response into lines.
 type chunkReader struct {
 	state  chunkState
 	line   []byte // of the protocol, as far as it has come
@@ -280,10 +280,10 @@ const (
 	inDataEnd
 )
 
-// maxLine bounds what is kept of a line.
+// maxLine is the maximum length kept of a line.
 const maxLine = 64 << 10
 
-// take reads bytes and calls each for each whole line of the body.
+// take processes received bytes, and calls each for each whole line of the body.
 func (c *chunkReader) take(data []byte, each func(line []byte)) error {
 	for len(data) > 0 {
 		if c.state == inData {
@@ -311,7 +311,7 @@ func (c *chunkReader) take(data []byte, each func(line []byte)) error {
 	return nil
 }
 
-// protocol takes a line of headers or of chunks.
+// protocol processes a line of the header or of the chunk framing.
 func (c *chunkReader) protocol(line []byte) error {
 	switch c.state {
 	case inHeaders:
@@ -343,7 +343,7 @@ func keep(line, part []byte) []byte {
 	return append(line, part...)
 }
 
-// body gives whole lines; an event's line may be spread over chunks.
+// body splits the body into lines; a line may span several chunks.
 func (c *chunkReader) body(data []byte, each func(line []byte)) {
 	for len(data) > 0 {
 		line, rest, whole := bytes.Cut(data, []byte{'\n'})

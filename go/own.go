@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Own is the part of a disk's I/O that this process' control group caused; the rest is others'. NaN: not known.
+// Own is the part of a disk's I/O that this process' control group caused; the rest is that of others. NaN: not
+// known.
 type Own struct {
 	ReadsPerS, WritesPerS         float64
 	ReadBytesPerS, WriteBytesPerS float64
@@ -28,7 +29,7 @@ var ErrRootGroup = errors.New("this process is in the root control group, whose 
 // errNoGroup: no control group counts I/O here.
 var errNoGroup = errors.New("no control group counts this process' I/O (cgroup v2 with the io controller, or v1 blkio)")
 
-// ownCounters are what a control group did on one device.
+// ownCounters are the counters of a control group on one device.
 type ownCounters struct {
 	known                 bool
 	reads, writes         uint64
@@ -42,7 +43,7 @@ type ownReader struct {
 	buffer []byte
 }
 
-// openOwn finds the group of this process and its files.
+// openOwn finds the group of this process and opens its files.
 func (m machine) openOwn() (*ownReader, error) {
 	table, err := m.mounts()
 	if err != nil {
@@ -100,7 +101,7 @@ func openOwnDir(dir string, v2 bool) (*ownReader, error) {
 	return o, nil
 }
 
-// read takes the group's counters; of answers nothing where the group has no line of a device.
+// read reads the group's counters. Nothing is set for devices without a line.
 func (o *ownReader) read(members []*member) {
 	for _, m := range members {
 		m.ownBefore, m.ownNow = m.ownNow, ownCounters{}
@@ -129,7 +130,7 @@ func (o *ownReader) read(members []*member) {
 	}
 }
 
-// takeV2 reads "rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0".
+// takeV2 parses "rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0".
 func (c *ownCounters) takeV2(words []byte) {
 	c.known = true
 	for len(words) > 0 {
@@ -150,7 +151,7 @@ func (c *ownCounters) takeV2(words []byte) {
 	}
 }
 
-// takeV1 reads "Read 1" or "Write 2".
+// takeV1 parses "Read 1" or "Write 2".
 func (c *ownCounters) takeV1(words []byte, isBytes bool) {
 	key, value, _ := bytes.Cut(words, []byte{' '})
 	n := digits(value)
@@ -177,14 +178,14 @@ func digits(text []byte) uint64 {
 	return v
 }
 
-// own is the rate between two readings of the group, with what is left of the disk's.
+// own is the rate between two readings of the group, and the rest of the disk's rate.
 func ownBetween(a, b *ownCounters, span time.Duration, disk *Rate) Own {
 	if !b.known || !disk.Known() {
 		return unknownOwn
 	}
 	before := *a
 	if !a.known {
-		// The group had no line of the device before its first I/O there.
+		// A group has no line of a device before its first I/O there.
 		before = ownCounters{}
 	}
 	rate := func(a, b uint64) float64 { return perSecond(grown(a, b), span) }
@@ -194,7 +195,7 @@ func ownBetween(a, b *ownCounters, span time.Duration, disk *Rate) Own {
 		ReadBytesPerS:  rate(before.readBytes, b.readBytes),
 		WriteBytesPerS: rate(before.writeBytes, b.writeBytes),
 	}
-	// I/O that a group began and the disk has not completed makes the difference negative.
+	// I/O that the group has started but the disk has not completed would make the difference negative.
 	o.OthersReadBytesPerS = max(disk.Read.BytesPerS-o.ReadBytesPerS, 0)
 	o.OthersWriteBytesPerS = max(disk.Write.BytesPerS-o.WriteBytesPerS, 0)
 	return o

@@ -22,29 +22,30 @@ const (
 	resolveNs = 30 * int64(time.Second)
 )
 
-// maxViews is how many views a set keeps for use again. Callers that never release theirs cost one allocation a refresh.
+// maxViews is how many views a set keeps for reuse. If callers never release theirs, each refresh costs one
+// allocation.
 const maxViews = 8
 
 // Options of a set. The zero value is good.
 type Options struct {
 	// Root is where the machine is seen: "/" if empty, "/host" in a container that has it there.
 	Root string
-	// Idle and Busy are how often readings refresh themselves while disks are idle and while they are busy all the time,
-	// geometric in between: 2 s and 100 ms if 0, at least 1 ms. The same value for both makes it even.
+	// Idle and Busy are the refresh intervals while disks are idle and while they are always busy, geometric in between:
+	// 2 s and 100 ms if 0, at least 1 ms. Equal values give a constant interval.
 	Idle, Busy time.Duration
-	// Group is how the disks of a path become one figure.
+	// Group is how the disks of a path are combined to one value.
 	Group GroupBy
-	// Own: also read what this process' control group did. One file more in each refresh.
+	// Own: also read the I/O of this process' control group. This reads one more file per refresh.
 	Own bool
-	// Serve is the socket of a running `iolens serve` (/run/iolens/iolens.sock): where it answers, figures are exact.
+	// Serve is the socket of a running `iolens serve` (/run/iolens/iolens.sock). While it answers, values are exact.
 	Serve string
-	// Estimator overrides that of the kernel under Root.
+	// Estimator overrides the estimator for the kernel under Root.
 	Estimator *Estimator
 }
 
 // Set is the disks and paths that a program watches. All methods may be called by any goroutine at any time. Readers
-// never wait: the one that finds the readings old refreshes them (one pread for each disk, or one for all), all others
-// meanwhile get the last ones. A set starts no goroutine.
+// never block: the one that finds the readings too old refreshes them (one pread per disk, or one for all), all
+// others get the last ones in the meantime. A set starts no goroutine.
 type Set struct {
 	options   Options
 	machine   machine
@@ -54,7 +55,7 @@ type Set struct {
 	lay     atomic.Pointer[layout]
 	dueNs   atomic.Int64
 
-	// mu guards what follows: held by a refresh and by changes of the set, never waited for by readers.
+	// mu guards the following fields. It is held by a refresh and by changes of the set; readers never wait for it.
 	mu         sync.Mutex
 	views      []*View
 	members    []*member
@@ -100,13 +101,13 @@ type member struct {
 	hasExact    bool
 }
 
-// layout is which disks and paths a view has; it never changes.
+// layout is the list of disks and paths of a view; it is immutable.
 type layout struct {
 	members    []*member
 	diskIndex  map[string]int
 	groups     []groupDef
 	groupIndex map[string]int
-	// percent has the bits of each group's figure, for readers that want nothing else.
+	// percent holds the bits of each group's value, for readers that need nothing else.
 	percent []atomic.Uint64
 }
 
@@ -180,8 +181,9 @@ func (s *Set) AddAll() error {
 	return nil
 }
 
-// AddPath adds the disks under a path: a file, a directory or a device node. A path that does not exist or is on no
-// disk (tmpfs, a network) is an error. Looking it up may have to wait for the disk; readers meanwhile go on.
+// AddPath adds the disks under a path: a file, a directory or a device node. A path that does not exist or is not on
+// a disk (tmpfs, a network file system) is an error. The lookup may have to wait for the disk; readers are not
+// blocked meanwhile.
 func (s *Set) AddPath(path string) error {
 	if !supported {
 		return ErrUnsupported
@@ -214,7 +216,7 @@ func (s *Set) pathIndex(path string) int {
 	return slices.IndexFunc(s.paths, func(p pathDef) bool { return p.name == path })
 }
 
-// Remove removes a path, or a disk that was added by its name; false: there is none.
+// Remove removes a path, or a disk that was added by its name. It returns false if there is none.
 func (s *Set) Remove(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +234,7 @@ func (s *Set) Remove(name string) bool {
 	return false
 }
 
-// Close closes all files. Views stay readable.
+// Close closes all files. Views stay valid.
 func (s *Set) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,14 +265,14 @@ func (s *Set) Now() *View {
 	return s.acquire()
 }
 
-// Refresh takes a new reading whatever the age of the last one, unless another goroutine is taking one.
+// Refresh takes a new reading regardless of the age of the last one, unless another goroutine is taking one.
 func (s *Set) Refresh() *View {
 	s.refresh(true)
 	return s.acquire()
 }
 
-// Percent is the busy time of a path (or disk) that was added, as [Group.Percent]: what a program asks before each piece
-// of work. The error says why it is not known; the figure then is NaN.
+// Percent is the busy time of a path or disk that was added, as [Group.Percent], for a program to check before each
+// piece of work. If it is not known, the value is NaN, and the error says why.
 func (s *Set) Percent(path string) (float64, error) {
 	if monotonicNs() >= s.dueNs.Load() {
 		s.refresh(false)
@@ -313,7 +315,7 @@ func (s *Set) acquire() *View {
 	}
 }
 
-// claim gives a view that no caller uses. The caller holds mu.
+// claim returns a view that is not in use. The caller holds mu.
 func (s *Set) claim() *View {
 	current := s.current.Load()
 	for _, v := range s.views {
@@ -324,7 +326,7 @@ func (s *Set) claim() *View {
 	v := &View{}
 	v.refs.Store(writing)
 	if len(s.views) == maxViews {
-		// One that was never released: its holder has it as long as it wants.
+		// If a view was never released, its holder keeps it.
 		oldest := slices.IndexFunc(s.views, func(o *View) bool { return o != current })
 		s.views = slices.Delete(s.views, oldest, oldest+1)
 	}
@@ -383,7 +385,7 @@ func (m *member) read(now int64) {
 	}
 }
 
-// problem is an error of the disk, made once.
+// problem is an error of the disk, created once.
 func (m *member) problem(err error) *DiskError {
 	for _, known := range m.problems {
 		if known.Err == err {
@@ -394,7 +396,7 @@ func (m *member) problem(err error) *DiskError {
 	return m.problems[len(m.problems)-1]
 }
 
-// publish makes the view of what was read. The caller holds mu.
+// publish creates the view of the readings. The caller holds mu.
 func (s *Set) publish(lay *layout) {
 	v := s.claim()
 	v.lay, v.at = lay, s.readNs
@@ -439,11 +441,11 @@ func resized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// interval is geometric between Idle and Busy; short while something is not known.
+// interval is geometric between Idle and Busy; it is short while something is not known.
 func (s *Set) interval(busiest float64, unknown bool) int64 {
 	idle, busy := float64(s.options.Idle), float64(s.options.Busy)
 	if s.events != nil {
-		// What the service sends must be read before its buffers are full.
+		// Data from the service must be read before its buffers are full.
 		idle = min(idle, 500e6)
 		busy = min(busy, idle)
 	}
@@ -486,8 +488,8 @@ func (s *Set) measure(m *member, r *Reading) {
 	}
 }
 
-// busyNow is busy time over at least two jiffies, since the kernel's counter has no finer resolution: in shorter
-// intervals the last figure stays.
+// busyNow is busy time over at least two jiffies, because the kernel's counter has no finer resolution. In shorter
+// intervals the last value is kept.
 func (m *member) busyNow(e *Estimator, rate *Rate) Busy {
 	if !rate.Known() {
 		m.busyFrom = m.now
@@ -526,13 +528,13 @@ func (s *Set) lookDue(now int64) bool {
 		due = s.mountTable.changed() || due
 	}
 	if s.all {
-		// It lists what can hold data.
+		// This file lists what can hold data.
 		due = s.partitions.changed() || due
 	}
 	return due
 }
 
-// seenFile is a file whose text is compared with the last time.
+// seenFile is a file whose text is compared with that of the last time.
 type seenFile struct {
 	path      string
 	last, now []byte
@@ -562,8 +564,8 @@ func (f *seenFile) changed() bool {
 	return true
 }
 
-// look looks all paths up again. It reads sysfs and procfs alone: a file system may have to wait for the disk that is
-// measured.
+// look looks all paths up again. It only reads sysfs and procfs: access to a file system may have to wait for the
+// disk that is measured.
 func (s *Set) look() {
 	s.resolvedNs = monotonicNs()
 	r, err := s.machine.resolver()
@@ -575,7 +577,7 @@ func (s *Set) look() {
 		p := &s.paths[i]
 		bottoms, err := r.disksOf(p.place)
 		if err != nil {
-			// The last disks stay, with their own errors.
+			// The last disks are kept, with their own errors.
 			p.err = &DiskError{p.name, err}
 			continue
 		}
@@ -584,8 +586,8 @@ func (s *Set) look() {
 	s.rebuild()
 }
 
-// rebuild makes the layout of what was added; disks that stay keep what they have read. The caller holds mu, or is the
-// only one to know the set.
+// rebuild creates the layout of what was added; disks that stay keep their readings. The caller holds mu, or is the
+// only one with access to the set.
 func (s *Set) rebuild() {
 	if s.closed {
 		return
@@ -625,7 +627,7 @@ func (s *Set) rebuild() {
 	s.dueNs.Store(monotonicNs() + int64(s.options.Busy))
 }
 
-// found is a disk by its kernel name; one that is lost stays as it was.
+// found is a disk by its kernel name; a lost one is returned unchanged.
 func (s *Set) found(name string) (bottom, bool) {
 	disk, err := OpenUnder(s.options.Root, name)
 	if err != nil {
@@ -644,7 +646,7 @@ func (s *Set) found(name string) (bottom, bool) {
 	return bottom{name: name, dev: disk.dev, stats: stats}, true
 }
 
-// memberOf is the member that there is, or a new one.
+// memberOf returns the existing member, or a new one.
 func (s *Set) memberOf(old []*member, name string, b bottom) *member {
 	for _, m := range old {
 		if m.at.name == name && m.at.dev == b.dev && slices.Equal(m.at.stats, b.stats) {

@@ -6,15 +6,15 @@ package iolens
 
 import "bytes"
 
-// maxTable is how many bytes of /proc/diskstats are worth reading.
+// maxTable is the maximum size of /proc/diskstats that is worth reading, in bytes.
 const maxTable = 64 << 10
 
-// retryTable is after how many refreshes it is tried again whether the table is worth reading.
+// retryTable is the number of refreshes after which it is checked again whether the table is worth reading.
 const retryTable = 1000
 
-// table is /proc/diskstats. A line of it costs the kernel half of what a file of sysfs costs, so a set whose disks are
-// half of the lines reads the table instead of their files. It does not show that a disk was removed and came back between
-// two refreshes unless its counters fell.
+// table is /proc/diskstats. A line of it costs the kernel half as much as a file of sysfs, so a set with at least
+// half of the lines reads the table instead of the files. The table does not show that a disk was removed and came
+// back between two refreshes, unless its counters decreased.
 type table struct {
 	file   kernelFile
 	buffer []byte
@@ -22,7 +22,7 @@ type table struct {
 	skip   int
 }
 
-// read gives the members their lines; those that have none read their files.
+// read sets the members' counters from their lines; members without a line read their files.
 func (t *table) read(members []*member) {
 	for _, m := range members {
 		m.row = nil
@@ -56,14 +56,14 @@ func (t *table) read(members []*member) {
 		} else if t.rows[i] == nil || !isNamed(t.rows[i], name) {
 			t.rows[i] = memberNamed(members, name)
 		}
-		// The numbers of an NVMe disk with several paths are a sum.
+		// For an NVMe disk with several paths, the counters are a sum.
 		if m := t.rows[i]; m != nil && len(m.disk.files) == 1 {
 			m.row = counters
 		}
 	}
 }
 
-// splitRow takes "   8       0 sda 1 2 3 ..." apart.
+// splitRow splits "   8       0 sda 1 2 3 ...".
 func splitRow(line []byte) (name, counters []byte) {
 	for range 2 {
 		line = bytes.TrimLeft(line, " ")

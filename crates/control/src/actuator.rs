@@ -35,12 +35,11 @@ pub enum Actuator {
 }
 
 impl Actuator {
-    /// The best one that this machine allows for a command on these disks: the freezer of version 2, of version 1, a limit
-    /// of rates, signals. The second value says, for each better one that is not available, why.
+    /// Selects the best mechanism that this machine allows for a command on these disks: the freezer of cgroup v2, of
+    /// v1, a rate limit, signals. Also returns why each better one is not available.
     ///
-    /// A freezer comes first because a share of the time means the same for every command, whatever it does; a limit of
-    /// rates needs to know how fast the command would be, and the one of version 1 does not see what the kernel writes
-    /// back.
+    /// A freezer is preferred because a share of the time has the same meaning for every command. A rate limit
+    /// depends on how fast the command would be without it, and that of v1 does not include the kernel's write-back.
     pub fn best(disks: &[DevId]) -> (Actuator, Vec<String>) {
         let mut why = match Actuator::freezer() {
             Ok(a) => return (a, Vec::new()),
@@ -55,10 +54,10 @@ impl Actuator {
         }
     }
 
-    /// A freezer, of version 2 if possible.
+    /// Selects a freezer, of cgroup v2 if possible.
     ///
     /// # Errors
-    /// For each version, why not.
+    /// Why it is not available, for each version.
     pub fn freezer() -> Result<Actuator, Vec<String>> {
         let mut why = Vec::new();
         for hierarchy in [Hierarchy::V2, Hierarchy::V1Freezer] {
@@ -89,7 +88,7 @@ impl Actuator {
         matches!(self, Actuator::Signals)
     }
 
-    /// The control group, if it is one.
+    /// The control group, if the mechanism uses one.
     pub fn group(&self) -> Option<&Group> {
         match self {
             Actuator::Freezer(group) => Some(group),
@@ -109,7 +108,7 @@ impl Actuator {
             Actuator::Rates(rates) => rates.set(None),
             Actuator::Signals => {
                 match kill_process_group(leader, if held { Signal::STOP } else { Signal::CONT }) {
-                    // It has ended, or has not made its group yet: the waiting thread will see.
+                    // The process has ended, or has not created its group yet; the waiting thread will notice.
                     Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
                     Err(e) => Err(e.into()),
                 }
@@ -122,15 +121,15 @@ impl Actuator {
 struct ActuatorState {
     share: f64,
     ended: bool,
-    /// The command is held at this very moment.
+    /// Whether the command is held at this moment.
     holding: bool,
-    /// It has to wait for what it has written, whatever its share.
+    /// Whether it must wait for its own write-back, independent of its share.
     waits: bool,
     held: Duration,
     failed: Option<String>,
 }
 
-/// A thread that holds and releases a command. When it ends, or is dropped, the command runs.
+/// A thread that alternately holds and releases a command. When it ends, or is dropped, the command runs freely.
 #[derive(Debug)]
 pub struct DutyCycle {
     shared: Arc<(Mutex<ActuatorState>, Condvar)>,
@@ -140,7 +139,7 @@ pub struct DutyCycle {
 }
 
 impl DutyCycle {
-    /// Begins with the command running freely. `leader` leads its process group.
+    /// Starts with the command running freely. `leader` is the leader of its process group.
     pub fn start(actuator: Actuator, leader: Pid) -> DutyCycle {
         let state = ActuatorState {
             share: 1.0,
@@ -163,7 +162,7 @@ impl DutyCycle {
         }
     }
 
-    /// From now on the command may run this share of the time.
+    /// Sets the share of the time in which the command may run.
     pub fn set(&self, share: f64) {
         let mut state = locked(&self.shared.0);
         if state.share != share {
@@ -173,12 +172,12 @@ impl DutyCycle {
         }
     }
 
-    /// Whether the command has to wait in any case until it may go on; has no effect while it runs freely.
+    /// Sets whether the command must wait for its write-back. No effect while it runs freely.
     pub fn set_waits(&self, waits: bool) {
         locked(&self.shared.0).waits = waits;
     }
 
-    /// Lets the command run freely and returns when it does (or cannot be released).
+    /// Lets the command run freely. Returns when it does, or when it cannot be released.
     pub fn release(&self) {
         self.set(1.0);
         let mut state = locked(&self.shared.0);
@@ -192,7 +191,7 @@ impl DutyCycle {
         locked(&self.shared.0).held
     }
 
-    /// Why the command can no longer be held, if so.
+    /// Why the command can no longer be held, if that is the case.
     pub fn failed(&self) -> Option<String> {
         locked(&self.shared.0).failed.clone()
     }
@@ -202,7 +201,7 @@ impl DutyCycle {
         &self.actuator
     }
 
-    /// Lets the command run for good.
+    /// Lets the command run freely until it ends.
     pub fn end(&mut self) {
         locked(&self.shared.0).ended = true;
         self.shared.1.notify_all();
@@ -210,7 +209,7 @@ impl DutyCycle {
             // A panic of the thread was printed when it happened; the release below is what counts.
             drop(thread.join());
         }
-        // It may have ended: then there is no process to release.
+        // If the process has ended, there is nothing to release.
         drop(self.actuator.set(self.leader, false));
     }
 }
@@ -259,11 +258,11 @@ fn cycle(shared: &(Mutex<ActuatorState>, Condvar), actuator: &Actuator, leader: 
     }
 }
 
-/// What each way of holding a command needs, for one that lacks it.
+/// The requirements of each mechanism, for the error if none is available.
 const NEEDS: &str = "; a freezer or io.max needs root or a delegated control group, signals need root or a command that \
                      runs as the same user";
 
-/// Holds the command for so long, and longer while it waits for what it has written.
+/// Holds the command for this time, and longer while it waits for its write-back.
 fn hold(
     shared: &(Mutex<ActuatorState>, Condvar),
     actuator: &Actuator,
@@ -309,7 +308,7 @@ fn limit(shared: &(Mutex<ActuatorState>, Condvar), rates: &Rates, share: f64) ->
     lifted
 }
 
-/// Sleeps until `deadline`, or less if the command is to run freely from now on.
+/// Sleeps until `deadline`, or until the command is to run freely.
 fn sleep(shared: &(Mutex<ActuatorState>, Condvar), deadline: Instant) {
     let mut state = locked(&shared.0);
     loop {

@@ -16,26 +16,28 @@ const TRANSPARENT: [&str; 9] = [
     "disk", "part", "lvm", "mpath", "path", "linear", "raid0", "raid1", "raid10",
 ];
 
-/// So much a layer and the file system below it may write for themselves in a window: superblocks, bitmaps, a journal.
+/// Bytes that a layer and the file system below it may write for themselves in a window: superblocks, bitmaps, a
+/// journal.
 const OWN_BYTES: u64 = 256 << 10;
 
-/// So much of what a layer was asked for may reach the disk in a later window: a loop device writes through the page cache.
+/// Bytes requested from a layer that may reach the disk in a later window: a loop device writes through the page
+/// cache.
 const MAX_DELAYED_BYTES: u64 = 1 << 30;
 
 /// A layer whose I/O kernel workers submit to the disks below.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carrier {
-    /// It.
+    /// Device number of the layer.
     pub dev: DevId,
-    /// The disks at the bottom of it.
+    /// The disks at the bottom of the stack.
     pub disks: HashSet<DevId>,
-    /// At most so many bytes move below for each that it is asked for.
+    /// Upper bound of the bytes moved below per byte requested.
     factor: u64,
-    /// It has no requests of its own: its I/O shows in bios only.
+    /// Whether it has no requests of its own, so that its I/O is only visible as bios.
     pub is_bio_based: bool,
 }
 
-/// The topmost such layers of a stack; `None` if one of them has no device number, so that it cannot be traced.
+/// The topmost such layers of a stack; `None` if one of them has no device number and so cannot be traced.
 pub fn carriers(layers: &[Layer]) -> Option<Vec<Carrier>> {
     let mut found = Vec::new();
     for layer in layers {
@@ -71,8 +73,8 @@ fn bottom(layer: &Layer, into: &mut HashSet<DevId>) {
     layer.below.iter().for_each(|l| bottom(l, into));
 }
 
-/// Bytes below for each above: a small write to an array with parity reads and writes the data and each parity. A loop device
-/// reads ahead. These multiply where layers are stacked.
+/// Upper bound of the bytes below per byte above. A small write to an array with parity reads and writes the data and
+/// each parity block. A loop device reads ahead. The factors multiply in stacked layers.
 fn factor(layer: &Layer) -> u64 {
     let own = match layer.kind.as_str() {
         "raid6" => 6,
@@ -94,7 +96,7 @@ pub struct Carried {
     carriers: Vec<Carrier>,
     asked_bytes: u64,
     worked_bytes: u64,
-    /// Of windows before.
+    /// Bytes carried over from earlier windows.
     delayed_bytes: u64,
 }
 
@@ -106,7 +108,7 @@ impl Carried {
         }
     }
 
-    /// Counts `io` if it is on such a layer; returns the disks below that layer.
+    /// Counts `io` if it is on such a layer. Returns the disks below that layer.
     pub fn asked(&mut self, io: &Io) -> Option<&HashSet<DevId>> {
         let carrier = self.carriers.iter().find(|c| c.dev == io.dev)?;
         let bytes = u64::try_from(io.bytes).unwrap_or(0);
@@ -114,7 +116,7 @@ impl Carried {
         Some(&carrier.disks)
     }
 
-    /// Whether a worker submitted this I/O on a disk below such a layer; counts it.
+    /// Whether a worker submitted this I/O to a disk below such a layer. If so, counts it.
     pub fn worked(&mut self, io: &Io) -> bool {
         let is_below = self.carriers.iter().any(|c| c.disks.contains(&io.dev));
         if !is_below || !is_by_worker(io) {
@@ -124,12 +126,12 @@ impl Carried {
         true
     }
 
-    /// Whether workers did more than the layers explain.
+    /// Whether workers moved more than the layers explain.
     pub fn is_more_than_asked(&self) -> bool {
         self.worked_bytes > self.asked_bytes + self.delayed_bytes + OWN_BYTES
     }
 
-    /// Begins the next window.
+    /// Starts the next window.
     pub fn next_window(&mut self) {
         let asked = std::mem::take(&mut self.asked_bytes) + self.delayed_bytes;
         let left = asked.saturating_sub(std::mem::take(&mut self.worked_bytes));

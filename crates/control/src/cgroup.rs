@@ -1,4 +1,4 @@
-//! Control groups of this process, of both versions: where they are, and new ones below them.
+//! The control groups of this process, in cgroup v1 and v2, and creation of new groups below them.
 
 use std::fs;
 use std::io;
@@ -14,11 +14,11 @@ pub enum Hierarchy {
     V2,
     /// Version 1 with the controller `freezer`.
     V1Freezer,
-    /// Version 1 with the controller `blkio`: it attributes I/O, and limits the rate of what its tasks submit.
+    /// Version 1 with the controller `blkio`: attributes I/O, and limits the rate of I/O that its tasks submit.
     V1Blkio,
 }
 
-/// What a new group is to be good for.
+/// The purpose of a new group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Freezing,
@@ -45,7 +45,7 @@ impl Hierarchy {
         }
     }
 
-    /// The line `ID:CONTROLLERS:PATH` of `/proc/self/cgroup` that is about this hierarchy.
+    /// The line `ID:CONTROLLERS:PATH` of `/proc/self/cgroup` for this hierarchy.
     fn own_path(self, proc_cgroup: &str) -> Option<&str> {
         proc_cgroup.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
@@ -61,7 +61,7 @@ impl Hierarchy {
         })
     }
 
-    /// Where it is mounted, and the directory of this process' own group.
+    /// Its mount point, and the directory of this process' own group.
     fn own_dir(self) -> io::Result<(PathBuf, PathBuf)> {
         let table = MountTable::read(Path::new("/"))?;
         let mount = table
@@ -71,7 +71,7 @@ impl Hierarchy {
             .ok_or_else(|| self.not_mounted())?;
         let text = fs::read_to_string("/proc/self/cgroup")?;
         let own = self.own_path(&text).ok_or_else(|| self.not_mounted())?;
-        // In a container the mount shows a part of the hierarchy, and the path counts from the whole.
+        // In a container, the mount shows part of the hierarchy, but the path starts at its root.
         let own = Path::new(own)
             .strip_prefix(&mount.root)
             .or_else(|_| Path::new(own).strip_prefix("/"))
@@ -92,7 +92,7 @@ fn lists(words: &str, name: &str) -> bool {
     words.split(',').any(|word| word == name)
 }
 
-/// A control group that was made for one command. Removed when dropped, if it is empty.
+/// A control group created for one command. Removed when dropped, if it is empty.
 #[derive(Debug)]
 pub struct Group {
     hierarchy: Hierarchy,
@@ -100,10 +100,10 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes one below this process' own, with a freezer if the hierarchy is one of freezers.
+    /// Creates a group below this process' own, with a freezer if the hierarchy supports it.
     ///
     /// # Errors
-    /// The hierarchy is not mounted, or new groups may not be made there.
+    /// The hierarchy is not mounted, or groups may not be created there.
     pub fn new(hierarchy: Hierarchy) -> io::Result<Group> {
         Group::make(
             hierarchy,
@@ -115,11 +115,12 @@ impl Group {
         )
     }
 
-    /// Makes one whose rates can be limited. In version 2 the controller `io` must reach it, and a group with processes
-    /// of its own cannot pass that on: it is then made below the nearest ancestor that does.
+    /// Creates a group whose rates can be limited. In version 2 the controller `io` must be enabled for it. A group
+    /// that contains processes cannot pass a controller on, so the new group is created below the nearest ancestor
+    /// that does.
     ///
     /// # Errors
-    /// The hierarchy is not mounted, has no such controller, or new groups may not be made there.
+    /// The hierarchy is not mounted, has no such controller, or groups may not be created there.
     pub fn limiting(hierarchy: Hierarchy) -> io::Result<Group> {
         Group::make(hierarchy, Purpose::Limiting)
     }
@@ -138,7 +139,7 @@ impl Group {
         fs::create_dir(&dir).map_err(|e| named(&dir, &e))?;
         let group = Group { hierarchy, dir };
         let needed = match purpose {
-            // An old kernel (before 5.2) has no freezer in version 2.
+            // Kernels before 5.2 have no freezer in version 2.
             Purpose::Freezing => Some(group.freezer_file()),
             Purpose::Limiting => Some(
                 group
@@ -175,7 +176,7 @@ impl Group {
         self.hierarchy
     }
 
-    /// The number under which events name it.
+    /// Its id in events.
     pub fn id(&self) -> Option<i64> {
         fs::metadata(&self.dir)
             .ok()
@@ -191,7 +192,7 @@ impl Group {
         freezer_file(&self.dir, self.hierarchy == Hierarchy::V2)
     }
 
-    /// Stops or resumes all processes in it.
+    /// Stops or resumes all its processes.
     ///
     /// # Errors
     /// The kernel refuses the write to `cgroup.freeze` or `freezer.state`.
@@ -205,12 +206,12 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // What cannot be moved out of it keeps it, running and without limits.
+        // If processes cannot be moved out, the group stays, running and without limits.
         dissolve(&self.dir);
     }
 }
 
-/// What the name of every group begins with; the number of its iolens follows.
+/// Prefix of the names of groups; followed by the process id of iolens.
 const PREFIX: &str = "iolens-throttle-";
 
 /// Dissolves groups in `base` whose iolens was killed together with its guardians.
@@ -243,14 +244,14 @@ pub fn dissolve(dir: &Path) -> bool {
         .filter_map(|h| h.own_dir().ok())
         .find(|(top, _)| dir.starts_with(top))
         .map(|(_, own)| own);
-    // New processes may come while the old ones are moved.
+    // New processes may appear while others are being moved.
     for _ in 0..MOVES {
         let left = processes(dir);
         if left.is_empty() {
             break;
         }
         for home in own.as_deref().into_iter().chain(dir.parent()) {
-            // One that has ended meanwhile cannot be moved, and need not be.
+            // A process that has ended cannot be moved, and need not be.
             left.iter()
                 .for_each(|pid| drop(fs::write(home.join("cgroup.procs"), pid.to_string())));
         }
@@ -258,7 +259,7 @@ pub fn dissolve(dir: &Path) -> bool {
     fs::remove_dir(dir).is_ok() || !dir.exists()
 }
 
-/// How often what has been forked meanwhile is moved after the rest.
+/// Maximum number of attempts, because processes may fork while they are moved.
 const MOVES: usize = 8;
 
 /// Files of limits in bytes per second: of version 2, and of version 1.
@@ -272,7 +273,7 @@ fn named(path: &Path, e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), format!("{}: {e}", path.display()))
 }
 
-/// The nearest of `own` and its ancestors, up to `top`, whose children have the controller `io`.
+/// The nearest of `own` and its ancestors, up to `top`, that enables the controller `io` for its children.
 fn passes_io_on(top: &Path, own: &Path) -> io::Result<PathBuf> {
     if !lists_io(&top.join("cgroup.controllers")) {
         let why = "the hierarchy has no controller `io` (not built in, or bound to version 1)";
@@ -281,7 +282,8 @@ fn passes_io_on(top: &Path, own: &Path) -> io::Result<PathBuf> {
             format!("{}: {why}", top.display()),
         ));
     }
-    // Only our own group may be changed for this; it refuses while it has processes, unless it is the top.
+    // Only iolens' own group may be changed for this. The kernel refuses if it contains processes, unless it is the
+    // root.
     drop(fs::write(own.join("cgroup.subtree_control"), "+io"));
     own.ancestors()
         .take_while(|dir| dir.starts_with(top))
@@ -329,7 +331,7 @@ pub fn limit(
         let text = format!("{device} rbps={word} wbps={word}");
         return write_named(&dir.join(LIMITS[0]), &text);
     }
-    // Version 1 forgets a limit that is set to 0.
+    // In version 1, the value 0 removes the limit.
     let text = format!("{device} {}", bytes_per_s.unwrap_or(0));
     for name in &LIMITS[1..] {
         write_named(&dir.join(name), &text)?;
@@ -342,7 +344,7 @@ fn write_named(file: &Path, text: &str) -> io::Result<()> {
     fs::write(file, text).map_err(|e| named(file, &e))
 }
 
-/// Resumes everything in the group `dir`, of whichever version, and lifts its limits; does nothing to a group that has
+/// Resumes everything in the group `dir`, in either version, and removes its limits. Does nothing if the group has
 /// neither.
 pub fn thaw(dir: &Path) {
     for (i, name) in LIMITS.iter().enumerate() {

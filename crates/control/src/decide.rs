@@ -11,7 +11,7 @@ use iolens_core::model::SECOND_NS;
 /// Target for `K·k`: half of the stability limit with one sample of delay.
 const LOOP_GAIN: f64 = 0.5;
 
-/// Bounds of the gain that is believed; below the lower one `K` would act on noise.
+/// Bounds of the estimated gain; below the lower one `K` would react to noise.
 const GAIN_RANGE: (f64, f64) = (0.3, 1.0);
 
 /// Errors within this many percentage points are noise of the sensor and are not acted upon at full gain.
@@ -26,25 +26,26 @@ pub const MIN_FOREGROUND_PERCENT: f64 = 5.0;
 /// Weight of the newest sample in the mean by which modes are chosen: a single noisy sample is no change of mode.
 const MODE_WEIGHT: f64 = 0.4;
 
-/// What the latency guard leaves of a duty that was too much, and by what it lets it grow back at each decision. Their
-/// ratio makes it try the limit again about once in 160 decisions: fewer than one window in a hundred is too slow.
+/// Factor by which the latency guard reduces a duty that was too large, and by which it lets it grow at each
+/// decision. With their ratio it tries the limit again about once in 160 decisions, so fewer than one window in a
+/// hundred is too slow.
 const GUARD_BACK_OFF: f64 = 0.85;
 const GUARD_CREEP: f64 = 1.001;
 
-/// The guard acts at this share of the limit, since it learns of a slow window only when it is over.
+/// The guard acts at this share of the limit, because it learns of a slow window only after its end.
 const GUARD_MARGIN: f64 = 0.8;
 
-/// How it grows back while the foreground needs less than half of its limit.
+/// Growth per decision while the foreground needs less than half of its limit.
 const GUARD_RECOVERY: f64 = 1.03;
 
-/// How it grows back while there is hardly any foreground to suffer.
+/// Growth per decision while there is hardly any foreground I/O.
 const GUARD_RELEASE: f64 = 1.25;
 
 /// Fastest rise and fall of the duty in one decision.
 const MAX_UP: f64 = 0.25;
 const MAX_DOWN: f64 = 0.5;
 
-/// With fewer I/Os a 99th percentile is the maximum of a handful, and the guard does not act on it.
+/// With fewer I/Os, a p99 is the maximum of a few values, and the guard does not act on it.
 const GUARD_MIN_IOS: u64 = 30;
 
 /// Watermarks in percent, and the controller's limits.
@@ -54,9 +55,9 @@ pub struct Limits {
     pub low_percent: f64,
     /// Above it the background yields, in percent.
     pub high_percent: f64,
-    /// From here on it yields at once, in percent.
+    /// At and above this utilisation it yields immediately, in percent.
     pub max_percent: f64,
-    /// The background's least share of time, 0 to 1: it always makes progress.
+    /// The background's minimum share of the time, 0 to 1, so that it always makes progress.
     pub floor: f64,
     /// Foreground latency (99th percentile) that is not to be exceeded, in nanoseconds.
     pub latency_slo_ns: Option<i64>,
@@ -64,7 +65,7 @@ pub struct Limits {
     pub sensor_loss_ns: i64,
 }
 
-/// Marks that do not make sense together.
+/// The limits contradict each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BadLimits(&'static str);
 
@@ -101,10 +102,10 @@ impl Limits {
         ..Limits::DEFAULT
     };
 
-    /// Whether the marks are in order.
+    /// Checks that the limits are in order.
     ///
     /// # Errors
-    /// Which rule they break.
+    /// The rule that they violate.
     pub fn check(&self) -> Result<(), BadLimits> {
         let marks = [
             0.0,
@@ -149,7 +150,7 @@ impl Default for Limits {
 /// The measurements of the interval that ends now. `None`: not known.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Observed {
-    /// When, in nanoseconds of any clock that does not step.
+    /// Time in nanoseconds, of any clock that does not step.
     pub at_ns: i64,
     /// Share of time with any I/O on the disks, in percent, of all processes.
     pub busy_percent: Option<f64>,
@@ -171,7 +172,7 @@ pub enum Mode {
     Throttle,
     /// Utilisation is above the maximum.
     Emergency,
-    /// The sensor is silent.
+    /// There is no reading.
     Blind,
 }
 
@@ -202,9 +203,9 @@ pub struct Duty {
 pub struct Controller {
     limits: Limits,
     duty: f64,
-    /// Recent duties that the latency guard forbids; rises again slowly.
+    /// Upper bound of the duty set by the latency guard; rises slowly.
     ceiling: f64,
-    /// `du/dd` as observed, both as shares.
+    /// The observed gain `du/dd`, both as shares.
     gain: f64,
     last: Option<(f64, f64)>,
     /// Utilisation that can delay other work, smoothed, in percent; `None`: not known yet.
@@ -214,7 +215,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Begins with the background running freely.
+    /// Starts with the background running freely.
     ///
     /// # Errors
     /// The limits contradict themselves.
@@ -237,7 +238,7 @@ impl Controller {
     #[must_use]
     pub fn starting_at(mut self, share: f64) -> Controller {
         self.duty = share.clamp(self.limits.floor, 1.0);
-        // The first reading of an unknown load is all there is to choose a mode by.
+        // The first reading of an unknown load is the only basis for choosing a mode.
         if self.duty < 1.0 {
             self.mode = Mode::Hold;
             self.smooth = None;
@@ -261,7 +262,7 @@ impl Controller {
         }
     }
 
-    /// Decides the duty until the next call from the measurements. Call it at an even pace, about once a second.
+    /// Decides the duty until the next call. Call it at regular intervals, about once a second.
     pub fn decide(&mut self, seen: &Observed) -> Duty {
         let Some(busy) = seen.busy_percent.filter(|b| b.is_finite()) else {
             return self.blind(seen.at_ns);
@@ -269,7 +270,7 @@ impl Controller {
         self.seen_ns = Some(seen.at_ns);
         let busy = busy.clamp(0.0, 100.0);
         self.learn_gain(busy / 100.0);
-        // No other load to yield to: the whole disk may be used.
+        // Without other load, the whole disk may be used.
         let alone = seen
             .foreground_percent
             .map_or(0.0, |f| (1.0 - f / MIN_FOREGROUND_PERCENT).clamp(0.0, 1.0));
@@ -285,7 +286,7 @@ impl Controller {
         self.duty()
     }
 
-    /// Without a reading the last decision holds, and after a while the safest one.
+    /// Without a reading, the last decision is kept; after a while the safest one is used.
     fn blind(&mut self, at_ns: i64) -> Duty {
         let since = *self.seen_ns.get_or_insert(at_ns);
         if at_ns - since >= self.limits.sensor_loss_ns {
@@ -296,7 +297,7 @@ impl Controller {
         self.duty()
     }
 
-    /// Follows the observed `du/dd` where the duty has moved enough to show it.
+    /// Updates the gain `du/dd`, if the duty has changed enough to measure it.
     fn learn_gain(&mut self, busy: f64) {
         if let Some((last_busy, last_duty)) = self.last {
             let moved = self.duty - last_duty;
@@ -313,7 +314,7 @@ impl Controller {
         let smooth = before + MODE_WEIGHT * (busy - before);
         self.smooth = Some(smooth);
         let l = &self.limits;
-        // The mark to stay above is lower than the mark to get there, so that noise does not switch to and fro.
+        // Leaving a mode has a lower threshold than entering it, so that noise does not cause switching.
         let throttles = matches!(self.mode, Mode::Throttle | Mode::Emergency);
         let high_percent = if throttles {
             l.high_percent - HYSTERESIS_PP
@@ -336,8 +337,8 @@ impl Controller {
         }
     }
 
-    /// The integral law, limited in rate: down faster than up. Alone on the disks the duty rises whatever it makes of
-    /// them; in between, by the share in which it is alone, so that a foreground around the border does not make it jump.
+    /// The integral law with a rate limit: faster down than up. Without other work the duty rises, whatever the
+    /// utilisation. Near the threshold of other work the two are blended, so that the duty does not jump.
     fn step(&self, busy: f64, alone: f64) -> f64 {
         let error = self.limits.target_percent() - busy;
         let factor = if error.abs() <= DEAD_BAND_PP {
@@ -349,7 +350,7 @@ impl Controller {
         alone * MAX_UP + (1.0 - alone) * law
     }
 
-    /// Halves the duty while the foreground is too slow, and remembers which duty was too much.
+    /// Reduces the duty while the foreground is too slow, and remembers which duty was too large.
     fn guard_latency(&mut self, p99: Option<(i64, u64)>, before: f64) {
         let Some(slo) = self
             .limits

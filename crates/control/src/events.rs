@@ -31,8 +31,8 @@ pub struct Own {
     pub tgids: HashSet<i32>,
     /// Its control groups (inode numbers of their directories).
     pub cgroups: HashSet<i64>,
-    /// Files that it has open for writing, as (device, inode). They identify write-back of pages that were dirty before
-    /// the start, or that a short-lived child dirtied.
+    /// Files that it has open for writing, as (device, inode). They identify write-back of pages that were dirty
+    /// before the start, or that a short-lived child dirtied.
     pub files: HashSet<(i32, i64)>,
 }
 
@@ -44,7 +44,7 @@ impl Own {
             io.fs_dev
                 .is_some_and(|dev| self.files.contains(&(dev, ino)))
         });
-        // Of what is written back this is the process that dirtied the pages, if that was seen.
+        // For write-back, this is the process that dirtied the pages, if that was observed.
         let by_task = io.tgid.is_some_and(|t| self.tgids.contains(&t));
         by_group || by_file || by_task
     }
@@ -81,12 +81,12 @@ pub struct EventWindow {
 }
 
 impl EventWindow {
-    /// The disk that others keep busiest: how busy, in percent.
+    /// Utilisation of the disk that other work uses most, in percent.
     pub fn foreground_percent(&self) -> Option<f64> {
         self.percent(self.disks.values().map(|d| d.foreground_ns).max()?)
     }
 
-    /// A time in it, as percent of its length; `None` if it is empty.
+    /// A duration as percentage of the window's length; `None` if the window is empty.
     pub fn percent(&self, ns: i64) -> Option<f64> {
         let span = self.to_ns - self.from_ns;
         (span > 0).then(|| (100.0 * ns as f64 / span as f64).min(100.0))
@@ -97,10 +97,10 @@ struct DiskUnions {
     dev: DevId,
     all: BusyUnion,
     foreign: BusyUnion,
-    /// What others or workers of the kernel did: whose the latter is may not be known.
+    /// I/O of others or of kernel workers; it may not be known for whom a worker did it.
     foreign_or_carried: BusyUnion,
     ios: u64,
-    /// The sets that it is in.
+    /// Indices of the paths that contain it.
     sets: Vec<usize>,
 }
 
@@ -118,7 +118,7 @@ impl DiskUnions {
         }
     }
 
-    /// What the disk did up to `to_ns`; what workers did counts as foreground if anyone may have caused it.
+    /// The disk's activity up to `to_ns`. Workers' I/O counts as foreground if `by_anyone` is set.
     fn take_events(&mut self, to_ns: i64, by_anyone: bool) -> DiskEvents {
         let busy_ns = self.all.take(to_ns);
         let foreign_ns = self.foreign.take(to_ns);
@@ -130,7 +130,7 @@ impl DiskUnions {
         };
         DiskEvents {
             busy_ns,
-            // What a layer answers from its cache, or queues, keeps no disk busy.
+            // What a layer answers from its cache, or queues, does not keep a disk busy.
             foreground_ns: foreground_ns.min(busy_ns),
             ios: std::mem::take(&mut self.ios),
         }
@@ -142,22 +142,22 @@ impl DiskUnions {
     }
 }
 
-/// What attributes an I/O: process, control group, file.
+/// The attributes by which an I/O is attributed: process, control group, file.
 type Marks = (Option<i32>, Option<i64>, Option<i32>, Option<i64>);
 
 struct Collected {
-    /// A few: looking through them is faster than hashing, and there may be very many I/Os.
+    /// There are few disks, so a linear search is faster than hashing; there may be very many I/Os.
     disks: Vec<DiskUnions>,
     sets: Vec<BusyUnion>,
     carried: Carried,
     from_ns: i64,
     latencies: Histogram,
     own_bytes: u64,
-    /// I/Os lost in this window; `None`: not even their number is known.
+    /// I/Os lost in this window; `None`: the number is not known.
     lost: Option<u64>,
     complete_to_ns: i64,
     own: Own,
-    /// What was found of the I/O before: most come in runs of the same process and file.
+    /// Cache of the last attribution: most I/Os come in runs of the same process and file.
     last: Option<(Marks, bool)>,
     failed: Option<String>,
 }
@@ -219,7 +219,7 @@ impl Collected {
             self.sets[*i].push(io.start_ns(), io.done_ns);
         }
         if self.carried.worked(io) {
-            // The layer above has said whose it is, and counted its bytes.
+            // The owner is known from the layer above, which has counted the bytes.
             disk.foreign_or_carried.push(io.start_ns(), io.done_ns);
         } else if own {
             self.own_bytes += bytes;
@@ -229,7 +229,7 @@ impl Collected {
         }
     }
 
-    /// The time in which other work used a disk, in the window that goes on.
+    /// Time in which other work used a disk, in the current window.
     fn foreign_so_far_ns(&self, disk: &DiskUnions) -> i64 {
         let foreign_ns = if self.carried.is_more_than_asked() {
             disk.foreign_or_carried.so_far_ns()
@@ -399,7 +399,8 @@ fn drain(mut tracer: Tracer, into: &Mutex<Collected>, until: &AtomicBool) {
     }
 }
 
-/// A blk-mq disk has the directory `mq`; zram and the like take bios only, and need probes that cost the others too.
+/// A blk-mq disk has the directory `mq`; zram and similar take bios only, and need probes that slow down the other
+/// disks too.
 fn is_bio_based(disk: &Disk) -> bool {
     disk.stats
         .first()

@@ -24,13 +24,14 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_p
 
 use super::cgroup;
 
-/// How often the guardian looks whether something has ended: at first, and at the least.
+/// Interval between checks whether something has ended: at first, and at the longest.
 const LOOKS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
-/// Time that a command gets to end in its own way before it is killed.
+/// Time that a command gets to end by itself before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// After so long without a line iolens is stopped. Several times [`Guardian::BEAT`]: a busy machine is no stopped one.
+/// iolens counts as stopped after this time without a line. Several times [`Guardian::BEAT`], because a busy machine
+/// is slow.
 const SILENCE: Timespec = Timespec {
     tv_sec: 5,
     tv_nsec: 0,
@@ -40,21 +41,21 @@ const SILENCE: Timespec = Timespec {
 #[derive(Debug)]
 pub struct Guardian {
     watchers: Vec<GuardianWatcher>,
-    /// What every new one has to know.
+    /// Lines that every new watcher must get.
     wards: Vec<Vec<u8>>,
 }
 
 /// One watcher process and the pipe to it.
 #[derive(Debug)]
 struct GuardianWatcher {
-    /// Of the detached one, the process that has started it and ended.
+    /// For the detached watcher: the process that started it, which has ended.
     child: Child,
     pipe: ChildStdin,
     detached: bool,
 }
 
 impl GuardianWatcher {
-    /// This very program, as `iolens guard`.
+    /// Starts this program as `iolens guard`.
     fn start(detached: bool, wards: &[Vec<u8>]) -> io::Result<GuardianWatcher> {
         let mut child = Command::new("/proc/self/exe")
             .arg0("iolens")
@@ -63,7 +64,7 @@ impl GuardianWatcher {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Out of reach of the terminal's Ctrl-C, which is meant for the command.
+            // Ctrl-C on the terminal is for the command, so it must not reach the guardian.
             .process_group(0)
             .current_dir("/")
             .spawn()?;
@@ -126,7 +127,7 @@ impl Guardian {
         Ok(())
     }
 
-    /// This group is to be thawed and removed.
+    /// Announces a group, to be thawed and removed.
     ///
     /// # Errors
     /// The guardians are gone.
@@ -134,7 +135,7 @@ impl Guardian {
         self.add_ward([b"group ", dir.as_os_str().as_bytes()].concat())
     }
 
-    /// The process group of this leader is to be continued.
+    /// Announces the leader of a process group, to be continued.
     ///
     /// # Errors
     /// The guardians are gone.
@@ -150,23 +151,23 @@ impl Guardian {
         self.add_ward(b"end".to_vec())
     }
 
-    /// Tells the guardians that iolens is at work.
+    /// Signals that iolens is working.
     pub fn beat(&mut self) {
         // `alive` checks whether they still run.
         drop(self.send(b""));
     }
 
-    /// From here on until the next [`Guardian::beat`] silence is intended; iolens does not hold the command.
+    /// Announces a silence until the next [`Guardian::beat`]; iolens does not hold the command in that time.
     pub fn fall_asleep(&mut self) {
         drop(self.send(b"asleep"));
     }
 
-    /// Whether all of them are there, a replacement where one was gone. Without them nothing may be held.
+    /// Whether all watchers are running; replaces those that are not. Without them nothing may be held.
     pub fn alive(&mut self) -> bool {
         !self.watchers.iter_mut().any(GuardianWatcher::is_gone) || self.send(b"").is_ok()
     }
 
-    /// All is well and nothing is held: they may go.
+    /// Ends the watchers, because nothing is held any more.
     pub fn dismiss(self) {
         let left = self
             .wards
@@ -174,10 +175,10 @@ impl Guardian {
             .filter_map(|ward| ward.strip_prefix(b"group "))
             .any(|dir| Path::new(OsStr::from_bytes(dir)).exists());
         for mut watcher in self.watchers {
-            // A watcher that is gone needs no signal.
+            // A watcher that is gone needs no message.
             drop(watcher.send(b"bye"));
             drop(watcher.pipe);
-            // A remaining group still has to be removed by them.
+            // A remaining group must still be removed by the watchers.
             if !left {
                 drop(watcher.child.wait());
             }
@@ -190,7 +191,7 @@ impl Guardian {
 /// # Errors
 /// It cannot be started.
 pub fn detach() -> io::Result<()> {
-    // The caller leads a group, which may make no session; what it starts does, as `keep_watch`'s caller.
+    // The caller is a process group leader and so cannot create a session; the process that it starts can.
     Command::new("/proc/self/exe")
         .arg0("iolens")
         .args(["guard", "--session"])
@@ -227,12 +228,12 @@ impl Wards {
             cgroup::thaw(group);
         }
         for leader in &self.leaders {
-            // An error means that the process has ended: nothing to resume.
+            // An error means that the process has ended, so there is nothing to resume.
             let _ = kill_process_group(*leader, Signal::CONT);
         }
     }
 
-    /// Asks the watched to end, and kills what has not after a while.
+    /// Asks the processes to end, and kills those that have not after a while.
     fn end(&self) {
         let since = Instant::now();
         self.signal(Signal::TERM);
@@ -262,7 +263,7 @@ impl Wards {
     }
 
     fn signal(&self, signal: Signal) {
-        // An error means that it has ended by now.
+        // An error means that it has ended.
         for pid in self.processes() {
             let _ = kill_process(pid, signal);
         }
@@ -271,7 +272,7 @@ impl Wards {
         }
     }
 
-    /// Removes the groups, what lives on in them being moved out; waits where it cannot be.
+    /// Removes the groups after moving remaining processes out. Retries if that is not possible.
     fn remove_groups(&self) {
         let mut pause = LOOKS[0];
         while self.groups.iter().any(|g| !cgroup::dissolve(g)) {
@@ -295,7 +296,7 @@ pub fn keep_watch(input: impl AsFd + Read) {
         line.clear();
         match input.read_until(b'\n', &mut line) {
             Ok(n) if n > 0 => {}
-            // The end of the pipe, or a broken one: iolens is gone.
+            // End of the pipe or an error: iolens is gone.
             _ => break,
         }
         match line.strip_suffix(b"\n").unwrap_or(&line) {
@@ -314,7 +315,7 @@ pub fn keep_watch(input: impl AsFd + Read) {
     wards.remove_groups();
 }
 
-/// Waits for input, but not for ever.
+/// Waits for input with a timeout.
 fn is_silent(input: &impl AsFd) -> bool {
     matches!(
         poll(&mut [PollFd::new(input, PollFlags::IN)], Some(&SILENCE)),
@@ -322,7 +323,7 @@ fn is_silent(input: &impl AsFd) -> bool {
     )
 }
 
-/// What a group says that is removed while it is being entered.
+/// The error of entering a group while it is being removed.
 const NO_SUCH_GROUP: i32 = rustix::io::Errno::NODEV.raw_os_error();
 
 /// Becomes `command` inside the groups `dirs`, in a new session if requested. Returns only if that fails: the exit
@@ -338,7 +339,7 @@ pub fn enter_and_run(
     for dir in dirs {
         match cgroup::enter(dir) {
             Ok(()) => {}
-            // iolens was killed before we came here, and its guardian has removed the group: the command runs unheld.
+            // iolens was killed before this point, and its guardian has removed the group: the command runs freely.
             Err(e)
                 if e.kind() == io::ErrorKind::NotFound
                     || e.raw_os_error() == Some(NO_SUCH_GROUP) => {}

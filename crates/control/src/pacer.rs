@@ -20,26 +20,27 @@ use super::lock::{locked, wait};
 /// Bytes per write-back call: large enough for an efficient disk, small enough not to delay other I/O for long.
 const PIECE: u64 = 512 << 10;
 
-/// Less than a piece waits this long for more, so that an appended line is not a write of its own; and a file is searched
-/// from its beginning again this often.
+/// A rest smaller than a piece waits this long for more data, so that appended lines are not written one by one; and
+/// the search for unwritten pages restarts at the beginning of a file this often.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// From so many unwritten bytes on the command waits. A file that always has some is written by the kernel every 30 s
-/// (`dirty_expire_centisecs`), all at once: this is how much that can be.
+/// With more unwritten bytes than this the command waits. The kernel writes back all dirty pages of a file every 30 s
+/// (`dirty_expire_centisecs`) at once: this limits how much that can be.
 const MAX_UNWRITTEN: u64 = 8 << 20;
 
-/// How often to look at files that had nothing to write.
+/// Poll interval of files without data to write.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Counting the pages of a large file takes a while: rest so many times as long.
+/// Counting the pages of a large file takes a while: rest this many times as long.
 const LOOKS_REST: u32 = 100;
 
-/// A backlog that is older than this is not known any more: the disk is stuck, and holding the command is useless.
+/// A backlog measured longer ago than this is not valid any more: the disk is stuck, and holding the command would
+/// not help.
 const STALE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 struct Shared {
-    /// Files that the command has open for writing, and where they can be opened again.
+    /// Files that the command has open for writing, and the paths to reopen them.
     open: HashMap<FileId, PathBuf>,
     /// The command's share of the time; `None`: it runs freely.
     share: Option<f64>,
@@ -48,7 +49,7 @@ struct Shared {
     ended: bool,
 }
 
-/// The thread. After this is dropped it ends with its current piece; the drop does not wait for it.
+/// The thread. After this is dropped it ends with its current piece; dropping does not wait.
 #[derive(Debug)]
 pub struct Pacer(Arc<(Mutex<Shared>, Condvar)>);
 
@@ -68,12 +69,12 @@ impl Pacer {
         Pacer(shared)
     }
 
-    /// The files that the command has open for writing now.
+    /// Sets the files that the command has open for writing.
     pub fn set_files(&self, open: HashMap<FileId, PathBuf>) {
         locked(&self.0.0).open = open;
     }
 
-    /// The command's share of the time from now on; `None`: it runs freely, and its files are the kernel's business.
+    /// Sets the command's share of the time; `None`: it runs freely, and its files are left to the kernel.
     pub fn set_share(&self, share: Option<f64>) {
         locked(&self.0.0).share = share;
         self.0.1.notify_all();
@@ -95,26 +96,27 @@ impl Drop for Pacer {
     }
 }
 
-/// A file and how far it has been written back.
+/// A file and its write-back progress.
 #[derive(Debug)]
 struct Tracked {
     file: File,
-    /// All before it was written back, once.
+    /// Everything before this offset was written back once.
     cursor: u64,
-    /// When less than a piece was last written, or the search began anew.
+    /// When a rest smaller than a piece was last written, or the search restarted.
     rested: Instant,
     unwritten: u64,
 }
 
 impl Tracked {
-    /// The same file as the command's descriptor, unless that has been closed and its number used again.
+    /// Opens the same file as the command's descriptor, unless that was closed and its number reused.
     fn open(id: FileId, path: &PathBuf) -> Option<Tracked> {
-        // A pipe or a terminal would block; such are never requested, but the number may be reused at any time.
+        // Opening a pipe or terminal would block. They are never requested, but the descriptor number may be reused
+        // at any time.
         if !is_regular(&fs::metadata(path).ok()?, id) {
             return None;
         }
         let file = File::open(path).ok()?;
-        // Between the two another file may have taken the number.
+        // Between the two calls the number may have been reused for another file.
         if !is_regular(&file.metadata().ok()?, id) {
             return None;
         }
@@ -126,12 +128,12 @@ impl Tracked {
         })
     }
 
-    /// Writes one piece if there is one worth it; how long it took.
+    /// Writes one piece if there is enough data. Returns how long it took.
     fn step(&mut self, closed: bool) -> Option<Duration> {
         let size = self.file.metadata().ok()?.size();
         let unwritten = unwritten_bytes(&self.file, self.cursor, 0).ok();
         self.unwritten = unwritten.unwrap_or(0);
-        // Before 6.5 the kernel cannot report it: all bytes behind the cursor may be dirty.
+        // Kernels before 6.5 cannot report this: all bytes after the cursor may be dirty.
         let ahead = unwritten.unwrap_or_else(|| size.saturating_sub(self.cursor));
         let rested = closed || self.rested.elapsed() >= MAX_WAIT;
         if ahead < PIECE && rested {
@@ -149,7 +151,7 @@ impl Tracked {
             self.cursor
         };
         let begin = Instant::now();
-        // What failed is reported to the command by its own fsync or close; here it is only no longer tried.
+        // Write errors are reported to the command by its own fsync or close; here the piece is just not retried.
         let _ = write_back(&self.file, at, PIECE);
         // The last page may still grow.
         self.cursor = (at + PIECE).min(size & !4095).max(self.cursor);
@@ -162,7 +164,7 @@ fn is_regular(metadata: &fs::Metadata, id: FileId) -> bool {
     metadata.is_file() && file_id(metadata) == Some(id)
 }
 
-/// A place close before the first unwritten byte from `from` on, found by halving: pages that are written cost nothing.
+/// An offset shortly before the first unwritten byte after `from`, found by bisection: written pages cost nothing.
 fn first_unwritten(file: &File, from: u64, size: u64) -> u64 {
     let mut at = from;
     let mut length = size.saturating_sub(from);
@@ -208,7 +210,7 @@ fn work(shared: &(Mutex<Shared>, Condvar)) {
             .filter_map(|(id, f)| f.step(!open.contains_key(id)))
             .sum();
         let looked = begin.elapsed().saturating_sub(worked);
-        // One that the command has closed is let go once it is written.
+        // A file that the command has closed is dropped once it is written.
         files.retain(|id, f| open.contains_key(id) || f.unwritten > 0);
         let pause = if worked.is_zero() {
             LOOK

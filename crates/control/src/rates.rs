@@ -16,18 +16,18 @@ use super::lock::locked;
 /// Lower bound of the unlimited rate in bytes/s: a command that has just started has no measured rate.
 const MIN_FULL: f64 = 1e6;
 
-/// How fast a faster past is forgotten, per free interval.
+/// Decay of the remembered maximum rate, per interval without a limit.
 const FORGET: f64 = 0.9;
 
-/// "No limit" in version 1, where a group without any is not counted either: more than any disk moves.
+/// "No limit" in version 1, which does not count the I/O of a group without a limit: more than any disk can move.
 const UNLIMITED_V1: u64 = 1 << 50;
 
 #[derive(Debug)]
 struct Learnt {
-    /// Bytes per second when free; `None`: never seen.
+    /// Bytes per second without a limit; `None`: not measured yet.
     full: Option<f64>,
     last: Option<(Instant, u64)>,
-    /// Share in force; `None`: free.
+    /// The current share; `None`: no limit.
     share: Option<f64>,
 }
 
@@ -41,10 +41,10 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// In a new group, version 2 if possible.
+    /// In a new group, of version 2 if possible.
     ///
     /// # Errors
-    /// For each version, why not.
+    /// Why it is not possible, for each version.
     pub fn new(disks: &[DevId]) -> Result<Rates, Vec<String>> {
         let mut why = Vec::new();
         for (hierarchy, name) in [
@@ -62,7 +62,7 @@ impl Rates {
         Err(why)
     }
 
-    /// In a group that there is.
+    /// In an existing group.
     pub(super) fn over(group: Group, disks: &[DevId]) -> io::Result<Rates> {
         let disks = disks
             .iter()
@@ -77,13 +77,13 @@ impl Rates {
                 share: None,
             }),
         };
-        // Finds out whether the kernel takes it; version 1 begins to count.
+        // Checks whether the kernel accepts limits; version 1 starts counting.
         rates.put(None)?;
         rates.learn(None, Instant::now());
         Ok(rates)
     }
 
-    /// The group that carries the limits.
+    /// The group with the limits.
     pub fn group(&self) -> &Group {
         &self.group
     }
@@ -106,7 +106,7 @@ impl Rates {
         self.put(share.map(|s| (s * full) as u64))
     }
 
-    /// The rate of a free command, from what it has moved since the last call.
+    /// Updates the rate without a limit, from the bytes moved since the last call.
     fn learn(&self, next: Option<f64>, now: Instant) -> f64 {
         let moved = self.moved();
         let mut l = locked(&self.learnt);
@@ -124,7 +124,7 @@ impl Rates {
 
     fn put(&self, bytes_per_s: Option<u64>) -> io::Result<()> {
         let hierarchy = self.group.hierarchy();
-        // Version 2 refuses a limit of 0, and version 1 takes it for none.
+        // Version 2 refuses a limit of 0, and in version 1 it means no limit.
         let limited = bytes_per_s.map(|b| b.max(1));
         let rate = match hierarchy {
             Hierarchy::V2 => limited,
@@ -135,7 +135,7 @@ impl Rates {
             .try_for_each(|d| limit(self.group.dir(), hierarchy, d, rate))
     }
 
-    /// Bytes that the group has read and written on these disks; `None`: not counted.
+    /// Bytes that the group has read and written on these disks; `None`: not known.
     fn moved(&self) -> Option<u64> {
         let v2 = self.group.hierarchy() == Hierarchy::V2;
         let name = if v2 {

@@ -14,10 +14,10 @@ use iolens_observe::topology::{Disk, Host, MountPath, MountWatch, Resolver};
 
 use super::{Cached, Cadence};
 
-/// How often to ask whether mounts have changed: one system call.
+/// Interval between checks for changed mounts: one system call.
 const WATCH_NS: i64 = 1_000_000_000;
 
-/// How often to resolve the path anew in any case: a leg that leaves a RAID changes no mount.
+/// Maximum interval between path lookups: a disk that leaves a RAID changes no mount.
 const RESOLVE_NS: i64 = 30_000_000_000;
 
 /// Why there is no signal.
@@ -165,7 +165,8 @@ pub struct Utilisation {
     at_ns: i64,
     watched_ns: i64,
     resolved_ns: i64,
-    /// A file-system lookup may have to wait for the very disk that is measured: the cached reading leaves it to others.
+    /// Whether lookups are done in place. They may have to wait for the disk being measured, so the cached reading
+    /// uses a thread.
     pub(super) resolve_inline: bool,
 }
 
@@ -187,7 +188,7 @@ impl Utilisation {
     pub fn under(root: &Path, path: impl AsRef<Path>) -> Result<Utilisation, SignalError> {
         let path = path.as_ref().to_owned();
         let live = root == Path::new("/");
-        // Before the table is read, so that no change falls between the two.
+        // Started before the table is read, so that no change is missed in between.
         let watch = if live { MountWatch::start().ok() } else { None };
         let resolver = Resolver::read(root).map_err(SignalError::Mounts)?;
         let stack = resolver
@@ -222,7 +223,7 @@ impl Utilisation {
         &self.stack
     }
 
-    /// Why there is nothing to measure, in a sentence (tmpfs, a network, `/proc`); `None` if there is.
+    /// Why there is nothing to measure, as a sentence (tmpfs, a network file system, `/proc`); `None` if there is.
     pub fn no_disk(&self) -> Option<&str> {
         self.stack.no_disk.as_deref()
     }
@@ -232,7 +233,7 @@ impl Utilisation {
         self.estimator
     }
 
-    /// Utilisation since the last call (or since this was made). Reads one small file of sysfs per disk.
+    /// Utilisation since the last call, or since creation. Reads one small file of sysfs per disk.
     pub fn sample(&mut self) -> Reading {
         let now = self.resolved_now();
         let estimator = self.estimator;
@@ -292,7 +293,7 @@ impl Utilisation {
         }
     }
 
-    /// A reading that many threads share and that refreshes itself.
+    /// A reading that refreshes itself and can be shared by many threads.
     pub fn cached(self, cadence: Cadence) -> Cached {
         Cached::new(self, cadence)
     }
@@ -312,8 +313,9 @@ impl Utilisation {
         }
     }
 
-    /// Looks the path up again if that is due and nothing else does it. Returns the time in nanoseconds of `CLOCK_MONOTONIC`
-    /// for a sample of all disks: reading one of them takes a microsecond, and the counters are in milliseconds.
+    /// Looks up the path again if that is due and no other thread does. Returns the time in nanoseconds of
+    /// `CLOCK_MONOTONIC` for the sample of all disks: reading one takes a microsecond, and the counters are in
+    /// milliseconds.
     fn resolved_now(&mut self) -> i64 {
         let now = monotonic_ns();
         if self.resolve_inline && self.resolve_due(now) {
@@ -323,7 +325,7 @@ impl Utilisation {
         now
     }
 
-    /// Looks the path up again. One that has vanished keeps its last disks: callers report these.
+    /// Looks up the path again. If it has vanished, its last disks are kept, and callers report their errors.
     fn resolve(&mut self) {
         let found = lookup(&self.root, &self.path);
         self.take(found);
@@ -343,7 +345,7 @@ impl Utilisation {
         (self.root.clone(), self.path.clone())
     }
 
-    /// Keeps the readers of disks that stay, with what they have read.
+    /// Opens readers of the disks; readers of disks that stay are kept with their state.
     fn open_readers(&mut self) {
         let mut old = std::mem::take(&mut self.readers);
         for disk in &self.stack.disks {

@@ -1,4 +1,4 @@
-//! Other tools' logs become observations like any other: `iolens import`, and fio's results for `iolens lab`.
+//! Converts other tools' logs to observations: for `iolens import`, and fio's results for `iolens lab`.
 //!
 //! Dependencies: this crate uses `iolens_core::model` only; it needs no privileges and no Linux. Start at
 //! [`import_files`].

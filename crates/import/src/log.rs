@@ -9,11 +9,11 @@ use super::devices::Devices;
 use super::recognise::LogFormat;
 use super::text::{Line, Lines};
 
-/// What is said of a log without a date.
+/// The note for a log without a date.
 pub(super) const NO_DATE: &str =
     "the log has no date: the recording is dated 1970-01-01 (--start gives it one)";
 
-/// What the user knows that a log does not say.
+/// Information from the user that a log does not contain.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImportOptions {
     /// Length of an interval in nanoseconds, for tables without time stamps.
@@ -24,19 +24,19 @@ pub struct ImportOptions {
     pub strict: bool,
 }
 
-/// What the clock of a log counts from.
+/// The origin of a log's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Epoch {
-    /// Its own beginning (or something that was meant to be shown, such as the time column of a table).
+    /// Its own start, or an arbitrary origin such as that of a table's time column.
     #[default]
     Own,
-    /// The machine's monotonic clock: no beginning of its own.
+    /// The machine's monotonic clock, without a start of its own.
     Monotonic,
     /// Seconds or nanoseconds since the Unix epoch.
     Unix,
 }
 
-/// What one file held.
+/// The contents of one file.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub file: PathBuf,
@@ -46,20 +46,20 @@ pub(super) struct Log {
     pub observations: Vec<Observation>,
     pub rates: RateRows,
     pub cpu: Vec<CpuShares>,
-    /// The ways of bios, in order of completion.
+    /// Stages of bios, in order of completion.
     pub bios: Vec<BioStages>,
-    /// I/Os with only one end in the log.
+    /// Number of I/Os with only one end in the log.
     pub censored: u64,
-    /// I/Os that are missing from the log itself.
+    /// Number of I/Os that are missing in the log itself.
     pub lost_ios: u64,
     pub devices: Devices,
     pub damage: Damage,
     pub host: Option<String>,
     pub kernel: Option<String>,
-    /// Wall clock of the log's own zero, if it says so.
+    /// Unix time of the log's zero, if the log contains it.
     pub zero_unix_ns: Option<i64>,
     pub limits: Vec<String>,
-    /// Why nothing may have come out of it, if that is known.
+    /// Why the log may yield nothing, if that is known.
     pub unusable: Option<&'static str>,
 }
 
@@ -74,7 +74,7 @@ impl Log {
         }
     }
 
-    /// Hands over what all logs have in common.
+    /// Takes out the state that is shared by all logs.
     pub fn share(&mut self) -> Shared {
         self.devices.set_host(None);
         Shared {
@@ -83,7 +83,8 @@ impl Log {
         }
     }
 
-    /// The next line; `None` at the end, and where more devices were named than are imported: the rest is of no use.
+    /// The next line; `None` at the end, or if more devices were named than are imported, so that the rest is
+    /// useless.
     pub fn next_line<'l>(&self, lines: &'l mut Lines<'_>) -> Option<Line<'l>> {
         if self.devices.too_many() {
             return None;
@@ -95,7 +96,7 @@ impl Log {
         self.damage.line(&self.file, line, why);
     }
 
-    /// Counts a line that is none of the log's tool.
+    /// Counts a line that was not written by the log's tool.
     pub fn other_line(&mut self, line: u64) {
         self.damage.other(&self.file, line);
     }
@@ -122,7 +123,7 @@ impl Log {
         })
     }
 
-    /// Says once what this source cannot know.
+    /// Records a limitation of the source, once.
     pub fn limit(&mut self, text: &str) {
         if !self.limits.iter().any(|l| l == text) {
             self.limits.push(text.to_owned());
@@ -147,7 +148,7 @@ impl Log {
             .max()
     }
 
-    /// Moves every instant by `-by_ns`; what would leave the range of the clock is nonsense and goes to its edge.
+    /// Shifts all times by `-by_ns`, saturating at the range of the clock.
     pub fn shift(&mut self, by_ns: i64) {
         if by_ns == 0 {
             return;
@@ -172,7 +173,7 @@ impl Log {
     }
 }
 
-/// Where an I/O starts, or the instant of anything else.
+/// Start of an I/O, or time of any other observation.
 fn begin_ns(observation: &Observation) -> i64 {
     match observation {
         Observation::Io(io) => io.start_ns(),
@@ -180,25 +181,25 @@ fn begin_ns(observation: &Observation) -> i64 {
     }
 }
 
-/// What all logs of an import have in common.
+/// State shared by all logs of an import.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub devices: Devices,
     pub damage: Damage,
 }
 
-/// Everything that was imported, on one time line.
+/// The result of an import, on one time line.
 #[derive(Debug)]
 pub struct Imported {
-    /// What is said once.
+    /// Metadata.
     pub meta: RecordingMeta,
     /// Single I/Os, marks and losses, ordered by time.
     pub observations: Vec<Observation>,
     /// Rows of tables, ordered by time.
     pub rates: RateRows,
-    /// The processors' shares, ordered by time.
+    /// CPU shares, in order of time.
     pub cpu: Vec<CpuShares>,
-    /// The ways of bios through the block layer, ordered by completion.
+    /// Stages of bios in the block layer, in order of completion.
     pub bios: Vec<BioStages>,
     /// What could not be read.
     pub damage: Damage,
@@ -229,7 +230,7 @@ pub enum ImportError {
         /// Error of the system call.
         source: std::io::Error,
     },
-    /// The content is of no known format; what it is instead, if that can be said.
+    /// The content has no known format; with a description of what it is, if known.
     #[error("{}: not the log of a tool that can be imported{}", .0.display(), .1.as_ref().map_or_else(|| " (iostat, sar -d, /proc/diskstats, fio, blktrace, biosnoop, perf script with block events)".to_owned(), |why| format!(": {why}")))]
     Unknown(PathBuf, Option<String>),
     /// The path is a directory.
@@ -238,13 +239,13 @@ pub enum ImportError {
     /// A log that is too large, with the limit in MiB.
     #[error("{}: it has more than {} MiB: import it in parts", .0.display(), .1)]
     TooLarge(PathBuf, u64),
-    /// A compressed log that becomes more than so many times as large.
+    /// A compressed log that expands by more than this factor.
     #[error("{}: unpacked it has more than {} times its size, which no log has: unpack it and see what it is", .0.display(), .1)]
     TooDense(PathBuf, u64),
     /// It names more devices than any machine has.
     #[error("{}: it names more than {} devices, which no machine has: its names are damaged, or it is the log of many machines, to be imported in parts", .0.display(), .1)]
     TooManyDevices(PathBuf, usize),
-    /// The format is known and nothing usable is in it.
+    /// The format is known, but the file contains nothing usable.
     #[error("{}: {why}", file.display())]
     Empty {
         /// Path of the file.

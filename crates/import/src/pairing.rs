@@ -1,4 +1,4 @@
-//! Puts the stages of an I/O together: queue, merge, issue, complete, found by device and sector.
+//! Combines the stages of an I/O (queue, merge, issue, complete), matched by device and sector.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -26,7 +26,7 @@ pub struct Event {
     pub tgid: Option<i32>,
     /// Name of the task (`comm`).
     pub comm: Option<Comm>,
-    /// Errno with which it failed, positive.
+    /// Error number of a failure, positive.
     pub error: i32,
 }
 
@@ -63,8 +63,8 @@ struct Waiting {
     merges: i32,
 }
 
-/// When a request's own bio was queued, when the request was allocated and inserted; and the bios merged into it, as
-/// instants of queueing (if seen) and merging.
+/// Times of queueing of a request's own bio, and of allocation and insertion of the request; and of the bios merged
+/// into it, the times of queueing (if seen) and merging.
 #[derive(Debug, Clone, Default)]
 struct Way {
     queue_ns: Option<i64>,
@@ -74,7 +74,7 @@ struct Way {
 }
 
 impl Way {
-    /// A bio, or what one has become, is merged into this at `at_ns`.
+    /// Merges a bio, or what it has become, into this request at `at_ns`.
     fn merge(&mut self, other: Option<Waiting>, at_ns: i64) {
         let Some(w) = other else {
             return self.merged.push((None, at_ns));
@@ -115,7 +115,7 @@ impl Way {
     }
 }
 
-/// From one instant to a later one; `None` where one is unknown or they are in the wrong order.
+/// Time between two instants; `None` if one is unknown or they are in the wrong order.
 fn span_ns(from: Option<i64>, to: Option<i64>) -> Option<i64> {
     Some(to?.saturating_sub(from?)).filter(|ns| *ns >= 0)
 }
@@ -133,15 +133,15 @@ struct Flight {
     comm: Option<Comm>,
 }
 
-/// What is in flight at the ends of a log lasts no longer than this, or twice what the longest I/O took.
+/// I/Os in flight at the ends of a log last no longer than this, or than twice the longest I/O.
 const MIN_REACH_NS: i64 = 100_000_000;
-/// A bio becomes a request at once, unless its task waits for a free one.
+/// A bio becomes a request within this time, unless its task waits for a free request.
 const SURELY_RECENT_NS: i64 = 10_000_000;
 
 type RequestKey = (DevId, u64, bool);
 type Map<V> = HashMap<RequestKey, V, BuildHasherDefault<SectorHasher>>;
 
-/// Multiplies and folds: sectors are not chosen by an enemy with anything to gain, and this map is the hot spot.
+/// Multiply-and-fold hash: sectors are not chosen by an attacker, and this map is the hot spot.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SectorHasher(u64);
 
@@ -169,29 +169,29 @@ impl Hasher for SectorHasher {
     }
 }
 
-/// Pairs stages in the order of time.
+/// Matches stages in order of time.
 #[derive(Debug, Default)]
 pub struct Pairing {
     waiting: Map<Waiting>,
-    /// Where a waiting request ends -> where it begins: back merges look for it.
+    /// End of each waiting request -> its start, for back merges.
     ends: Map<u64>,
     flights: Map<Flight>,
-    /// Devices that have issued requests; on others (dm, md) a bio goes from queue to completion.
+    /// Devices that have issued requests; on others (dm, md) a bio goes directly from queue to completion.
     request_devices: Vec<DevId>,
-    /// The sector of each task's latest bio of each device: a task waits for its request before it sends another bio.
+    /// The sector of each task's latest bio on each device: a task waits for its request before it sends another bio.
     latest_bios: HashMap<(Option<i32>, DevId), u64, BuildHasherDefault<SectorHasher>>,
     /// Times of issues without a completion, and of completions without an issue.
     issues: Vec<i64>,
     completions: Vec<i64>,
     span_ns: Option<(i64, i64)>,
     longest_ns: i64,
-    /// Durations whose end is before their start.
+    /// Number of durations with an end before the start.
     negative: u64,
     /// Paths of bios through the block layer, if the source reports them.
     pub bios: Option<Vec<BioStages>>,
 }
 
-/// 0 for a negative time, which is counted.
+/// Replaces a negative time by 0 and counts it.
 fn not_negative(ns: i64, negative: &mut u64) -> i64 {
     *negative += u64::from(ns < 0);
     ns.max(0)
@@ -201,13 +201,13 @@ fn sectors(bytes: u64) -> u64 {
     bytes.div_ceil(512)
 }
 
-/// The first sector behind an I/O.
+/// The first sector after an I/O.
 fn end_sector(e: &Event) -> u64 {
     e.sector.saturating_add(sectors(e.bytes))
 }
 
 impl Pairing {
-    /// One that keeps the ways of bios too.
+    /// An instance that also keeps the stages of bios.
     pub fn with_bios() -> Pairing {
         Pairing {
             bios: Some(Vec::new()),
@@ -215,11 +215,11 @@ impl Pairing {
         }
     }
 
-    /// Takes the next stage in; a finished I/O comes out of a completion.
+    /// Adds the next stage. A completion returns the finished I/O.
     pub fn push(&mut self, stage: BlockStage, e: &Event) -> Option<Io> {
         let (first, last) = self.span_ns.unwrap_or((e.at_ns, e.at_ns));
         self.span_ns = Some((first.min(e.at_ns), last.max(e.at_ns)));
-        // A flush and the first sector's I/O may be in flight together.
+        // A flush and an I/O at sector 0 may be in flight together.
         let key = (e.dev, e.sector, e.bytes == 0);
         match stage {
             BlockStage::Queue => self.queue(key, e),
@@ -242,8 +242,8 @@ impl Pairing {
         None
     }
 
-    /// Declares that no more stages come. What was in flight at the ends of the log is censored; where one end of an I/O is
-    /// missing in between, it was lost.
+    /// Ends the pairing. I/Os in flight at the ends of the log are censored; if one end is missing in between, the
+    /// I/O was lost.
     pub fn finish(&mut self, log: &mut Log) {
         self.issues
             .extend(self.flights.drain().map(|(_, f)| f.issue_ns));
@@ -264,7 +264,7 @@ impl Pairing {
         let issues = self.issues.len() as u64;
         let completions = self.completions.len() as u64;
         log.censored += at_end + at_start;
-        // An issue and a completion without partners may be the two ends of one I/O.
+        // An issue and a completion without partners may belong to the same I/O.
         let lost = (issues - at_end).max(completions - at_start);
         log.lost_ios += lost;
         if self.negative > 0 {
@@ -281,11 +281,11 @@ impl Pairing {
         }
     }
 
-    /// A bio arrives. It waits for its request, unless a request for the same sectors waits already.
+    /// A bio arrives. It waits for its request, unless a request for the same sectors is waiting already.
     fn queue(&mut self, key: RequestKey, e: &Event) {
         self.latest_bios.insert((e.tgid, e.dev), e.sector);
-        // The start of accounting is later and nearer to what the kernel's statistics count than the bio's arrival; a
-        // second bio for a sector whose request waits already does not displace it.
+        // The start of accounting is later than the bio's arrival, and closer to what the kernel's statistics count.
+        // A second bio for a sector does not replace a request that is waiting.
         if let Some(w) = self.waiting.get(&key)
             && w.end_sector == end_sector(e)
             && (w.way.get_ns.is_some() || !self.request_devices.contains(&e.dev))
@@ -299,7 +299,8 @@ impl Pairing {
         self.wait(key, e, way, 0);
     }
 
-    /// A request starts to be accounted. What waits under the same key may be its bio, whose stages and merges are kept.
+    /// The accounting of a request starts. A waiting entry with the same key may be its bio, whose stages and merges
+    /// are kept.
     fn start(&mut self, key: RequestKey, e: &Event) {
         let waiting = self.waiting.remove(&key);
         let (way, merges) = match waiting.filter(|w| self.is_of(w, e)) {
@@ -313,7 +314,7 @@ impl Pairing {
         self.wait(key, e, way, merges);
     }
 
-    /// From now on this bio or request waits to be issued, in place of what waited under its key.
+    /// A bio or request waits to be issued, replacing what waited under its key.
     fn wait(&mut self, key: RequestKey, e: &Event, way: Way, merges: i32) {
         let end_sector = end_sector(e);
         self.waiting.insert(
@@ -332,8 +333,8 @@ impl Pairing {
         self.ends.insert((e.dev, end_sector, false), e.sector);
     }
 
-    /// Whether the bio `w` has become the request of `e`: one of which the request was not seen stays behind, and years
-    /// later another one begins at its sector.
+    /// Whether the bio `w` has become the request of `e`. A bio whose request was not seen stays in the map, and much
+    /// later another request may start at its sector.
     fn is_of(&self, w: &Waiting, e: &Event) -> bool {
         let recent = e.at_ns.saturating_sub(w.start_ns) <= SURELY_RECENT_NS;
         recent || (w.tgid == e.tgid && self.latest_bios.get(&(e.tgid, e.dev)) == Some(&e.sector))
@@ -391,7 +392,8 @@ impl Pairing {
         };
         let began = flight.waiting.is_some();
         if let Some(lost) = self.flights.insert(key, flight) {
-            // The same sector issued again without a completion: a requeue the trace does not name, or a lost event.
+            // The same sector was issued again without a completion: a requeue that the trace does not report, or a
+            // lost event.
             if lost.waiting.is_some() && !began {
                 if let Some(f) = self.flights.get_mut(&key) {
                     f.waiting = lost.waiting;
@@ -437,18 +439,18 @@ impl Pairing {
         io.flags = Some(flight.flags | w.map_or(0, |w| w.flags));
         io.error = Some(e.error);
         io.merges = w.map(|w| w.merges);
-        // The process that queued it: the issuer may be a kernel worker.
+        // The process that queued it, because the issuer may be a kernel worker.
         io.tgid = w.and_then(|w| w.tgid).or(flight.tgid);
         io.comm = w.and_then(|w| w.comm).or(flight.comm);
         Some(io)
     }
 
-    /// On devices that take bios only there is no issue: queue to completion is device time.
+    /// Devices that only take bios have no issue: the time from queue to completion is device time.
     fn complete_bio(&mut self, key: RequestKey, e: &Event) -> Option<Io> {
-        // What completes waits no more, whether its issue was seen or not.
+        // A completed request does not wait any more, whether its issue was seen or not.
         let w = self.waiting.remove(&key);
         let Some(w) = w.filter(|_| !self.request_devices.contains(&e.dev)) else {
-            // A flush that the kernel made of a request completes twice, issued once.
+            // A flush that the kernel made from a request is issued once and completes twice.
             if e.op != Op::FLUSH {
                 self.completions.push(e.at_ns);
             }

@@ -54,8 +54,8 @@ pub fn run(argv: Vec<OsString>) -> u8 {
     finish_stdout(code)
 }
 
-/// A closed pipe is how `| head` says that it has enough; any other failure is reported, and is one of the command. What it wrote
-/// elsewhere stays.
+/// Flushes stdout. A closed pipe, as by `| head`, is not an error; any other failure is reported and changes the exit
+/// code. Other output of the command is kept.
 fn finish_stdout(code: u8) -> u8 {
     match streams::failure().filter(|e| e.kind() != ErrorKind::BrokenPipe) {
         None => code,
@@ -66,11 +66,11 @@ fn finish_stdout(code: u8) -> u8 {
     }
 }
 
-/// Lets a write beyond the limit of `ulimit -f` fail instead of ending the process: the recording is then closed like one
-/// on a full disk. A handler, unlike an ignored signal, is not inherited by commands.
+/// Makes a write beyond the limit of `ulimit -f` fail instead of ending the process. The recording is then closed as
+/// on a full disk. Unlike an ignored signal, a handler is not inherited by commands.
 fn survive_file_size_limit() {
     if !process::is_ignored(SIGXFSZ) {
-        // Without the handler the signal ends the program, as it would have.
+        // Without the handler the signal ends the program, which is the default.
         drop(signal_hook::flag::register(SIGXFSZ, Arc::default()));
     }
 }

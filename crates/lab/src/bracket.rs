@@ -1,4 +1,4 @@
-//! A device's counters and limits, read right before and right after a run.
+//! Reads a device's counters and limits immediately before and after a run.
 
 use std::io;
 use std::os::linux::fs::MetadataExt as _;
@@ -116,7 +116,7 @@ fn ms(before: u64, after: u64) -> f64 {
 }
 
 impl Bracket {
-    /// What happened between two readings.
+    /// The difference of two readings.
     pub fn between(before: &BracketReading, after: &BracketReading) -> Bracket {
         let a = &before.counters;
         let b = &after.counters;
@@ -141,7 +141,7 @@ impl Bracket {
     }
 }
 
-/// What the device did of one class.
+/// The device's activity in one class.
 fn side(before: &ClassCounters, after: &ClassCounters) -> DeviceSide {
     DeviceSide {
         ios: after.ios.wrapping_sub(before.ios) as f64,

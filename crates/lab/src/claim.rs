@@ -1,4 +1,5 @@
-//! A block device that the user gives up for a test: checked, then held exclusively so that it cannot be mounted.
+//! Claims a block device that the user allows a test to overwrite: checks it, and holds it exclusively so that it
+//! cannot be mounted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -29,7 +30,8 @@ fn refuse<T>(path: &Path, why: &str) -> io::Result<T> {
 /// Claims `path` if it is a block device that is not in use.
 ///
 /// # Errors
-/// It is no block device; it or a part of it is mounted, swapped to, or held by another device, loop or process.
+/// It is not a block device; or it or a part of it is mounted, used as swap, or held by another device, loop or
+/// process.
 pub fn claim(path: &Path) -> io::Result<Claimed> {
     let meta = fs::metadata(path)
         .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
@@ -50,7 +52,8 @@ pub fn claim(path: &Path) -> io::Result<Claimed> {
     if let Some(user) = loop_over(path) {
         return refuse(path, &format!("is in use by {user}"));
     }
-    // The kernel grants this to one only: not for what is mounted, swapped to, or part of another device.
+    // The kernel grants this only once, and not for a device that is mounted, used as swap, or part of another
+    // device.
     let excl = (rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC).bits() as i32;
     let held = match OpenOptions::new()
         .read(true)
@@ -100,12 +103,12 @@ fn mount_point_of(sys: &Path, number: u64) -> io::Result<Option<String>> {
     Ok(mount.map(|m| m.point.display().to_string()))
 }
 
-/// Whether what is mounted there is one of the devices.
+/// Whether the mount is of one of the devices.
 fn shows_any(mount: &Mount, numbers: &[DevId]) -> bool {
     if numbers.contains(&mount.dev) {
         return true;
     }
-    // btrfs and others show an anonymous number: there the source is the device's node.
+    // btrfs and others show an anonymous device number; then the source of the mount is the device node.
     let source = Path::new(&mount.source);
     source.is_absolute() && fs::metadata(source).is_ok_and(|m| numbers.contains(&dev_id(m.rdev())))
 }
@@ -128,7 +131,7 @@ fn first_holder(sys: &Path) -> Option<String> {
         .map(|e| e.file_name().to_string_lossy().into_owned())
 }
 
-/// A loop device over this device: it holds no exclusive claim.
+/// A loop device on this device, which holds no exclusive claim.
 fn loop_over(path: &Path) -> Option<String> {
     let real = path.canonicalize().ok()?;
     let loops = fs::read_dir("/sys/block").ok()?.flatten();

@@ -1,9 +1,9 @@
-//! The list of what an experiment made on the machine; [`clean`] removes what a killed one left.
+//! Lists what an experiment created on the machine, so that [`clean`] can remove what a killed experiment left.
 //!
-//! An experiment's directory may have been prepared or changed by another user, so nothing in it says what may be
-//! removed. The list is in the user's state directory, where only this user writes; the experiment's directory holds
-//! its number. Things are known by device and inode, are called by our own names, and are removed relative to their
-//! open directory: what was put in their place stays.
+//! An experiment's directory may have been prepared or changed by another user, so nothing in it determines what is
+//! removed. The list is in the user's state directory, which only this user can write; the experiment's directory
+//! contains its number. Created objects are identified by device and inode, have names with a fixed prefix, and are
+//! removed relative to their open directory. Anything that replaced them stays.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -19,28 +19,28 @@ use serde::{Deserialize, Serialize};
 use super::Warn;
 use super::scratch::run;
 
-/// In the experiment's directory: the number of its list.
+/// File in the experiment's directory with the number of its list.
 const NUMBER: &str = "scratch.list";
-/// How everything is called that an experiment makes outside its own directory.
+/// Prefix of everything that an experiment creates outside of its own directory.
 const PREFIX: &str = "iolens-lab-";
 /// What it makes inside, besides results.
 const MOUNT_POINT: &str = "mnt";
 
-/// A kind of thing on the list.
+/// The kind of a created object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Thing {
     File,
     Dir,
-    /// A folder of ours and everything in it.
+    /// A folder created by the experiment, with its contents.
     Tree,
-    /// Loop devices over a file of ours.
+    /// Loop devices on a file created by the experiment.
     Loop,
-    /// What is mounted on a directory of ours.
+    /// A mount on a directory created by the experiment.
     Mount,
 }
 
-/// Device and inode: no other file has them while this one exists.
+/// Device and inode, which are unique while the file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct ScratchIdentity(u64, u64);
 
@@ -67,7 +67,7 @@ struct List {
     entries: Vec<RegistryEntry>,
 }
 
-/// The list of one experiment's scratch things.
+/// The list of one experiment's created objects.
 #[derive(Debug, Clone)]
 pub struct Registry {
     experiment: PathBuf,
@@ -77,7 +77,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The list of the experiment in this directory; what cannot be undone later is said by `warn`.
+    /// Opens the list of the experiment in this directory. `warn` reports what cannot be undone later.
     pub fn open(experiment: &Path, warn: Warn) -> Registry {
         Registry {
             experiment: experiment.to_owned(),
@@ -95,7 +95,7 @@ impl Registry {
         }
     }
 
-    /// Notes the thing at `path`, which was made just now.
+    /// Adds the object at `path`, which was just created.
     pub(super) fn note(&self, thing: Thing, path: &Path) -> io::Result<()> {
         let entry = RegistryEntry::of(thing, path)?;
         let state = self.state_dir()?;
@@ -113,7 +113,7 @@ impl Registry {
         state.write_atomically(name, &serde_json::to_vec_pretty(&list)?)
     }
 
-    /// Gives a new list its number.
+    /// Assigns a number to a new list.
     fn begin_list(&self) -> io::Result<String> {
         let mut random = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
@@ -126,7 +126,7 @@ impl Registry {
         Ok(file_name(&number))
     }
 
-    /// The list and its file's name; `None` if nothing was made since the last cleaning.
+    /// The list and the name of its file; `None` if nothing was created since the last cleaning.
     fn list(&self, state: &PrivateDir) -> io::Result<Option<(String, List)>> {
         let Some(number) = self.number()? else {
             return Ok(None);
@@ -137,8 +137,8 @@ impl Registry {
             Err(rustix::io::Errno::NOENT) => return Err(self.foreign()),
             opened => File::from(opened?),
         };
-        // The number comes from the experiment's directory, which others may have written: what it leads to must be
-        // private to this user before a word of it is believed.
+        // The number comes from the experiment's directory, which others may have written, so the file that it leads
+        // to must be private to this user before its content is used.
         let meta = file.metadata()?;
         if !meta.is_file() || meta.uid() != geteuid().as_raw() || meta.mode() & 0o077 != 0 {
             return Err(self.foreign());
@@ -162,7 +162,7 @@ impl Registry {
         ))
     }
 
-    /// What the experiment's directory says is the number of its list, whatever that is.
+    /// The number of the list according to the experiment's directory, unchecked.
     fn number(&self) -> io::Result<Option<String>> {
         let path = self.experiment.join(NUMBER);
         let how = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -198,7 +198,7 @@ fn file_name(number: &str) -> String {
     format!("lab-{number}.json")
 }
 
-/// Where this user's programs keep their state: a home of another user (`sudo` may keep it) is not ours.
+/// The base directory of this user's state. A home directory of another user, which `sudo` may keep, is not used.
 fn state_base() -> io::Result<PathBuf> {
     let us = geteuid();
     let home = absolute_path("HOME");
@@ -252,14 +252,14 @@ impl RegistryEntry {
         })
     }
 
-    /// Its directory, if that is the one in which it was made.
+    /// Opens its directory, if it is still the one in which it was created.
     fn open_dir(&self) -> Option<OwnedFd> {
         let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(&self.dir, how, Mode::empty()).ok()?;
         (ScratchIdentity::of(&rustix::fs::fstat(&dir).ok()?) == self.dir_id).then_some(dir)
     }
 
-    /// `None` if it is gone already, or something else is in its place.
+    /// `None` if it is already gone, or was replaced by something else.
     fn undo(&self) -> Option<io::Result<()>> {
         let dir = self.open_dir()?;
         let path = self.dir.join(&self.name);
@@ -295,7 +295,7 @@ impl RegistryEntry {
     }
 }
 
-/// Removes a folder of an open directory and what is in it; a link in its place is removed itself.
+/// Removes a folder in an open directory with its contents. If a link is in its place, the link is removed.
 pub(super) fn remove_tree(dir: impl AsFd, name: &str) -> io::Result<()> {
     fs::remove_dir_all(format!("/proc/self/fd/{}/{name}", dir.as_fd().as_raw_fd()))
 }
@@ -309,7 +309,7 @@ fn is_mounted(point: &Path) -> bool {
     text.lines().any(|l| l.split(' ').nth(1) == Some(&name))
 }
 
-/// Detaches every loop device whose backing file is `file`: exactly that file, which we made.
+/// Detaches every loop device with exactly this backing file, which the experiment created.
 fn detach_all_over(file: &Path) -> Option<io::Result<()>> {
     let out = run(
         "losetup",
@@ -326,7 +326,7 @@ fn detach_all_over(file: &Path) -> Option<io::Result<()>> {
     done
 }
 
-/// Undoes what is left of an experiment that was killed: (what was undone, what could not be).
+/// Undoes what a killed experiment left. Returns what was undone, and what could not be.
 ///
 /// # Errors
 /// The list is not of this user, or cannot be written.
@@ -355,7 +355,7 @@ pub fn clean(registry: &Registry) -> io::Result<(Vec<String>, Vec<String>)> {
         PrivateDir::open(&registry.experiment, Access::OWNER)?.remove_file(NUMBER)?;
         state.remove_file(name)?;
     } else {
-        // What is still there stays on the list, in the order of making.
+        // What still exists stays on the list, in the order of creation.
         left.reverse();
         let list = List {
             experiment: list.experiment,

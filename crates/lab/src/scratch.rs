@@ -1,7 +1,7 @@
-//! Temporary state of an experiment on the machine: scratch files, loop devices, file systems on them.
+//! Temporary state of an experiment: scratch files, loop devices, and file systems on them.
 //!
-//! Everything that is made is noted in the [registry](super::registry). Dropping a guard undoes it; after a SIGKILL the
-//! registry's list is what `lab clean` goes by.
+//! Everything that is created is recorded in the [registry](super::registry). Dropping a guard undoes it; after a
+//! SIGKILL, `lab clean` uses the list of the registry.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -65,8 +65,8 @@ impl Registry {
             .unwrap_or(Path::new("."));
         need_room(dir, bytes)?;
         let (place, absolute) = self.place(path)?;
-        // Made first, then listed: the list says which inode is ours. An empty file that a kill between the two leaves
-        // behind takes no room.
+        // Created first, then recorded, so that the list contains its inode. If the process is killed in between, the
+        // empty file that is left behind uses no space.
         let mut file = place
             .dir
             .create_file(&place.name)
@@ -102,7 +102,7 @@ impl Registry {
     /// As [`Registry::file`], or no loop device can be made (no privilege).
     pub fn loop_disk(&self, backing: &Path, bytes: u64) -> io::Result<LoopDisk> {
         let file = self.file(backing, bytes)?;
-        // Noted by its file: the number is not known before it is made, and a number may be reused by others.
+        // Recorded by its file: the device number is not known in advance, and it may be reused by others.
         self.note(Thing::Loop, &file.path)?;
         let out = run(
             "losetup",
@@ -126,7 +126,7 @@ impl Registry {
     /// mkfs or mount is missing or fails.
     pub fn mount(&self, disk: &LoopDisk, fs_type: &str, point: &Path) -> io::Result<Mount> {
         let quiet: &[&str] = match fs_type {
-            // Without discards, which would make holes in the file under the device.
+            // Without discards, which would punch holes in the backing file.
             "ext4" => &["-q", "-F", "-E", "nodiscard"],
             "xfs" | "btrfs" => &["-q", "-f", "-K"],
             "ntfs" => &["-q", "-F", "-f"],
@@ -158,7 +158,7 @@ impl Registry {
     }
 }
 
-/// The driver by which a file system can be mounted here: the kernel's, loaded or not, or one in user space.
+/// The driver with which a file system can be mounted here: the kernel's, loaded or not, or one in user space.
 pub fn driver(fs_type: &str) -> Option<&str> {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let kernel = if fs_type == "ntfs" { "ntfs3" } else { fs_type };
@@ -177,7 +177,7 @@ pub(super) fn run(program: &str, words: &[&str]) -> io::Result<String> {
     let out = Command::new(program)
         .args(words)
         .stdin(Stdio::null())
-        // Ctrl-C is for us: an unmount that it kills would leave the mount behind.
+        // Ctrl-C must not reach the helper: a killed unmount would leave the mount behind.
         .process_group(0)
         .output()
         .map_err(|e| io::Error::other(format!("{program} cannot be run: {e}")))?;
@@ -199,7 +199,7 @@ pub fn has_program(name: &str) -> bool {
         .any(|d| d.join(name).is_file())
 }
 
-/// Fails unless `dir` has `bytes` and a tenth more to spare.
+/// Fails unless `dir` has `bytes` plus 10 % of free space.
 ///
 /// # Errors
 /// Too little room, or the directory does not exist.
@@ -336,7 +336,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         let mut undone = run("umount", &[&self.dir.path.to_string_lossy()]);
-        // Something that looks at new mounts (an indexer, a desktop) may be in it for a moment.
+        // A process that inspects new mounts (an indexer, a desktop) may use it for a moment.
         for _ in 0..20 {
             if undone.is_ok() {
                 break;

@@ -1,16 +1,19 @@
-/** Questions to the server, or to the data that a report file holds. What goes wrong becomes a sentence for people. */
+/** Queries to the server, or to the data inside a report file. Errors are turned into sentences for the reader. */
 
 export class Problem extends Error {
   constructor(message: string, readonly status: number | null) {
     super(message);
   }
 
-  /** Whether the same question may succeed later: the server is busy, or does not answer. */
+  /** Whether a retry may succeed: the server is busy or does not answer. */
   get passes(): boolean {
     return this.status === null || this.status >= 500;
   }
 
-  /** Whether the question itself is refused, such as one about an unknown device. A live view comes to time that is recorded. */
+  /**
+   * Whether the query itself is invalid, for example because of an unknown device. In a live view, a retry may still
+   * succeed later.
+   */
   get isRefused(): boolean {
     return this.status === 422 && !this.message.includes("anything of this time");
   }
@@ -18,14 +21,14 @@ export class Problem extends Error {
 
 export type Query = Record<string, string | number | null | undefined>;
 
-/** What answers: a server, or the file itself. */
+/** The source of answers: a server, or the file itself. */
 export interface Source {
   ask<T>(path: string, query: Query, signal: AbortSignal): Promise<T>;
 }
 
 let source: Source = { ask: askServer };
 
-/** From now on `other` answers. */
+/** Sets the source of all further answers. */
 export function answerFrom(other: Source): void {
   source = other;
 }
@@ -57,12 +60,12 @@ async function askServer<T>(path: string, query: Query, signal: AbortSignal): Pr
   throw new Problem(typeof detail === "string" && detail !== "" ? sentence(detail) : `The server answered with status ${response.status}.`, response.status);
 }
 
-/** Times as the parameters of a question. */
+/** Times in the query string. */
 const PARAMETERS = /from=(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,3})?\d*Z&to=(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,3})?\d*Z/;
 
-/** With a full stop and, unless it begins with a name ("sda:", "/srv/rec:"), a capital; and times as the page writes them. */
+/** Adds a full stop and, unless the text starts with a name ("sda:", "/srv/rec:"), a capital. Formats times as the page does. */
 export function sentence(text: string): string {
-  // Shorter stretches need their milliseconds.
+  // Short stretches are shown with milliseconds.
   const readable = text.replace(PARAMETERS, (_, day, from, fromMs = "", toDay, to, toMs = "") => {
     const isShort = day === toDay && Date.parse(`${day}T${to}Z`) - Date.parse(`${day}T${from}Z`) < 60_000;
     return `${day} ${from}${isShort ? fromMs : ""} to ${toDay} ${to}${isShort ? toMs : ""} UTC`;

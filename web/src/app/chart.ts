@@ -14,39 +14,39 @@ import { type Box, type Class, type Colouring, IO_SPAN_S, OPEN_US, type View, co
 
 const FONT = "system-ui, sans-serif";
 const LEFT = 64;
-/** Width and height on paper. */
+/** Width and height of the chart in print. */
 const PRINTED: [number, number] = [720, 400];
 const RIGHT = 14;
 const TOP = 16;
 const AXIS = 22;
 const GAP = 16;
-/** Episodes of stories, below the heat map. */
+/** Height of the marks of episodes, below the heat map. */
 const EPISODES = 7;
-/** Layers of heat maps that stay: what is on screen, what was before, and what was farther away. */
+/** Maximum number of heat map layers kept: the current view, the previous one, and wider ones. */
 const MAX_LAYERS = 24;
 const CLICK_PX = 4;
-/** The pointer may be so far from the mark of an episode. */
+/** Maximum distance of the pointer from the mark of an episode. */
 const MARK_SLACK_PX = 3;
-/** So many stories are named where several have a mark. */
+/** Maximum number of stories named at one place. */
 const MAX_NAMED_STORIES = 3;
-/** Between two labels of the time axis. */
+/** Minimum distance between two labels of the time axis. */
 const LABEL_GAP = 6;
 /** Width and height of the mark of an I/O's size or sector. */
 const MARK_PX = 3;
-/** The pointer is on a mark that is not farther away. */
+/** Maximum distance of the pointer from the mark of an I/O. */
 const NEAR_PX = 8;
 const NOT_RECORDED = "not recorded";
-/** Narrower stretches without a row are not marked as not recorded. */
+/** Stretches without a row that are narrower than this are not marked as unrecorded. */
 const UNRECORDED_PX = 3;
-/** Rows that are shorter than this share of the longest one set no scale. */
+/** Rows shorter than this share of the longest one do not determine the scale. */
 const LONG_SHARE = 0.4;
-/** Lines of a legend in a picture. */
+/** Height of a legend line in an exported picture. */
 const LEGEND_LINE = 18;
 
-/** The heat maps of what a search has found. */
+/** The heat maps of the search results. */
 export interface Found {
   heats: Heat[];
-  /** Whether the I/O of a row is one of them. */
+  /** Whether an I/O is a search result. */
   has(ios: Ios, i: number): boolean;
 }
 
@@ -57,11 +57,11 @@ interface Row {
   inflight: number | null;
   inflightMax: number | null;
   lossy: boolean;
-  /** Shorter than the other rows, as the end of what is recorded cuts it. */
+  /** Whether the row is shorter than the others because the recording ends in it. */
   isCut: boolean;
 }
 
-/** I/Os in order of their start, with their lanes, and what their sizes and sectors reach. Times count from the answer's second. */
+/** I/Os in order of start, with their lanes and the ranges of their sizes and sectors. Times count from `since_unix_s`. */
 interface IoLayout {
   order: number[];
   startS: Float64Array;
@@ -88,7 +88,7 @@ function layoutOf(c: Ios["columns"]): IoLayout {
   return { order, startS, doneS, lane, count, mostBytes, firstSector: Math.min(firstSector, lastSector), lastSector };
 }
 
-/** Something that lasted: an episode of a story, or its worst moment. */
+/** A stretch of time: an episode of a story, or its worst moment. */
 export interface Episode {
   from: number;
   to: number;
@@ -97,19 +97,19 @@ export interface Episode {
 /** A story whose episodes are marked. */
 export interface MarkedStory {
   episodes: readonly Episode[];
-  /** What it is, in pairs of a word and its meaning. */
+  /** Its description, as pairs of label and text. */
   lines: readonly [string, string][];
-  /** Shows all of it. */
+  /** Opens the story in the list. */
   open(): void;
 }
 
 export interface Actions {
   look(from: number, to: number): void;
   touched(): void;
-  /** The `second` box is compared with the first. */
+  /** Selects a box. With `second`, the box is compared with the first one. */
   select(box: Box, second: boolean): void;
   colour(by: Colouring): void;
-  /** Only the I/Os of this class or process. */
+  /** Restricts the view to a class or process. */
   filter(by: Colouring, key: string): void;
 }
 
@@ -119,14 +119,14 @@ interface Bar {
   x1: number;
   y0: number;
   y1: number;
-  /** Where its marks are: at its start, or at the left edge if it started before what is on screen. */
+  /** x of its marks: at its start, or at the left edge if it started before the view. */
   markX: number;
-  /** Heights of the middles of its marks: its size and its sector. */
+  /** y of the centres of its marks: size and sector. */
   sizeY: number;
   sectorY: number | null;
 }
 
-/** Latency of every I/O, throughput and in flight over one time axis; of a short time each I/O as a bar. */
+/** Latency of every I/O, throughput and I/Os in flight over a common time axis. In a short view each I/O is a bar. */
 export class Chart {
   readonly root: HTMLElement;
   readonly #plot: HTMLElement;
@@ -134,31 +134,31 @@ export class Chart {
   readonly #tip = h("div", { class: "io-tip", hidden: true, role: "status" });
   #view: View;
   #layers: Layer[] = [];
-  /** Those of the layers that are drawn, the one below first, and the latencies that they reach. */
+  /** The layers drawn, lowest first, and the range of their latencies. */
   #shown: { layers: Layer[]; latencies: [number, number] } = { layers: [], latencies: [10, 100_000] };
-  /** Heat maps as they were drawn last: they stay while only what is around them changes. */
+  /** Cache of drawn heat maps, reused while only other parts change. */
   readonly #images = new Map<string, { of: unknown[]; canvas: HTMLCanvasElement }>();
   #rows: Row[] = [];
   #live: Row[] = [];
-  /** The time that the rows answer for: what of it no row has is not recorded. */
+  /** The time covered by the series. Where it has no row, nothing was recorded. */
   #asked: Episode = { from: 0, to: 0 };
   #ios: Ios | null = null;
-  /** Where they are drawn: the same while the view moves over them. */
+  /** The layout of the I/Os, reused while the view moves over them. */
   #layout: IoLayout | null = null;
   #grouping: Grouping | null = null;
   readonly #legend: Legend;
-  /** The bar under the pointer. */
+  /** Index of the bar under the pointer. */
   #hot: number | null = null;
-  /** Of the second-offset layout, whose rows are offsets. */
+  /** The layer of the second-offset layout, whose rows are offsets. */
   #fold: Layer | null = null;
   #found: Layer[] | null = null;
   #isFound: Found["has"] | null = null;
   #stories: readonly MarkedStory[] = [];
-  /** So many episodes are in no answer. */
+  /** Number of episodes that are not contained in the answer. */
   #unmarked = 0;
   #next: "box" | "second" | null = null;
   #bars: Bar[] = [];
-  /** The bar that the keys have reached. */
+  /** Index of the bar selected with the keys. */
   #stepped = 0;
   #width = 0;
   #height = 0;
@@ -172,7 +172,8 @@ export class Chart {
     this.#legend = new Legend((by) => this.actions.colour(by), (by, key) => this.actions.filter(by, key));
     this.root = h("div", { class: "chart" }, this.#legend.root, this.#plot);
     this.#listen();
-    // Printing takes its picture before the next frame, and at the width of paper: shrunk from a screen no text could be read.
+    // For printing, the picture is taken immediately and at the width of the paper; a scaled-down screen picture
+    // would be unreadable.
     addEventListener("beforeprint", () => {
       [this.#width, this.#height] = PRINTED;
       this.#draw();
@@ -185,14 +186,14 @@ export class Chart {
     new ResizeObserver(() => this.#measure()).observe(this.#plot);
   }
 
-  /** Takes the size that it has on screen. */
+  /** Sets the size from the element's size on screen. */
   #measure(): void {
     this.#width = this.#plot.clientWidth;
     this.#height = this.#plot.clientHeight;
     this.#later();
   }
 
-  /** Width of the plot in pixels of the style sheet: no more columns are worth asking for. */
+  /** Width of the plot in CSS pixels, which is the maximum useful number of columns. */
   get plotWidth(): number {
     return Math.max(200, (this.#width || this.#plot.clientWidth || innerWidth) - LEFT - RIGHT);
   }
@@ -203,14 +204,14 @@ export class Chart {
 
   show(view: View): void {
     if (view.colour !== this.#view.colour) this.#grouping = null;
-    // What a tip says is of the place under the pointer, where now is something else; a live view moves all the time.
+    // The tip describes what was under the pointer before the move. A live view moves continuously.
     const moves = view.from !== this.#view.from || view.to !== this.#view.to || view.fold !== this.#view.fold;
     if (moves && !view.live) this.#hideTip();
     this.#view = view;
     this.#later();
   }
 
-  /** Another device, class or filter: nothing that was drawn is about it. */
+  /** Clears everything, because the device, class or filter has changed. */
   clear(): void {
     this.#layers = [];
     this.#fold = null;
@@ -222,18 +223,19 @@ export class Chart {
     this.#later();
   }
 
-  /** A heat map, the answer to a question for columns of a length. */
+  /** Adds a heat map, which answers a query for columns of a given length. */
   addHeat(cls: Class, answer: Heat, asked: Question): void {
-    // Where little of the time is recorded the server's columns divide that part alone: they are joined to what was asked for.
+    // If little of the time is recorded, the server's columns divide only that part; they are joined to the requested
+    // length.
     const layer = layerOf(cls, joined(answer, Math.round(asked.columnS / answer.column_s)), asked);
-    // What is as fine and lies within the new one is not seen any more.
+    // Layers that are hidden by the new one are dropped.
     this.#layers = this.#layers.filter((l) => l.cls !== cls || (!l.isNewest && (l.from < layer.from || l.to > layer.to || l.heat.column_s < layer.heat.column_s * 0.9)));
     this.#layers.push(layer);
     if (this.#layers.length > MAX_LAYERS) this.#layers.shift();
     this.#later();
   }
 
-  /** `asked`: the time that it answers for. */
+  /** Sets the series. `asked` is the time that it covers. */
   setSeries(series: Series, asked: Episode): void {
     const c = series.columns;
     this.#asked = asked;
@@ -253,7 +255,7 @@ export class Chart {
     this.#later();
   }
 
-  /** 100 ms of all shown devices, newer than what the series has. */
+  /** Adds a slot of 100 ms over all shown devices, newer than the series. */
   addLive(at: number, values: Values, inflight: number, inflightMax: number, lossy: boolean): void {
     const last = this.#live.at(-1);
     if (last && Math.abs(last.at - at) < 0.01) {
@@ -265,12 +267,12 @@ export class Chart {
     if (this.#live.length > 6000) this.#live.splice(0, 1000);
   }
 
-  /** A heat map of the newest time alone; it replaces the one before. */
+  /** Adds a heat map of only the newest time; it replaces the previous one. */
   addNewest(cls: Class, answer: Heat, askedColumnS: number): void {
     this.#layers = this.#layers.filter((l) => l.cls !== cls || !l.isNewest);
     const whole = this.#layers.filter((l) => l.cls === cls).at(-1);
     const heat = joined(answer, Math.round(askedColumnS / answer.column_s));
-    // With the rows of the whole one, a shade means the same in both.
+    // It uses the rows of the whole heat map, so that shades mean the same in both.
     const layer = layerOf(cls, whole ? regridded(heat, whole.heat.latency_us) : heat);
     if (layer.max > 0) this.#layers.push({ ...layer, max: Math.max(layer.max, whole?.max ?? 0), isNewest: true });
     this.#later();
@@ -282,14 +284,14 @@ export class Chart {
     this.#later();
   }
 
-  /** Marks what a search has found; `null`: there is no search. */
+  /** Marks the search results; `null`: no search. */
   setFound(found: Found | null, askedColumnS: number): void {
     this.#found = found?.heats.map((heat) => layerOf("found", joined(heat, Math.round(askedColumnS / heat.column_s)))) ?? null;
     this.#isFound = found?.has ?? null;
     this.#later();
   }
 
-  /** What is on screen as an image, under a line that says what it is. */
+  /** The chart as an image, with a title line. */
   picture(title: string): Promise<Blob | null> {
     this.#draw();
     const ratio = devicePixelRatio || 1;
@@ -331,7 +333,7 @@ export class Chart {
     return new Promise((done) => canvas.toBlob(done, "image/png"));
   }
 
-  /** What the colours of single I/Os mean. */
+  /** The legend of the colours of single I/Os. */
   #entries(): { name: string; colour: string }[] {
     const grouping = this.#grouping;
     if (!grouping || !this.#single) return [];
@@ -347,20 +349,20 @@ export class Chart {
     this.#later();
   }
 
-  /** `unmarked`: so many more there are, of which it is not known when. */
+  /** Sets the stories. `unmarked` is the number of episodes whose time is not known. */
   setStories(stories: readonly MarkedStory[], unmarked: number): void {
     this.#stories = stories;
     this.#unmarked = unmarked;
     this.#later();
   }
 
-  /** What the next drag without a key chooses; `null`: the times to show. */
+  /** Sets what the next drag without a key selects; `null`: the time range. */
   choosing(next: "box" | "second" | null): void {
     this.#next = next;
     this.#canvas.classList.toggle("choosing", next !== null);
   }
 
-  /** All that is on screen, as a box. */
+  /** A box around everything in view. */
   get whole(): Box {
     return { from: this.#view.from, to: this.#view.to, lowUs: 0, highUs: OPEN_US };
   }
@@ -383,7 +385,7 @@ export class Chart {
     return from + ((x - LEFT) / this.plotWidth) * (to - from);
   }
 
-  /** Chooses the layers that are drawn, and with them the bounds of the latency axis. */
+  /** Selects the layers to draw, and from them the range of the latency axis. */
   #choose(): void {
     const { from, to, live } = this.#view;
     const question = { from, to, columnS: columnOf((2 * (to - from)) / this.plotWidth) };
@@ -392,7 +394,7 @@ export class Chart {
     this.#shown = { layers, latencies: range ? [Math.max(0.1, range[0] / 1.2), range[1] * 1.2] : [10, 100_000] };
   }
 
-  /** The layers of a class that are drawn, the last one on top. */
+  /** The layers of a class to draw, topmost last. */
   #shownOf(cls: Class): Layer[] {
     return this.#shown.layers.filter((layer) => layer.cls === cls);
   }
@@ -450,7 +452,7 @@ export class Chart {
         this.#drawHeat(ctx);
         this.#drawFound(ctx);
       });
-      // After the lines of the axes, which would strike the words out.
+      // Drawn after the lines of the axes, which would cross the text.
       for (const { middle, width } of gaps) {
         if (ctx.measureText(NOT_RECORDED).width + 8 <= width) this.#remark(ctx, areas.heat, NOT_RECORDED, middle);
       }
@@ -470,7 +472,7 @@ export class Chart {
     ctx.restore();
   }
 
-  /** A title above a chart and what its colours mean, in the longest of the `headings` for which there is room. */
+  /** Draws the title and legend above a chart, using the longest of `headings` that fits. */
   #heading(ctx: CanvasRenderingContext2D, y: number, headings: readonly Heading[]): void {
     const t = theme();
     const measure = (text: string) => ctx.measureText(text).width;
@@ -489,7 +491,7 @@ export class Chart {
     });
   }
 
-  /** The heading of the heat map: the I/Os that are drawn, what was found, and stories. */
+  /** Draws the heading of the heat map: classes, search results and stories. */
   #heatHeading(ctx: CanvasRenderingContext2D, y: number, title: string, short: string): void {
     const t = theme();
     const entries = classesOf(this.#fold?.cls ?? null, this.#view.cls).map((cls): Entry => ({ name: cls, colour: t[cls] }));
@@ -526,7 +528,7 @@ export class Chart {
     for (const { text, middle } of this.#timeLabels(ctx, step, ticks)) ctx.fillText(text, middle, bottom + 5);
   }
 
-  /** The labels for which there is room, and where their middles are. */
+  /** The time labels that fit, with their centres. */
   #timeLabels(ctx: CanvasRenderingContext2D, step: number, ticks: readonly number[]): { text: string; middle: number }[] {
     const labels: { text: string; middle: number }[] = [];
     let day = "";
@@ -537,7 +539,7 @@ export class Chart {
       const long = step >= 3600 && date !== day;
       day = date;
       const text = step >= 86400 ? date : long ? `${date} ${format.clock(at, 60).slice(0, 5)}` : format.clock(at, Math.min(step, 1));
-      // A label at the edge ends with the picture.
+      // Labels at the edges stay inside the picture.
       const half = ctx.measureText(text).width / 2;
       const middle = Math.min(x, this.#width - half);
       if (x <= LEFT + 20 || x >= this.#width - RIGHT || middle - half < end + LABEL_GAP) continue;
@@ -547,7 +549,7 @@ export class Chart {
     return labels;
   }
 
-  /** Hatches time of which nothing is recorded, which is not time without I/O; where such stretches are. */
+  /** Hatches unrecorded time, to distinguish it from time without I/O. Returns the positions. */
   #drawUnrecorded(ctx: CanvasRenderingContext2D): { middle: number; width: number }[] {
     const gaps: { middle: number; width: number }[] = [];
     const ratio = devicePixelRatio || 1;
@@ -565,7 +567,7 @@ export class Chart {
     return gaps;
   }
 
-  /** A line across the plot, and what it stands for left of it. */
+  /** Draws a line across the plot with a label to its left. */
   #horizontalLine(ctx: CanvasRenderingContext2D, at: number, label: string): void {
     const y = Math.round(at) + 0.5;
     const t = theme();
@@ -593,7 +595,7 @@ export class Chart {
     }
   }
 
-  /** Draws heat maps over each other, in pixels of the screen; `y`: where a row's edge is. */
+  /** Draws heat maps on top of each other. `y` maps the edge of a row to a pixel. */
   #drawLayers(ctx: CanvasRenderingContext2D, cls: Layer["cls"], layers: Layer[], y: (edge: number) => number, strength: number): void {
     const { heat } = this.#areas();
     const ratio = devicePixelRatio || 1;
@@ -629,11 +631,11 @@ export class Chart {
 
   #drawFold(ctx: CanvasRenderingContext2D, layer: Layer): void {
     const { heat } = this.#areas();
-    // Its rows are offsets in the period.
+    // Rows are offsets within the period.
     this.#drawLayers(ctx, layer.cls, [layer], (offset) => heat.y + heat.h * (1 - offset / layer.heat.column_s), 1);
   }
 
-  /** The cells that hold what was found, and their times along the upper edge. */
+  /** Draws the cells with search results, and their times along the upper edge. */
   #drawFound(ctx: CanvasRenderingContext2D): void {
     const { heat } = this.#areas();
     this.#drawLayers(ctx, "found", this.#found ?? [], (us) => this.#y(us), 1);
@@ -647,12 +649,12 @@ export class Chart {
     }
   }
 
-  /** The rows that meet a time. */
+  /** The rows that overlap a stretch of time. */
   #rowsOn(from: number, to: number): Row[] {
     return [...this.#rows, ...this.#live].filter((r) => r.at >= from && r.at - r.length <= to);
   }
 
-  /** Only some of the I/Os are asked for. */
+  /** Whether only some of the I/Os are selected. */
   get #isFiltered(): boolean {
     const { cls, filter, device } = this.#view;
     return cls !== null || filter !== null || device !== null;
@@ -675,7 +677,7 @@ export class Chart {
     const entries = classes.flatMap((cls): Entry[] => (cls === "all" ? [] : [{ name: cls, colour: t[cls] }]));
     const isLossy = rows.some((r) => r.lossy);
     const withLost = (title: string, name: string): Heading => ({ title, entries: isLossy ? [...entries, { name, colour: t.lossy }] : entries });
-    // The choice of the quantity names it, too.
+    // The selector also names the quantity.
     this.#heading(ctx, areas.rate.y, [withLost(title, "I/Os were lost"), withLost(title, "lost"), withLost("", "lost")]);
     this.#heading(ctx, areas.depth.y, [{ title: "In flight (mean, light: maximum)", entries: [] }]);
     this.#scale(ctx, areas.rate, lines.length > 0 ? text(most) : "");
@@ -698,7 +700,7 @@ export class Chart {
           }
           const y = bottom - (v / top) * (area.h - 1);
           if (fill) ctx.fillRect(x0, y, Math.max(x1 - x0, 0.5), bottom - y);
-          // Between two recordings nothing is known: no line leads over it.
+          // Between two recordings nothing is known, so the line is interrupted.
           if (last === null || x0 - last > 2) line.moveTo(x0, y);
           else line.lineTo(x0, y);
           line.lineTo(x1, y);
@@ -717,7 +719,7 @@ export class Chart {
     for (const r of rows) if (r.lossy) ctx.fillRect(this.#x(r.at - r.length), areas.rate.y - 2, Math.max(1, this.#x(r.at) - this.#x(r.at - r.length)), 2);
   }
 
-  /** Words in the place of a chart, on a ground of their own: lines and hatching go through what has none. */
+  /** Draws text in place of a chart, on a background, because lines and hatching would cross it. */
   #remark(ctx: CanvasRenderingContext2D, area: { y: number; h: number }, text: string, x = LEFT + this.plotWidth / 2): void {
     const y = area.y + area.h / 2;
     const width = ctx.measureText(text).width + 8;
@@ -749,7 +751,7 @@ export class Chart {
     const areas = this.#areas();
     const c = this.#ios?.columns;
     if (!c) return;
-    // From the answer's second on, all digits of nanoseconds are there.
+    // Relative to `since_unix_s`, times have all digits of their nanoseconds.
     const [from, to] = [this.#view.from, this.#view.to].map((t) => t - (this.#ios?.since_unix_s ?? 0)) as [number, number];
     const x = (t: number) => LEFT + ((t - from) / (to - from)) * this.plotWidth;
     const { order, startS, doneS, lane, count, mostBytes, firstSector, lastSector } = (this.#layout ??= layoutOf(c));
@@ -801,7 +803,7 @@ export class Chart {
     if (hot) this.#drawHot(ctx, hot);
   }
 
-  /** The I/O whose fields are shown, in each of the three. */
+  /** Highlights the I/O whose fields are shown, in all three charts. */
   #drawHot(ctx: CanvasRenderingContext2D, bar: Bar): void {
     this.#clip(ctx, { y: 0, h: this.#height - AXIS }, () => {
       ctx.strokeStyle = theme().text;
@@ -811,13 +813,13 @@ export class Chart {
     });
   }
 
-  /** Where the mark of an episode begins and ends. */
+  /** Start and end of the mark of an episode, in pixels. */
   #markOf({ from, to }: Episode): [number, number] {
     const left = this.#x(from);
     return [left, Math.max(left + 2, this.#x(to))];
   }
 
-  /** The stories with a mark at a place, the nearest first; a finger has more room. */
+  /** The stories with a mark at a place, nearest first. Touch input has a larger tolerance. */
   #storiesAt(x: number, y: number, slack = MARK_SLACK_PX): MarkedStory[] {
     const { heat } = this.#areas();
     const top = heat.y + heat.h;
@@ -874,7 +876,7 @@ export class Chart {
         this.actions.look(from + by, to + by);
         return;
       }
-      // A pinch on a trackpad comes as a wheel with Ctrl and small steps.
+      // A pinch on a trackpad arrives as a wheel event with Ctrl and small steps.
       const step = Math.max(-100, Math.min(100, e.deltaY)) * (e.ctrlKey ? 0.01 : 0.003);
       const [a, b] = zoomed(from, to, Math.exp(step), this.#t(e.offsetX));
       this.actions.look(a, b);
@@ -900,7 +902,7 @@ export class Chart {
       this.#drag = null;
       this.#later();
     });
-    // A finger leaves after each tap; what it has shown stays until the next.
+    // Touch input leaves after each tap; the tip stays until the next one.
     canvas.addEventListener("pointerleave", (e) => e.pointerType !== "touch" && this.#hideTip());
     canvas.addEventListener("blur", () => this.#hideTip());
     canvas.addEventListener("keydown", (e) => {
@@ -948,7 +950,7 @@ export class Chart {
     if (drag.box) {
       const { heat } = this.#areas();
       const [top, bottom] = [Math.min(drag.y, e.offsetY), Math.max(drag.y, e.offsetY)];
-      // What reaches the edge of the heat map has no end there.
+      // A box that reaches the edge of the heat map is unbounded there.
       const highUs = top <= heat.y || this.#fold ? OPEN_US : this.#us(top);
       const lowUs = bottom >= heat.y + heat.h || this.#fold ? 0 : this.#us(bottom);
       if (highUs > lowUs) this.actions.select({ from: a, to: b, lowUs, highUs }, drag.box === "second");
@@ -966,7 +968,7 @@ export class Chart {
     this.#later();
   }
 
-  /** All fields of the I/O under the pointer, or of the cell of the heat map; on a mark, whose story it is. */
+  /** Shows the fields of the I/O or heat map cell under the pointer, or the story of a mark. */
   #hover(x: number, y: number): void {
     const marked = this.#storiesAt(x, y);
     this.#canvas.classList.toggle("on-story", marked.length > 0);
@@ -983,14 +985,14 @@ export class Chart {
     this.#tip.style.top = `${Math.max(0, Math.min(y - 10, this.#height - 24 - 19 * lines.length))}px`;
   }
 
-  /** Shows the fields of the next I/O, or of the one before. */
+  /** Shows the fields of the next or previous I/O. */
   #step(by: number): void {
     this.#stepped = Math.min(this.#bars.length - 1, Math.max(0, this.#tip.hidden ? (by > 0 ? 0 : this.#bars.length - 1) : this.#stepped + by));
     const bar = this.#bars[this.#stepped];
     if (bar) this.#hover(Math.max(LEFT, Math.min(bar.x1, LEFT + this.plotWidth)) - 0.5, (bar.y0 + bar.y1) / 2);
   }
 
-  /** The I/O whose bar is under the pointer, or whose size or sector is next to it. */
+  /** The I/O whose bar is under the pointer, or whose size or sector mark is near it. */
   #barAt(x: number, y: number): Bar | null {
     const { heat, rate, depth } = this.#areas();
     if (y < heat.y + heat.h) return this.#bars.find((b) => x >= b.x0 - 2 && x <= b.x1 + 2 && y >= b.y0 && y < b.y1) ?? null;
@@ -1073,7 +1075,10 @@ export class Chart {
 
 type DeviceRow = Pick<Row, "values" | "inflight" | "inflightMax" | "lossy">;
 
-/** The rows of two devices as one. Their maxima need not be of one moment: at least the larger one was in flight, and at least the mean. */
+/**
+ * Combines the rows of two devices. Their maxima may be at different times: at least the larger one, and at least the
+ * mean, was in flight.
+ */
 export function ofDevices(a: DeviceRow, b: DeviceRow): DeviceRow {
   const inflight = (a.inflight ?? 0) + (b.inflight ?? 0);
   const inflightMax = Math.max(a.inflightMax ?? 0, b.inflightMax ?? 0, Math.ceil(inflight));
@@ -1082,10 +1087,10 @@ export function ofDevices(a: DeviceRow, b: DeviceRow): DeviceRow {
 
 const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Stretches of `asked` that no row has, longer than a row beside them. */
+/** Stretches of `asked` without a row that are longer than the adjacent rows. */
 export function unrecorded(rows: readonly { at: number; length: number }[], asked: Episode): Episode[] {
   const out: Episode[] = [];
-  // Without any row, what is shown instead says why.
+  // Without any rows, a text explains why.
   if (rows.length === 0) return out;
   let known = asked.from;
   for (const { at, length } of [...rows].sort((a, b) => a.at - b.at)) {
@@ -1099,7 +1104,7 @@ export function unrecorded(rows: readonly { at: number; length: number }[], aske
 
 const RATES: readonly string[] = ["r_per_s", "w_per_s", "d_per_s", "f_per_s"];
 
-/** Whether rows say that no I/O completed. A row whose I/Os were lost, or whose rates are not known, says nothing. */
+/** Whether no I/O completed according to the rows. Rows with losses or unknown rates do not count. */
 export function isIdle(rows: readonly { values: Values; lossy: boolean }[]): boolean {
   const isOfNone = (values: Values) => {
     const known = RATES.map((column) => values[column] ?? null).filter((rate) => rate !== null);
@@ -1108,13 +1113,16 @@ export function isIdle(rows: readonly { values: Values; lossy: boolean }[]): boo
   return rows.length > 0 && rows.every((r) => !r.lossy && isOfNone(r.values));
 }
 
-/** How far it is from `x` to the nearest of some stretches. */
+/** Distance from `x` to the nearest of some stretches. */
 export function farOf(stretches: readonly (readonly [number, number])[], x: number): number {
   return Math.min(Infinity, ...stretches.map(([left, right]) => Math.max(left - x, x - right, 0)));
 }
 
-/** The rows that set a scale. In a cut one a single I/O is a high rate: it counts only where there is nothing else. Neither do the 100 ms rows of
- * now count beside rows of hours: their peaks, which are means there, would flatten all others. */
+/**
+ * The rows that determine the scale. A single I/O in a cut row is a high rate, so cut rows count only if there are no
+ * others. The same applies to the live 100 ms rows beside rows of hours: their peaks, which are means in the longer
+ * rows, would flatten all others.
+ */
 export function scaling<R extends { length: number; isCut: boolean }>(rows: readonly R[]): readonly R[] {
   const longest = rows.reduce((most, r) => Math.max(most, r.length), 0);
   const long = rows.filter((r) => r.length >= longest * LONG_SHARE);
@@ -1122,13 +1130,13 @@ export function scaling<R extends { length: number; isCut: boolean }>(rows: read
   return whole.length > 0 ? whole : long;
 }
 
-/** The classes whose colours the legend of the heat map has: those of a view of `shown` (null: all), or what a layout by period counts. */
+/** The classes in the heat map's legend: those of a view of `shown` (null: all), or those of the period layout. */
 export function classesOf(fold: Layer["cls"] | null, shown: Class | null): Class[] {
   if (fold === null) return [...shownClasses(shown)].reverse();
   return fold === "all" || fold === "found" ? [] : [fold];
 }
 
-/** Rare classes have no area, which would hide the others. */
+/** Rare classes are drawn without an area, which would hide the others. */
 function coloursOf({ cls }: Line, t: Theme): { fill: string | null; stroke: string } {
   switch (cls) {
     case "all": return { fill: t.busyFill, stroke: t.busy };
@@ -1139,20 +1147,20 @@ function coloursOf({ cls }: Line, t: Theme): { fill: string | null; stroke: stri
   }
 }
 
-/** The time of day to the nanosecond. */
+/** The time of day with nanoseconds. */
 function exact(ios: Ios, ns: number | undefined): string {
   const [seconds, rest] = [Math.floor((ns ?? 0) / 1e9), (ns ?? 0) % 1e9];
   return `${format.clock(ios.since_unix_s + seconds, 1)}.${String(rest).padStart(9, "0")}`;
 }
 
-/** The kernel's flags of a request (above the operation, `cmd_flags >> 8`) that say how it was asked for. */
+/** Flags of a request (`cmd_flags >> 8`) that are shown. */
 const FLAGS: readonly [bit: number, name: string][] = [[3, "sync"], [4, "meta"], [5, "prio"], [9, "FUA"], [10, "preflush"], [11, "read-ahead"], [12, "background"]];
 
 function flagsOf(flags: number | null | undefined): string[] {
   return FLAGS.filter(([bit]) => ((flags ?? 0) >> bit) & 1).map(([, name]) => name);
 }
 
-/** Where the time of an I/O went: its undisturbed latency, and what it waited for, the longest first. */
+/** The parts of an I/O's time: the undisturbed latency, then what it waited for, longest first. */
 function waits(c: Ios["columns"], i: number): [string, string][] {
   const us = (column: Column | undefined): number => column?.[i] ?? 0;
   const undisturbed = c.undisturbed_us?.[i] ?? null;
@@ -1170,12 +1178,15 @@ function waits(c: Ios["columns"], i: number): [string, string][] {
     ["By the device itself", us(c.wait_device_us)],
     ["Of no known cause", us(c.wait_unknown_us)],
   ];
-  // A nanosecond is what rounding leaves.
+  // Parts of up to 2 ns are rounding errors.
   const waited = parts.filter(([, time]) => time > 0.002).sort((a, b) => b[1] - a[1]);
   return [["Undisturbed", format.micros(undisturbed)], ...waited.map(([name, time]): [string, string] => [name, format.micros(time)])];
 }
 
-/** The colours of a heat map, from few I/Os to many. The lightest end of a ramp is left out: one I/O alone must be seen. */
+/**
+ * The colour stops of a heat map, from few I/Os to many. The lightest end of the ramp is omitted, so that a single
+ * I/O is visible.
+ */
 function stopsOf(cls: Layer["cls"], t: Theme): string[] {
   switch (cls) {
     case "read":
@@ -1187,7 +1198,7 @@ function stopsOf(cls: Layer["cls"], t: Theme): string[] {
   }
 }
 
-/** A raster of shades in the colours of its class. */
+/** Converts a raster of shades to the colours of its class. */
 function painted(raster: Uint8Array, { width, height }: Frame, cls: Layer["cls"]): HTMLCanvasElement {
   const canvas = h("canvas", { width, height });
   const ctx = canvas.getContext("2d");

@@ -6,9 +6,9 @@ import type { Theme } from "../theme";
 import { type Column, type Ios, NOT_KNOWN } from "./data";
 import type { Class, Colouring } from "./view";
 
-/** What shares a colour. */
+/** A group of I/Os with one colour. */
 export interface Group {
-  /** The class or process; `null`: it cannot be chosen. */
+  /** The class or process; `null`: it cannot be selected. */
   key: string | null;
   name: string;
   colour(theme: Theme): string;
@@ -24,7 +24,7 @@ export interface Grouping {
 const CLASSES: readonly Class[] = ["read", "write", "discard", "flush"];
 
 type Waits = Ios["columns"];
-/** Colours and words of the table of waits. */
+/** Colours and names as in the table of waits. */
 const CAUSES: readonly { name: string; colour: "ok" | "critical" | "mark" | "inflight" | "busy" | "lossy"; us(c: Waits): Column | undefined }[] = [
   { name: "mostly undisturbed", colour: "ok", us: (c) => c.undisturbed_us },
   { name: "behind others", colour: "critical", us: (c) => c.wait_others_us },
@@ -34,7 +34,7 @@ const CAUSES: readonly { name: string; colour: "ok" | "critical" | "mark" | "inf
   { name: "not known", colour: "lossy", us: (c) => c.wait_unknown_us },
 ];
 
-/** Groups the I/Os; `before` had colours, which those processes keep that are still among the ones with most I/O time. */
+/** Groups the I/Os. Processes that had a colour in `before` keep it if they are still among those with the most I/O time. */
 export function grouped(ios: Ios, by: Colouring, colours: number, before: Grouping | null): Grouping {
   const c = ios.columns;
   const count = c.total_us.length;
@@ -68,7 +68,7 @@ export function grouped(ios: Ios, by: Colouring, colours: number, before: Groupi
   return { by, groups, of: Uint8Array.from(names, (name) => place.get(name) ?? colours) };
 }
 
-/** The longest wait, where an I/O waited for longer than it takes undisturbed. */
+/** The index of the longest wait, if it is longer than the undisturbed latency. */
 function causeOf([undisturbed, ...waits]: (number | null)[]): number {
   if (typeof undisturbed !== "number") return CAUSES.length - 1;
   const us = waits.map((wait) => wait ?? 0);
@@ -76,14 +76,14 @@ function causeOf([undisturbed, ...waits]: (number | null)[]): number {
   return 1 + us.indexOf(Math.max(...us));
 }
 
-/** How many I/Os each group has. */
+/** The number of I/Os per group. */
 export function countsOf(grouping: Grouping, ios: readonly number[]): number[] {
   const counts = new Array<number>(grouping.groups.length).fill(0);
   for (const i of ios) counts[grouping.of[i] ?? 0]!++;
   return counts;
 }
 
-/** The choice of what colours the I/Os, and what each colour means. */
+/** The selector of the grouping, and the legend of its colours. */
 export class Legend {
   readonly root: HTMLElement;
   readonly #entries = h("span", { class: "entries" });

@@ -6,34 +6,35 @@ import { quantileOf } from "./tiers";
 import { type Box, OPEN_US, type Subject } from "./view";
 
 /**
- * Latencies of two stretches of time compared, as `iolens diff` does it (A31 in docs/analyses.md). I/Os of one moment resemble each other,
- * so they are no independent observations: each stretch is cut into blocks of time, and blocks are what is drawn again.
+ * Compares the latencies of two stretches of time, as `iolens diff` does (A31 in docs/analyses.md). I/Os close in
+ * time are correlated, so they are not independent observations. Therefore each stretch is divided into blocks of
+ * time, and whole blocks are resampled.
  */
 
-/** The blocks of a stretch, if it is long enough, and the shortest block. */
+/** Maximum number of blocks, and the minimum length of a block. */
 const MAX_BLOCKS = 40;
 const MIN_BLOCK_S = 0.25;
-/** With fewer blocks on a side there is no interval. */
+/** Minimum number of blocks per side for an interval. */
 export const MIN_BLOCKS = 8;
 const RESAMPLES = 1000;
 const SEED = 0x1015;
 
-/** How many blocks a stretch of `seconds` is cut into. */
+/** Number of blocks of a stretch of `seconds`. */
 export function blocksOf(seconds: number): number {
   return Math.min(MAX_BLOCKS, Math.max(1, Math.floor(seconds / MIN_BLOCK_S)));
 }
 
 /** I/Os of a stretch by block and latency. */
 export interface Blocks {
-  /** How much of each block is recorded. */
+  /** Recorded seconds of each block. */
   recordedS: number[];
-  /** Edges of the cells of latency, one more than cells. */
+  /** Edges of the latency cells; one more than there are cells. */
   edgesUs: number[];
-  /** By block, then by cell. */
+  /** Counts by block, then by cell. */
   counts: number[][];
 }
 
-/** A heat map as blocks; of I/Os between these latencies alone. A cell belongs where its middle lies. */
+/** Converts a heat map to blocks, restricted to a range of latencies. A cell is assigned by its centre. */
 export function blocksIn(heat: Heat, lowUs: number, highUs: number): Blocks {
   const edgesUs = heat.latency_us;
   const inside = edgesUs.slice(1).map((edge, row) => {
@@ -43,10 +44,10 @@ export function blocksIn(heat: Heat, lowUs: number, highUs: number): Blocks {
   return { recordedS: heat.recorded_s ?? heat.counts.map(() => heat.column_s), edgesUs, counts: heat.counts.map((column) => column.map((n, row) => (inside[row] ? n : 0))) };
 }
 
-/** Seconds of all blocks that are recorded. */
+/** Recorded seconds of all blocks. */
 export const recordedOf = (of: Blocks | undefined): number => of?.recordedS.reduce((a, b) => a + b, 0) ?? 0;
 
-/** I/Os by cell of latency, each block as often as `times` says. */
+/** I/Os by latency cell, with each block weighted by `times`. */
 function summed(of: Blocks, times: Uint32Array): Float64Array {
   const sums = new Float64Array(of.edgesUs.length - 1);
   of.counts.forEach((block, b) => {
@@ -59,22 +60,22 @@ function summed(of: Blocks, times: Uint32Array): Float64Array {
 /** I/Os by cell of latency. */
 export const latenciesOf = (of: Blocks): Float64Array => summed(of, new Uint32Array(of.counts.length).fill(1));
 
-/** The latency that a share `q` of the I/Os does not exceed; `null` with fewer than ten I/Os beyond it. */
+/** The latency quantile `q`; `null` with fewer than ten I/Os beyond it. */
 export function quantile(sums: Float64Array, edgesUs: number[], q: number): number | null {
   const total = sums.reduce((a, b) => a + b, 0);
   if (total < Math.round(10 / (1 - q))) return null;
   return quantileOf(sums, edgesUs, q);
 }
 
-/** A measure in both stretches. */
+/** The change of a measure. */
 export interface Shift {
-  /** The share of a quantile; `null`: I/Os per second. */
+  /** The quantile; `null`: I/Os per second. */
   q: number | null;
   before: number | null;
   after: number | null;
-  /** How much more it is after, in percent of before. */
+  /** Change in percent of the value before. */
   percent: number | null;
-  /** The 95 % interval of `percent`; `null` where a side is too short or has too few I/Os. */
+  /** The 95 % interval of `percent`; `null` if a side is too short or has too few I/Os. */
   interval: [number, number] | null;
 }
 
@@ -109,7 +110,7 @@ export function shifts(before: Blocks, after: Blocks): Shift[] {
   return measures.map((q, m) => {
     const percent = percentMore(first[m] ?? null, second[m] ?? null);
     const percents = (drawn[m] ?? []).sort((a, b) => a - b);
-    // Draws without a value say that a side has hardly enough I/Os for one: no interval where there are many.
+    // If many resamples yield no value, a side has hardly enough I/Os, so there is no interval.
     const enough = percent !== null && percents.length >= RESAMPLES * 0.9;
     const at = (i: number) => percents[Math.floor(i)] ?? NaN;
     return {
@@ -123,29 +124,29 @@ function percentMore(before: number | null, after: number | null): number | null
   return before === null || after === null || before <= 0 ? null : (after / before - 1) * 100;
 }
 
-/** Something that takes time, in seconds per second of each stretch. */
+/** Growth of the time taken by something, in seconds per second of each stretch. */
 export interface Growth {
   name: string;
   before: number;
   after: number;
 }
 
-/** A name, and what it takes in seconds per second of a stretch. */
+/** A name and its time in seconds per second of a stretch. */
 export interface Rate {
   name: string;
   rate: number;
 }
 
-/** Who takes time in a box, and who waits for whom. */
+/** Time by actor, and by victim and culprit, in a box. */
 export interface Rates {
   actors: Rate[];
   waits: Rate[];
 }
 
-/** Whether a box leaves out some latencies of its time. */
+/** Whether a box excludes some latencies. */
 export const isBounded = (box: Box): boolean => box.lowUs > 0 || box.highUs < OPEN_US;
 
-/** The rates of the I/Os in a box of which `seconds` are recorded. Of what an I/O waited for, the longest wait counts. */
+/** The rates of the I/Os in a box with `seconds` recorded. Of each I/O's waits, only the longest counts. */
 export function ratesIn(ios: Ios, box: Box, by: Subject, seconds: number): Rates {
   const c = ios.columns;
   const rates: Rates = { actors: [], waits: [] };
@@ -162,7 +163,7 @@ export function ratesIn(ios: Ios, box: Box, by: Subject, seconds: number): Rates
   return rates;
 }
 
-/** What takes more time after, the largest growth first. Names that occur several times are summed. */
+/** Names that take more time after than before, largest growth first. Names that occur several times are summed. */
 export function grown(before: Rate[], after: Rate[]): Growth[] {
   const all = new Map<string, Growth>();
   const add = (list: Rate[], side: "before" | "after") => {
@@ -174,7 +175,7 @@ export function grown(before: Rate[], after: Rate[]): Growth[] {
   };
   add(before, "before");
   add(after, "after");
-  // A growth of less than 1 ms per second or 5 % is noise of the boxes' edges.
+  // Growth of less than 1 ms/s or 5 % is an effect of the boxes' edges.
   const rows = [...all.values()].filter((g) => g.after - g.before > Math.max(0.001, 0.05 * g.before));
   return rows.sort((a, b) => b.after - b.before - (a.after - a.before));
 }

@@ -18,7 +18,10 @@ export interface ClassInBoxes {
 /** Cells of the distributions' curves. */
 const BINS = 60;
 
-/** The second box compared with the first: distributions, quantiles, and what takes more time. `note`: what of that is not of the boxes alone. */
+/**
+ * Compares the second box with the first: distributions, quantiles, and what takes more time. `note` says what is not
+ * restricted to the boxes.
+ */
 export function comparison(root: HTMLElement, boxes: readonly [Box, Box], classes: ClassInBoxes[], actors: Growth[], waits: Growth[], note: string | null, tools: HTMLElement): void {
   const [a, b] = boxes;
   const said = (box: Box) => `${format.clock(box.from, 0.1)} to ${format.clock(box.to, 0.1)} UTC, ${latencies(box)}`;
@@ -38,7 +41,7 @@ export function comparison(root: HTMLElement, boxes: readonly [Box, Box], classe
     column("What takes more time", growth("Actors with more I/O time", actors), growth("Waits that grew", waits), note === null ? null : h("p", { class: "note", text: note }))));
 }
 
-/** Whether chance does not explain the change. */
+/** Whether the change is statistically significant. */
 const clear = ({ interval }: Shift): boolean => interval !== null && (interval[0] > 0 || interval[1] < 0);
 
 function row(cls: Class, shift: Shift): HTMLElement[] {
@@ -89,7 +92,7 @@ function distributions(classes: ClassInBoxes[]): HTMLElement {
   for (const share of [0, 0.5, 1]) frame.yTick(share, format.percent(100 * most * share));
   for (const curve of curves) {
     const at = (edge: number, share: number) => `${frame.x(edge / BINS).toFixed(1)},${frame.y(share / most).toFixed(1)}`;
-    // Its area is closed by a straight line from the last point to the first: both are on the axis.
+    // The area is closed by a straight line from the last point to the first; both are on the axis.
     const points = [at(0, 0)];
     curve.shares.forEach((share, bin) => points.push(at(bin, share), at(bin + 1, share)));
     points.push(at(BINS, 0));

@@ -2,14 +2,14 @@
 
 import type { Class, Subject } from "./view";
 
-/** Documents of the API, as docs/serve.md describes them: what of them this page reads. */
+/** Documents of the API, as described in docs/serve.md, reduced to the fields that this page uses. */
 
 export interface Heat {
   from_unix_s: number;
   column_s: number;
   latency_us: number[];
   counts: number[][];
-  /** How much of each column is recorded; without it: all. */
+  /** Recorded seconds of each column; absent: all of it. */
   recorded_s?: number[];
   notes: string[];
 }
@@ -22,7 +22,7 @@ export interface Series {
   notes: string[];
 }
 
-/** Where the time of I/Os went, and behind whom they waited longest. */
+/** The parts of the I/Os' time, and what they waited behind longest. */
 export interface WaitColumns {
   undisturbed_us: Column; wait_others_us: Column; wait_own_us: Column; wait_held_us: Column; wait_device_us: Column; wait_unknown_us: Column;
   wait_behind_us: Column; wait_behind_pid: Column; wait_behind_process: (string | null)[]; wait_behind_class: (string | null)[]; wait_behind_origin: (string | null)[];
@@ -30,7 +30,7 @@ export interface WaitColumns {
 
 export interface Ios {
   ios: number;
-  /** The second from which `start_ns` and `done_ns` count. */
+  /** The Unix second to which `start_ns` and `done_ns` are relative. */
   since_unix_s: number;
   columns: {
     start_ns: number[]; done_ns: number[]; flags?: Column; device: string[]; class: Class[]; sector: Column; bytes: number[];
@@ -40,7 +40,7 @@ export interface Ios {
   notes: string[];
 }
 
-/** When an I/O started, in seconds since the epoch, of which a number holds 0.2 us. */
+/** Start of an I/O in seconds since the epoch. A number holds this to 0.2 us. */
 export const startOf = (ios: Ios, i: number): number => ios.since_unix_s + (ios.columns.start_ns[i] ?? 0) / 1e9;
 export const doneOf = (ios: Ios, i: number): number => ios.since_unix_s + (ios.columns.done_ns[i] ?? 0) / 1e9;
 
@@ -51,7 +51,7 @@ export interface Who {
   file?: string | null;
   class?: string | null;
   origin?: string | null;
-  /** It may have a name, which this reader may not see. */
+  /** Its name may be hidden from this reader. */
   leftOut?: boolean;
 }
 
@@ -68,7 +68,7 @@ export interface Wait {
   behind: (Who & { seconds: number; ios: number })[];
 }
 
-/** A program of which the recording does not show whether it waited. */
+/** A program for which the recording does not show whether it waited. */
 export interface NotProven {
   summary: string;
 }
@@ -91,14 +91,14 @@ export interface Story {
   victim: Who | null;
   culprits: Who[];
   harm: { seconds: number; by_clock_s?: number | null; lost_time_percent: number | null; worst_at_s: number | null; worst_us: number | null } | null;
-  /** The same cause, other I/Os of the victim. */
+  /** Other I/Os of the victim that were hurt by the same cause. */
   also?: (Who & { class: string; harm_s: number })[];
-  /** How often it happened; `null` where no program is the cause. */
+  /** Number of episodes; `null` if the cause is not a program. */
   times: number | null;
   episodes: { start_s: number; end_s: number }[];
   doubts?: unknown[];
   advice?: { text: string; now: string | null }[];
-  /** The stories of several recordings of which this is one, by time; the page merges them. */
+  /** The stories of several recordings that the page merged into this one, in order of time. */
   parts?: Story[];
 }
 
@@ -110,7 +110,7 @@ export interface Finding {
   start_unix_s: number;
   end_unix_s: number;
   summary: string;
-  /** Of a period. */
+  /** Of a finding of a period. */
   evidence: { period_s?: number; class?: Class };
 }
 
@@ -136,16 +136,16 @@ export interface Device {
   size_bytes: number | null;
 }
 
-/** Whether a group may have a name that this reader may not see, and no number either. */
+/** Whether a group's name may be hidden from this reader, and it has no number either. */
 export const isNameless = (who: Who): boolean => who.leftOut === true && !who.file && !who.process && typeof who.pid !== "number";
 
-/** Where a process, control group or file is not known, as the program's own tables have it. */
+/** Shown for an unknown process, control group or file, as in the program's own tables. */
 export const NOT_KNOWN = "(not known)";
 
 /** The same in the program's answers about actors. */
 const UNKNOWN_ACTOR = "unknown";
 
-/** What a group of a kind is called; `null` where that is not known. A group of a file has no process, and the other way round. */
+/** The name of a group; `null` if it is not known. A group of a file has no process, and vice versa. */
 export function knownName(who: Who, by: Subject = "process"): string | null {
   if (by === "file") return who.file ?? null;
   if (by === "cgroup") return who.cgroup ?? null;
@@ -153,24 +153,24 @@ export function knownName(who: Who, by: Subject = "process"): string | null {
   return typeof who.pid === "number" ? `[${who.pid}]` : null;
 }
 
-/** A group in words. */
+/** The name of a group as text. */
 export function nameOf(who: Who, by: Subject = "process"): string {
   return knownName(who, by) ?? (by === "process" && isNameless(who) ? "a process" : NOT_KNOWN);
 }
 
-/** A group and its class, in words. */
+/** A group and its class as text. */
 export const spoken = (who: Who, by: Subject = "process"): string => `${nameOf(who, by)} ${who.origin === "writeback" ? "write-back" : who.class ?? ""}`.trim();
 
-/** What an actor is called; `null` where that is not known. */
+/** The name of an actor; `null` if it is not known. */
 export const actorName = (actor: Actor): string | null => (actor.name === UNKNOWN_ACTOR ? null : actor.name);
 
-/** Whether a note says that this reader may not see names: then a missing name is known to others. */
+/** Whether a note says that names are hidden from this reader. Then a missing name may be known to others. */
 export const leavesOutNames = (notes: string[]): boolean => notes.some((note) => note.startsWith("names of files and processes are left out"));
 
-/** Whether a note says that there are no single I/Os: then that no story or wait was found says nothing. */
+/** Whether a note says that there are no single I/Os. Then the absence of stories or waits means nothing. */
 export const lacksIos = (notes: string[]): boolean => notes.some((note) => note.startsWith("there are no single I/Os of this time"));
 
-/** The groups of waits or a story, which may have names that are left out. */
+/** Marks the groups of waits or of a story as possibly having hidden names. */
 export const leftOut = <T extends Who>(who: T): T => ({ ...who, leftOut: true });
 
 /** A process as the tables of actors and series name it. */

@@ -5,7 +5,10 @@ import { lanes } from "./lanes";
 
 /** What is on screen, as files of other programs. */
 
-/** A table as CSV (RFC 4180). Absent is an empty cell; a text that a spreadsheet would take for a formula has an apostrophe in front. */
+/**
+ * A table as CSV (RFC 4180). Absent values are empty cells. Text that a spreadsheet would take for a formula gets a
+ * leading apostrophe.
+ */
 export function csv(columns: [name: string, values: ArrayLike<unknown>][]): string {
   const rows = Math.max(0, ...columns.map(([, values]) => values.length));
   const lines = [columns.map(([name]) => cell(name)).join(",")];
@@ -20,13 +23,13 @@ function cell(value: unknown): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** Nanoseconds as the microseconds of a trace: with all digits, which a floating-point number of the epoch has not. */
+/** Nanoseconds as microseconds for a trace, with all digits; a floating-point number of the epoch would lose some. */
 const traceTime = (ns: number): string => `${Math.floor(ns / 1000)}.${String(ns % 1000).padStart(3, "0")}`;
 
-/** An instant of an answer in nanoseconds since the epoch, which no number holds. */
+/** A time of an answer in nanoseconds since the epoch, which needs a bigint. */
 const unixNs = (ios: Ios, ns: number): bigint => BigInt(ios.since_unix_s) * 1_000_000_000n + BigInt(ns);
 
-/** The columns of single I/Os for a table, whose times are those of the epoch. */
+/** The columns of single I/Os for a table, with times since the epoch. */
 export function ioColumns(ios: Ios): [name: string, values: ArrayLike<unknown>][] {
   const { start_ns: start, done_ns: done, ...rest } = ios.columns;
   const instants = (of: number[]) => of.map((ns) => unixNs(ios, ns));
@@ -61,7 +64,7 @@ export function trace(ios: Ios): string {
     const to = group.map((i, n) => (from[n] ?? 0) + durationNs(i));
     const { lane } = lanes(from, to);
     const head = `"cat":"io","name":${JSON.stringify(name)},"pid":${devices.indexOf(device) + 1}`;
-    // Of one track, the end of an I/O stands before the start of the next, also where both are at one time.
+    // Within a track, the end of an I/O must precede the start of the next, even at equal times.
     const order = group.map((_, n) => n).sort((a, b) => (lane[a] ?? 0) - (lane[b] ?? 0) || a - b);
     for (const n of order) {
       const i = group[n] ?? 0;
@@ -87,6 +90,6 @@ export function save(name: string, content: Blob): void {
   document.body.append(link);
   link.click();
   link.remove();
-  // The browser reads it after the click.
+  // The browser reads the file after the click.
   window.setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

@@ -7,25 +7,25 @@ import { csv, ioColumns, save, trace } from "./export";
 import type { Loader } from "./part";
 import type { Subject } from "./view";
 
-/** What is on screen now. */
+/** The current view. */
 export interface Screen {
-  /** Begins the names of files. */
+  /** Prefix of file names. */
   name: string;
-  /** The address that shows the same later. */
+  /** URL that shows the same view later. */
   address: string;
   picture(): Promise<Blob | null>;
-  /** The I/Os of the view where each is drawn. */
+  /** The I/Os of the view, if each is drawn. */
   ios: Ios | null;
   series: Series | null;
   actors: Actor[];
   waits: Wait[];
-  /** Whose these are. */
+  /** The grouping of these. */
   by: Subject;
-  /** All I/Os of the view. */
+  /** Fetches all I/Os of the view. */
   askIos(signal: AbortSignal): Promise<Ios>;
 }
 
-/** A menu that gives what is on screen to other programs. */
+/** The menu that exports the view to files and other programs. */
 export function exportMenu(screen: () => Screen, loader: Loader): HTMLElement {
   const link = h("input", { readonly: true, hidden: true, "aria-label": "Link to what is on screen" });
   const menu = h("details", { class: "menu" });
@@ -62,7 +62,8 @@ export function exportMenu(screen: () => Screen, loader: Loader): HTMLElement {
       link.value = now.address;
       link.hidden = false;
       link.select();
-      // Browsers refuse the clipboard to pages that come without TLS from another machine: the link stays to be copied by hand.
+      // Browsers deny access to the clipboard to pages without TLS from other machines; the link can then be copied
+      // by hand.
       await navigator.clipboard?.writeText(now.address).then(close, () => undefined);
     }),
   ];
@@ -96,7 +97,7 @@ function actorColumns(list: Actor[]): Columns {
   return columns;
 }
 
-/** Victims stand with their sums in each of their rows. */
+/** Sums of a victim are repeated in each of its rows. */
 function waitColumns(list: Wait[], by: Subject): Columns {
   const rows = list.flatMap((w) => (w.behind.length > 0 ? w.behind : [null]).map((behind) => ({ w, behind })));
   const victim = (of: (w: Wait) => unknown) => rows.map((row) => of(row.w));

@@ -3,25 +3,25 @@
 import type { Heat } from "./data";
 import type { Fold } from "./view";
 
-/** The second-offset layout (FlameScope): what recurs at the pace of the columns is a line. */
+/** The second-offset layout (FlameScope): what recurs with the period of the columns appears as a line. */
 
-/** More cells are not asked for. */
+/** Maximum number of cells requested. */
 const MAX_CELLS = 24_000;
 const MAX_ROWS = 60;
 const MIN_ROWS = 8;
-/** The server answers at most so many columns of a heat map at once. */
+/** Maximum number of columns in a response of the server. */
 const MAX_WIDTH = 4096;
 
 export interface FoldPlan {
-  /** Where the first column begins. */
+  /** Start of the first column. */
   from: number;
   columns: number;
   rows: number;
-  /** Stretches to ask for, with the number of columns of each. */
+  /** The stretches to request, with the number of columns of each. */
   parts: { from: number; to: number; width: number }[];
 }
 
-/** What to ask for to show a time; `null` where its periods are narrower than two pixels. */
+/** What to request for a time range; `null` if its periods are narrower than two pixels. */
 export function foldPlan(fold: Fold, from: number, to: number, plotPixels: number, viewSpan: number): FoldPlan | null {
   if (viewSpan / fold.periodS > plotPixels / 2) return null;
   const first = Math.floor((from - fold.anchorS) / fold.periodS);
@@ -38,7 +38,7 @@ export function foldPlan(fold: Fold, from: number, to: number, plotPixels: numbe
   return { from: start, columns, rows, parts };
 }
 
-/** I/Os by period and offset, as a heat map whose rows are offsets. */
+/** Arranges I/Os by period and offset, as a heat map whose rows are offsets. */
 export function folded(fold: Fold, plan: FoldPlan, answers: Heat[]): Heat {
   const counts = Array.from({ length: plan.columns }, () => new Array<number>(plan.rows).fill(0));
   for (const heat of answers) {

@@ -3,7 +3,7 @@
 export interface Entry {
   name: string;
   colour: string;
-  /** A flat mark, as of an episode. */
+  /** Whether the mark is flat, as for an episode. */
   isFlat?: boolean;
 }
 
@@ -14,10 +14,10 @@ export interface Heading {
 
 const TITLE_GAP = 14;
 const ENTRY_GAP = 11;
-/** From the left of an entry's colour to its name. */
+/** Distance from an entry's mark to its name. */
 const NAME_AT = { square: 13, flat: 18 };
 
-/** Where the entries of a heading begin, and where each of them has its name and its end, all from the heading's left. */
+/** The positions of a heading's entries: left edge, name and right edge, relative to the heading. */
 export function placesOf({ title, entries }: Heading, measure: (text: string) => number): { left: number; name: number; end: number }[] {
   let left = title === "" ? 0 : measure(title) + TITLE_GAP;
   return entries.map((entry) => {
@@ -28,7 +28,7 @@ export function placesOf({ title, entries }: Heading, measure: (text: string) =>
   });
 }
 
-/** The first of the headings, which become shorter, that has room; the last one without the entries for which there is none. */
+/** The first of the headings, which get shorter, that fits; if none does, the last one without the entries that do not fit. */
 export function fitting(headings: readonly Heading[], room: number, measure: (text: string) => number): Heading {
   const last = headings.at(-1) ?? { title: "", entries: [] };
   const fits = (heading: Heading) => placesOf(heading, measure).every(({ end }) => end <= room);

@@ -3,10 +3,10 @@
 import type { Heat } from "./data";
 import type { Class } from "./view";
 
-/** Shades of a cell, by the logarithm of its count. */
+/** Number of shades of a cell, on a logarithmic scale of its count. */
 export const SHADES = 64;
 
-/** What was asked for: a time, in columns of a length. */
+/** What was requested: a time range, and a column length. */
 export interface Question {
   from: number;
   to: number;
@@ -21,12 +21,12 @@ export interface Layer {
   from: number;
   to: number;
   max: number;
-  /** Of a live view, newer than the other layers. */
+  /** Whether it is the newest part of a live view, newer than all other layers. */
   isNewest: boolean;
   cells: Cells | null;
 }
 
-/** The cells with an I/O: those of column `c` are from `first[c]` up to `first[c + 1]`. */
+/** The cells with I/Os; those of column `c` are `first[c]` to `first[c + 1]`. */
 interface Cells {
   first: Uint32Array;
   row: Uint16Array;
@@ -34,18 +34,18 @@ interface Cells {
   shade: Uint8Array;
 }
 
-/** Pixels of the screen on which heat maps are drawn. */
+/** The raster on which heat maps are drawn. */
 export interface Frame {
   width: number;
   height: number;
-  /** No cell is narrower or lower than so many pixels. */
+  /** Minimum width and height of a cell in pixels. */
   least: number;
   x(t: number): number;
-  /** Where an edge of a row is, downwards. */
+  /** y of a row's edge, in pixels from the top. */
   y(edge: number): number;
 }
 
-/** The heat map with `n` columns made one. */
+/** Merges each `n` columns of the heat map. */
 export function joined(heat: Heat, n: number): Heat {
   if (!(n > 1)) return heat;
   const counts: number[][] = [];
@@ -60,7 +60,7 @@ export function joined(heat: Heat, n: number): Heat {
   return { ...heat, column_s: heat.column_s * n, counts, recorded_s: recorded };
 }
 
-/** The heat map with rows of the grid that `edges` are on, as many as its latencies need. A cell goes where its middle lies. */
+/** Moves a heat map to the rows of another one with these `edges`, extended as needed. A cell is assigned by its centre. */
 export function regridded(heat: Heat, edges: number[]): Heat {
   const first = edges[0] ?? 1;
   const factor = ((edges.at(-1) ?? 1) / first) ** (1 / Math.max(1, edges.length - 1));
@@ -76,13 +76,13 @@ export function regridded(heat: Heat, edges: number[]): Heat {
   return { ...heat, latency_us: Array.from({ length: high - low + 2 }, (_, i) => first * factor ** (low + i)), counts };
 }
 
-/** How much of a column is recorded: its shades are of that part's rate. */
+/** Recorded share of a column; its shades represent the rate of that part. */
 export const recordedShare = (heat: Heat, column: number): number => Math.min(1, (heat.recorded_s?.[column] ?? heat.column_s) / heat.column_s);
 
 export function layerOf(cls: Layer["cls"], heat: Heat, asked: Question | null = null): Layer {
   let max = 0;
   heat.counts.forEach((column, i) => {
-    // One I/O in a sliver of a column is no rate.
+    // A single I/O in a very short part is not a meaningful rate.
     const share = recordedShare(heat, i);
     if (share < 0.5) return;
     for (const n of column) max = Math.max(max, n / share);
@@ -95,7 +95,7 @@ export function layerOf(cls: Layer["cls"], heat: Heat, asked: Question | null = 
 /** Whether a layer has no I/O. */
 export const isEmpty = (layer: Layer): boolean => layer.max === 0;
 
-/** The lowest and highest latency of the layers, or `null` if they have no I/O. An answer without I/Os has rows, too: they say nothing. */
+/** The range of latencies of the layers; `null` without I/Os. Answers without I/Os have rows too, but they do not count. */
 export function latencyRange(layers: readonly Layer[]): [number, number] | null {
   const filled = layers.filter((layer) => !isEmpty(layer));
   if (filled.length === 0) return null;
@@ -103,16 +103,17 @@ export function latencyRange(layers: readonly Layer[]): [number, number] | null 
   return [Math.min(...edges), Math.max(...edges)];
 }
 
-/** Columns are as long as asked for if they are within this factor: the length that is asked for depends on the width of the picture. */
+/** Column lengths within this factor of the request count as equal: the requested length depends on the width of the chart. */
 const SAME_COLUMN = 1.5;
-/** Of columns that are shorter than this share of a pixel, little can be seen. */
+/** Columns narrower than this share of a pixel are not worth drawing. */
 const MIN_COLUMN_PX = 0.2;
-/** A column has so many pixels. */
+/** Width of a column in pixels. */
 const COLUMN_PX = 2;
 
 /**
- * The layers of one class that are drawn for a view, the one below first. Once the answer to the view's own question is there, it is drawn alone:
- * what was loaded before, of other views, would add its own latencies and columns. Until then all that meet the view stand in for it.
+ * The layers of one class to draw for a view, lowest first. Once the view's own query is answered, its layer is drawn
+ * alone, because layers of other views would add their own latencies and columns. Until then, all layers that overlap
+ * the view are drawn.
  */
 export function shownLayers(layers: readonly Layer[], view: Question, isLive: boolean): Layer[] {
   const own = layers.filter((l) => answers(l, view, isLive)).at(-1);
@@ -120,20 +121,20 @@ export function shownLayers(layers: readonly Layer[], view: Question, isLive: bo
   return isLive ? [own, ...layers.filter((l) => l.isNewest)] : [own];
 }
 
-/** Whether a layer is the answer to the question of a view. A live view goes on after its answer: the newest layer has the rest. */
+/** Whether a layer answers the query of a view. A live view continues after its answer: the newest layer has the rest. */
 function answers({ asked, isNewest }: Layer, view: Question, isLive: boolean): boolean {
   if (asked === null || isNewest) return false;
   const ratio = asked.columnS / view.columnS;
   if (ratio > SAME_COLUMN || ratio < 1 / SAME_COLUMN) return false;
-  // Questions name microseconds.
+  // Queries have a resolution of microseconds.
   return asked.from <= view.from + 1e-6 && (isLive ? asked.to > view.from : asked.to >= view.to - 1e-6);
 }
 
-/** The layers that meet a view, the coarsest first, without those of which nothing would be seen. */
+/** The layers that overlap a view, coarsest first, without those that would not be visible. */
 function substitutes(layers: readonly Layer[], { from, to, columnS }: Question): Layer[] {
   const shortest = (columnS / COLUMN_PX) * MIN_COLUMN_PX;
   const seen = layers.filter((l) => l.to > from && l.from < to && l.heat.column_s > shortest);
-  // Of about the same resolution the newer one comes later, as it was added later.
+  // Of layers with about the same resolution, the newer one comes later, because it was added later.
   const coarseness = (l: Layer) => Math.round(2 * Math.log2(l.heat.column_s));
   seen.sort((a, b) => Number(a.isNewest) - Number(b.isNewest) || coarseness(b) - coarseness(a));
   return seen.filter((layer, i) => {
@@ -143,13 +144,14 @@ function substitutes(layers: readonly Layer[], { from, to, columnS }: Question):
 }
 
 /**
- * Heat maps as pixels: 0 where there is no I/O, else the shade. Each cell with an I/O has pixels, whatever its size; of cells on one pixel the
- * darkest is seen. Layers of one time hide each other, the later the earlier, but what is found of several kinds adds up.
+ * Rasterises heat maps: 0 for no I/O, else the shade. Each cell with I/Os gets at least one pixel; of several cells
+ * on one pixel the darkest is shown. Later layers hide earlier ones of the same time, but search results of several
+ * kinds are combined.
  */
 export function rasterOf(layers: readonly Layer[], frame: Frame): Uint8Array {
   const raster = new Uint8Array(frame.width * frame.height);
   for (const layer of layers) {
-    // The empty cells of a layer say that there is no I/O: nothing is seen through them.
+    // The empty cells of a layer mean that there was no I/O, so they hide the layers below.
     if (layer.cls !== "found") clear(raster, frame, layer.from, layer.to);
     drawCells(raster, frame, layer);
   }
@@ -184,13 +186,13 @@ function drawCells(raster: Uint8Array, { width, height, least, x, y }: Frame, la
   }
 }
 
-/** The pixels from `start` up to `end` that a stretch covers: at least `least`, all within `size`. Neighbours have no gap between them. */
+/** The pixels from `start` to `end` that a stretch covers: at least `least`, within `size`. Adjacent stretches have no gap. */
 function pixelsOf(start: number, end: number, least: number, size: number): [number, number] {
   const first = Math.max(0, Math.min(Math.round(start), size - least));
   return [first, Math.min(size, Math.max(Math.round(end), first + least))];
 }
 
-/** The cells with an I/O, whose shade is of the rate in the recorded part of their column. */
+/** The cells with I/Os. The shade is of the rate in the recorded part of the column. */
 function cellsOf({ heat, max }: Layer): Cells {
   const count = heat.counts.reduce((sum, column) => sum + column.filter((n) => n > 0).length, 0);
   const cells: Cells = { first: new Uint32Array(heat.counts.length + 1), row: new Uint16Array(count), shade: new Uint8Array(count) };

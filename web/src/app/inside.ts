@@ -10,13 +10,13 @@ import { type Class, type Subject, pluralOf } from "./view";
 
 export type Block = NonNullable<PageData["inside"]>;
 
-/** An answer of the whole time, and the same of its steps. */
+/** An answer for the whole time, and one per step. */
 interface Stepped<T> {
   whole: T;
   steps: { from_unix_s: number; to_unix_s: number; answer: T }[];
 }
 
-/** A finding of the report by the clock. */
+/** A finding of the report, with wall-clock times. */
 export interface Finding {
   kind: string;
   device: string | null;
@@ -41,12 +41,12 @@ interface WaitsAnswer {
 }
 
 const INSIDE = 404;
-/** The page asks for the I/Os that complete up to a second after what it shows. */
+/** The page requests I/Os that complete up to a second after the view. */
 const COMPLETES_WITHIN_S = 1;
-/** Chunks of heat maps that stay unpacked. */
+/** Maximum number of unpacked heat map chunks kept. */
 const MAX_CHUNKS = 400;
 
-/** Data in the file: deflated, as text. */
+/** Unpacks data of the file: deflated and encoded as text. */
 export async function inflate(text: string): Promise<Uint8Array> {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -58,7 +58,7 @@ async function unpack<T>(text: string | undefined): Promise<T | null> {
   return JSON.parse(new TextDecoder().decode(await inflate(text))) as T;
 }
 
-/** Answers from the data that the file holds. */
+/** Answers queries from the data inside the file. */
 export class Inside implements Source {
   readonly #documents = new Map<string, Promise<unknown>>();
   readonly #chunks = new Map<string, Promise<Uint8Array>>();
@@ -107,7 +107,7 @@ export class Inside implements Source {
     const isOfClass = (s: Story) => !query["class"] || hurt(s).some((v) => v?.class === query["class"]);
     const isMeant = (s: Story) => isIn(s) && isOfClass(s) && [...hurt(s), ...s.culprits].some(isOf);
     const more = query["file"] ? ["Of all files: this file does not hold which ones a story is about."] : [];
-    // That nothing is proven is known of the whole time only.
+    // That nothing is proven is only known for the whole time.
     const isWhole = from <= this.block.from_unix_s && to >= this.block.to_unix_s;
     return { stories: stories.filter(isMeant), not_proven: (isWhole && unknown) || [], notes: [...notes, ...more] };
   }
@@ -118,7 +118,7 @@ export class Inside implements Source {
     return { findings: this.findings.filter(meets), notes: [] };
   }
 
-  /** The whole answer, or those of the steps that meet the time of `query`, and a remark on their time. */
+  /** The answer for the whole time, or those of the steps that overlap the time of `query`, with a note about their time. */
   #steps<T extends { notes: string[] }>(stepped: Stepped<T>, query: Query): { answers: T[]; notes: string[] } {
     const [from, to] = range(query);
     const { steps } = stepped;
@@ -155,11 +155,11 @@ export class Inside implements Source {
     const { actors, others } = sumActors(answers);
     const kept = actors.filter((a) => isActor(query[by], by, a.name));
     const ofAllClasses = query["class"] ? ["Not filtered by class: this file holds sums of all classes."] : [];
-    // Whose the others are is not known.
+    // It is not known whose the other I/Os are.
     return { by, actors: kept, others: query[by] ? null : others, notes: [...notes, ...unfiltered(query, by), ...ofAllClasses] };
   }
 
-  /** A process, control group or file was asked for, whose I/Os the file does not hold by themselves. */
+  /** Refuses a query for a process, control group or file, whose I/Os the file does not contain separately. */
   #refuseSubject(query: Query): void {
     const subject = (["process", "cgroup", "file"] as const).find((s) => query[s]);
     if (subject) throw new Problem(`This file does not hold the I/Os of one ${subject === "cgroup" ? "control group" : subject} by themselves. iolens serve shows them from the recording.`, INSIDE);
@@ -176,12 +176,12 @@ export class Inside implements Source {
     const wanted = (to - from) / Math.max(1, Number(query["width"] ?? 300));
     const cells = await this.#cells(query["device"] || null, cls === "write" ? "write" : "read", from, to, wanted);
     if (!cells) throw new Problem(`This file holds no heat map of ${String(query["device"])}: few I/Os completed there.`, INSIDE);
-    // The last column reaches beyond what is recorded.
+    // The last column extends beyond the recording.
     const recorded = cells.counts.map((_, i) => Math.max(0, Math.min(cells.column_s, this.block.to_unix_s - cells.from_unix_s - i * cells.column_s)));
     return { ...cells, recorded_s: recorded, notes: [] };
   }
 
-  /** The latencies of a device, or of all, in columns of about `wanted` seconds; `null`: the file does not hold them. */
+  /** The latencies of a device, or of all, in columns of about `wanted` seconds; `null`: not in the file. */
   async #cells(device: Query[string] | null, cls: "read" | "write", from: number, to: number, wanted: number): Promise<Cells | null> {
     const { heat } = this.block;
     const scopes = heat?.scopes.filter((s) => (device ? s.device === device : s.is_in_sum)) ?? [];
@@ -212,7 +212,7 @@ export class Inside implements Source {
     if (!chunk) {
       chunk = inflate(text);
       this.#chunks.set(key, chunk);
-      // The one that was unpacked first goes.
+      // Drops the chunk that was unpacked first.
       const oldest = this.#chunks.keys().next().value;
       if (this.#chunks.size > MAX_CHUNKS && oldest !== undefined) this.#chunks.delete(oldest);
     }
@@ -223,7 +223,7 @@ export class Inside implements Source {
     this.#refuseSubject(query);
     const device = query["device"] || null;
     const scopes = this.block.rows;
-    // The only device that did anything is all of them.
+    // If only one device had I/O, it represents all.
     const scope = scopes.find((s) => (s.device ?? null) === device) ?? (scopes.length === 1 ? scopes[0] : undefined);
     if (!scope) throw new Problem(device === null ? "This file holds no throughput." : `This file holds no throughput of ${String(device)}: few I/Os completed there.`, INSIDE);
     const key = `rows/${scope.device ?? ""}`;
@@ -265,7 +265,7 @@ export class Inside implements Source {
     return chosen(ios, query, from, asked);
   }
 
-  /** Puts the moments beside the other documents. */
+  /** Adds the moments to the other documents. */
   static of(block: Block, findings: readonly Finding[]): Inside {
     const documents = { ...block.documents };
     block.moments.forEach((m, i) => (documents[`moment/${i}`] = m.data));
@@ -284,7 +284,7 @@ function stepOf(text: Query[string]): number {
   return parts ? Number(parts[1]) * (parts[2] === "ms" ? 1e-3 : 1) : 0;
 }
 
-/** Whether a process is called `wanted`: by its number, its name or both. */
+/** Whether `wanted` is the number, the name or both of a process. */
 function isProcess(wanted: Query[string], name: string | null | undefined, pid: number | null | undefined): boolean {
   return !wanted || [name, String(pid), processName(name ?? null, pid ?? null)].includes(String(wanted));
 }
@@ -296,14 +296,17 @@ function isBelow(wanted: Query[string], name: string | null | undefined): boolea
 
 const SUBJECTS: Record<Subject, string> = { process: "processes", cgroup: "control groups", file: "files" };
 
-/** What an answer by `by` is not filtered to, in words. */
+/** The note about filters that an answer grouped `by` does not apply. */
 function unfiltered(query: Query, by: string): string[] {
   const other = (Object.keys(SUBJECTS) as Subject[]).find((subject) => query[subject] && subject !== by);
   if (!other) return [];
   return [`Not filtered by ${other === "cgroup" ? "control group" : other}: this file holds sums of ${SUBJECTS[by as Subject]}.`];
 }
 
-/** Whether a group of an answer by `by` is the one that is asked for. Threads of a process have names of their own: its number counts. */
+/**
+ * Whether a group of an answer grouped `by` matches the query. Threads of a process have their own names, so the
+ * number counts.
+ */
 function isOfSubject(query: Query, by: string, who: Who): boolean {
   if (by === "cgroup") return isBelow(query["cgroup"], who.cgroup);
   if (by === "file") return isBelow(query["file"], who.file);
@@ -311,14 +314,14 @@ function isOfSubject(query: Query, by: string, who: Who): boolean {
   return isProcess(pid ?? query["process"], who.process, who.pid);
 }
 
-/** Whether an actor is the one that is asked for. */
+/** Whether an actor matches the query. */
 function isActor(wanted: Query[string], by: string, name: string | null): boolean {
   if (by !== "process") return isBelow(wanted, name);
   const parts = /^(.*)\[(\d+)\]$/.exec(name ?? "");
   return isProcess(wanted, parts?.[1] ?? name, parts ? Number(parts[2]) : null);
 }
 
-/** Those that are asked for by time, device, class and subject. */
+/** The I/Os selected by time, device, class and subject. */
 function chosen(ios: Ios, query: Query, from: number, to: number): Ios {
   const c = ios.columns;
   const is = (i: number): boolean => {
@@ -359,7 +362,7 @@ interface Rows {
   lossy: Float64Array;
 }
 
-/** As docs/schema/page.json describes them; here in the units of a series. */
+/** Unpacks rows (see docs/schema/page.json), converted to the units of a series. */
 function rowsOf(packed: PackedRows, n: number): Rows {
   const scaled = (text: string, unit: number) => unpackColumn(text, n).map((code) => (Number.isNaN(code) ? NaN : fromLogCode(code) / unit));
   const percent = (text: string) => unpackColumn(text, n).map((thousandths) => thousandths / 10);
@@ -373,13 +376,13 @@ function rowsOf(packed: PackedRows, n: number): Rows {
   };
 }
 
-/** The mean of what is known. */
+/** The mean of the known values. */
 function mean(values: Float64Array): number | null {
   const known = values.filter((v) => !Number.isNaN(v));
   return known.length === 0 ? null : known.reduce((a, b) => a + b, 0) / known.length;
 }
 
-/** The largest of what is known. */
+/** The maximum of the known values. */
 function largest(values: Float64Array): number | null {
   const known = values.filter((v) => !Number.isNaN(v));
   return known.length === 0 ? null : known.reduce((a, b) => Math.max(a, b), 0);
@@ -387,14 +390,17 @@ function largest(values: Float64Array): number | null {
 
 const sumOf = (values: number[]): number => values.reduce((sum, v) => sum + (Number.isNaN(v) ? 0 : v), 0);
 
-/** A row is lossy where more than this share of its I/Os is missing, as the program marks it. */
+/** A row is lossy if more than this share of its I/Os is missing, as in the program. */
 const MARKING_SHARE = 0.01;
 
-/** Whether several rows together are lossy. The file says which rows are, not how many I/Os they lack. A loss makes all rows lossy that its
- * stretch meets, and is of at least one I/O and of the share that marks a row. Of rows that are mostly lossy nothing is drawn. */
+/**
+ * Whether several merged rows are lossy. The file says which rows are lossy, not how many I/Os they lack. A loss
+ * marks all rows that it overlaps, and amounts to at least one I/O and to the share that marks a row. Rows that are
+ * mostly lossy are not drawn.
+ */
 export function isLossy(lossy: ArrayLike<number>, ios: ArrayLike<number>): boolean {
   let [marked, missing, all] = [0, 0, 0];
-  // The I/Os of the lossy stretch that goes on; `null` outside of one.
+  // I/Os of the current lossy stretch; `null` outside of one.
   let stretch: number | null = null;
   const leastOf = (seen: number | null) => (seen === null ? 0 : Math.max(1, MARKING_SHARE * seen));
   for (let i = 0; i < lossy.length; i++) {
@@ -412,7 +418,7 @@ export function isLossy(lossy: ArrayLike<number>, ios: ArrayLike<number>): boole
   return marked > lossy.length / 2 || missing > MARKING_SHARE * Math.max(1, all);
 }
 
-/** The mean latency of several rows: each weighs as much as it has I/Os. */
+/** Mean latency of several rows, weighted by their number of I/Os. */
 export function meanLatency(latency: Float64Array, ios: Float64Array): number | null {
   let time = 0;
   let count = 0;
@@ -425,7 +431,10 @@ export function meanLatency(latency: Float64Array, ios: Float64Array): number | 
   return count > 0 ? time / count : null;
 }
 
-/** Rows of about `step` seconds. A quantile is of the heat map `heats` has of the class, whose columns add up; a mean of quantiles is none. */
+/**
+ * Merges rows to about `step` seconds. Quantiles come from the class's heat map in `heats`, whose columns add up;
+ * quantiles cannot be averaged.
+ */
 function seriesOf(rows: Rows, scope: Block["rows"][number], [from, to]: [number, number], step: number, asked: Query[string], heats: Partial<Record<Class, Cells>>): Series {
   const together = Math.max(1, Math.round(step / scope.step_s));
   const first = Math.max(0, Math.floor((from - scope.from_unix_s) / scope.step_s / together));
@@ -452,7 +461,7 @@ function seriesOf(rows: Rows, scope: Block["rows"][number], [from, to]: [number,
       const sums = heat && cellsBetween(heat, begin, done);
       for (const [name, q] of QUANTILES) put(`${letter}_${name}_us`, heat && sums ? quantileOf(sums, heat.latency_us, q) : null);
     }
-    // Of one class alone it is not known how many were in flight.
+    // The number in flight is not known for a single class.
     put("busy_percent", asked ? null : mean(of(rows.busy)));
     put("inflight_mean", asked ? null : mean(of(rows.mean)));
     put("inflight_max", asked ? null : largest(of(rows.max)));
@@ -478,7 +487,7 @@ function addActor(a: Actor, b: Actor): Actor {
   return sum;
 }
 
-/** Actors of several steps, those with most I/O time first. */
+/** Sums the actors of several steps, most I/O time first. */
 export function sumActors(answers: { actors: Actor[]; others: Actor | null }[]): { actors: Actor[]; others: Actor | null } {
   const named = new Map<string | null, Actor>();
   let others: Actor | null = null;
@@ -497,7 +506,7 @@ export function sumActors(answers: { actors: Actor[]; others: Actor | null }[]):
 
 const WAIT_PARTS = ["ios", "io_time_s", "undisturbed_s", "own_s", "held_s", "device_s", "unknown_s"] as const;
 
-/** Waits of several steps, by victim. */
+/** Sums the waits of several steps by victim. */
 export function sumWaits(answers: Wait[][]): Wait[] {
   const identity = (who: object) => JSON.stringify(who, ["process", "pid", "cgroup", "file", "class", "origin"]);
   const victims = new Map<string, Wait>();

@@ -24,50 +24,56 @@ export interface Shell {
   format: number;
   now_unix_s: number;
   recording: boolean;
-  /** Of a report file. */
+  /** Set for a report file. */
   file?: FileShell;
 }
 
-/** What a report file adds: its time is all that is known, and its other parts are shown in the place of the application. */
+/**
+ * Additions for a report file: its time is all that is known, and the other parts of the report can be shown in place
+ * of the application.
+ */
 export interface FileShell {
   from: number;
   to: number;
   title: string;
-  /** Remarks on what the file holds. */
+  /** Notes about the contents of the file. */
   notes: string[];
-  /** Builds the other parts when they are asked for first. `back` leads to the application, and to a time. */
+  /** Builds the other parts when they are first requested. `back` returns to the application, optionally at a time range. */
   details(back: (range?: [number, number]) => void): HTMLElement;
-  /** The application has nothing to draw: the other parts come first. */
+  /** The application has nothing to draw, so the other parts are shown first. */
   detailsFirst: boolean;
 }
 
-/** Rows of parts of a second are not asked for of more I/Os. */
+/** Rows shorter than a second are not requested for more I/Os than this. */
 const MANY_IOS = 1_000_000;
-/** The server answers at most so many I/Os at once. */
+/** Maximum number of I/Os in a response of the server. */
 const MAX_IOS = 100_000;
-/** The slots of `live` come about a second late: the end of a live view is where they are complete. */
+/** Slots of `live` are about a second late. A live view ends where they are complete. */
 const LATE_S = 1.2;
-/** What completed within this time may not be stored yet. */
+/** I/Os that completed this recently may not be stored yet. */
 const UNSTORED_S = 4;
 const FRAME_MS = 250;
-/** Analyses of a live view are asked for again after this; the heat map sooner. */
+/** Refresh interval of the analyses in a live view; the heat map is refreshed more often. */
 const ANALYSES_MS = 10_000;
 const CHART_MS = 4000;
-/** Between them, the heat map of the newest time alone comes as often as a column of it is new, at most twice a second. */
+/** In between, the newest part of the heat map is refreshed for each new column, at most twice per second. */
 const NEWEST_MS = 500;
 const FOLD_MS = 10_000;
 const PERIODS_MS = 60_000;
 const MAX_SUGGESTIONS = 200;
-/** A time to the millisecond. */
+/** The length of a time with milliseconds. */
 const MILLIS_CHARACTERS = "2026-11-26 04:15:00.000".length;
-/** Of a wheel or a held key only the view at which it rests is asked for, and kept in the history. */
+/**
+ * While the wheel or a key is in use, nothing is requested until the view rests for this long; only then it enters
+ * the history.
+ */
 const REST_MS = 150;
 const HISTORY_MS = 700;
 
 export class Application {
   readonly #clockOffset: number;
   #view: View;
-  /** Whose waits and I/Os are taken together. */
+  /** The grouping of waits and I/Os. */
   #by: Subject = "process";
   readonly #chart: Chart;
   readonly #ways: Ways;
@@ -88,7 +94,7 @@ export class Application {
   readonly #device = h("select", { "aria-label": "Device", onchange: () => this.#set({ device: this.#device.value || null }) }, h("option", { value: "", text: "All devices" }));
   readonly #cls = h("select", { "aria-label": "Class", onchange: () => this.#set({ cls: (this.#cls.value || null) as Class | null }) },
     h("option", { value: "", text: "Reads and writes" }), ...CLASSES.map((c) => h("option", { value: c, text: `Only ${c}` })));
-  /** Latency over time, or the second-offset layout: offered where a period was found. */
+  /** The layout selector: latency over time, or second-offset, which is offered if a period was found. */
   readonly #layouts = h("select", { hidden: true, "aria-label": "Layout of the heat map", onchange: () => {
     this.#chart.setFold(null, null);
     this.#change({ fold: this.#layoutOf[Number(this.#layouts.value)] ?? null });
@@ -102,25 +108,25 @@ export class Application {
   readonly #find = h("input", { type: "search", list: "names", placeholder: "Find", "aria-label": "Find a process, control group or file", title: "Marks the times of a process, control group or file (/)", onchange: () => this.#search(this.#find.value), oninput: () => this.#find.value === "" && this.#search("") });
   readonly #foundText = h("small", { role: "status" });
   readonly #filter = h("span", { class: "filter", hidden: true });
-  /** Of a root with several hosts: which one this is, and the way back to all. */
+  /** For a root with several hosts: the current host, linking to the list of all. */
   readonly #host = h("a", { class: "host", href: "./", hidden: true });
   readonly #report = h("a", { text: "Full report", title: "Distributions, sizes, sectors, files, findings of this time" });
-  /** What the next drag chooses, for those without a keyboard. */
+  /** Sets what the next drag selects, for use without a keyboard. */
   readonly #select1 = h("button", { type: "button", text: "Select", title: "The next drag chooses a box (Shift+drag; B: all on screen)", "aria-pressed": "false", onclick: () => this.#choose("box") });
   readonly #select2 = h("button", { type: "button", text: "Compare", title: "The next drag chooses a second box to compare with the first (Ctrl+drag; C: all on screen)", "aria-pressed": "false", onclick: () => this.#choose("second") });
-  /** What is on screen, where paper has no controls. */
+  /** Describes the view in print, where there are no controls. */
   readonly #printed = h("p", { class: "printed" });
   readonly #connection = h("span", { class: "part-status", role: "status" });
   readonly #open = new Set<string>();
   readonly #root: HTMLElement;
   #details: HTMLElement | null = null;
   #list: Story[] = [];
-  /** The time that was asked for when a story was found. */
+  /** The time range of the query that found a story. */
   readonly #foundIn = new WeakMap<Story, [number, number]>();
-  /** The story that the address names is not opened yet. */
+  /** Whether the story named in the URL has yet to be opened. */
   #opensStory: boolean;
   #series: Series | null = null;
-  /** In the mean over the last series. */
+  /** Mean over the last series. */
   #iosPerS = 0;
   #ios: Ios | null = null;
   #actorList: Actor[] = [];
@@ -209,7 +215,7 @@ export class Application {
       card("Actors", "actors", this.#loaders.actors, this.#actors, tabs));
   }
 
-  /** The other parts of a report file in the place of the application. */
+  /** Shows the other parts of a report file in place of the application. */
   #showDetails(): void {
     const back = (range?: [number, number]) => {
       document.body.replaceChildren(this.#root);
@@ -225,7 +231,7 @@ export class Application {
     return this.shell.file?.to ?? Date.now() / 1000 + this.#clockOffset;
   }
 
-  /** The view in the address. A file has it behind the `#`: its address may not change before that. */
+  /** The URL of the view. A file has the view behind `#`, because the rest of its URL must not change. */
   #address(): string {
     return this.shell.file ? location.hash.slice(1) : location.search;
   }
@@ -234,14 +240,14 @@ export class Application {
     return `${this.shell.file ? "#" : ""}${write(view)}`;
   }
 
-  /** What is shown where the address names no time. */
+  /** The time range shown if the URL names none. */
   #usual(): [number, number] {
     const { file } = this.shell;
     const now = this.#clock();
     return file ? [file.from, file.to] : [now - DEFAULT_SPAN_S, now];
   }
 
-  /** The address of the view, and what stands around the chart. */
+  /** Updates the URL and the controls around the chart. */
   #shown(): void {
     const v = this.#view;
     this.#chart.show(v);
@@ -266,7 +272,7 @@ export class Application {
     document.documentElement.dataset["ready"] ??= performance.now().toFixed(0);
   }
 
-  /** Where nothing is recorded now, the same button leads to the newest time that is. */
+  /** If nothing is being recorded, the button leads to the newest recorded time. */
   #showLive(): void {
     const { live, host } = this.#view;
     const canFollow = this.shell.recording && host === null;
@@ -278,7 +284,7 @@ export class Application {
     else this.#live.removeAttribute("aria-pressed");
   }
 
-  /** A device that is not among those that are known, as one of a link to what is gone, is named too. */
+  /** An unknown device, as in a link to a device that is gone, is listed too. */
   #showDevice(): void {
     const { device } = this.#view;
     const isListed = device === null || [...this.#device.options].some((o) => o.value === device);
@@ -309,7 +315,7 @@ export class Application {
     refill(this.#filter, h("span", { class: "only", title: name }, `Only ${kind} `, h("b", { text: name })), all);
   }
 
-  /** Another time. What is asked for waits until the view rests. */
+  /** Shows another time range. Requests wait until the view rests. */
   #look(from: number, to: number): void {
     const middle = (from + to) / 2;
     const span = Math.min(MAX_SPAN_S, Math.max(MIN_SPAN_S, to - from));
@@ -317,14 +323,14 @@ export class Application {
     this.#change({ from: end - span, to: end, live: false });
   }
 
-  /** A time of a story. The address names the question that had the story, as that of this time alone may not have it. */
+  /** Shows the time of a story. The URL names the query that found it, because a query for this time alone may not find it. */
   #lookAt(story: Story, from: number, to: number): void {
     this.#name(story);
     this.#look(from, to);
     this.#revealChart();
   }
 
-  /** The address names a story. */
+  /** Names a story in the URL. */
   #name(story: Story): void {
     const chosen = this.#view.story;
     const isChosen = chosen !== null && isStory(story, chosen);
@@ -332,14 +338,14 @@ export class Application {
     this.#view = { ...this.#view, story: isChosen ? chosen : { id: story.id, device: story.device, from: askedFrom, to: askedTo } };
   }
 
-  /** A story whose mark was clicked. */
+  /** Opens a story whose mark was clicked. */
   #showStory(story: Story): void {
     this.#name(story);
     this.#remember();
     openStory(this.#stories, story);
   }
 
-  /** Where the chart is out of sight, as below the stories on a phone, what was asked for would seem to do nothing. */
+  /** Scrolls to the chart if it is out of sight, as below the stories on a phone, so that the action is visible. */
   #revealChart(): void {
     const { top, bottom } = this.#chart.root.getBoundingClientRect();
     const seen = Math.min(bottom, innerHeight) - Math.max(top, 0);
@@ -348,7 +354,7 @@ export class Application {
 
   #change(next: Partial<View>): void {
     this.#view = { ...this.#view, ...next };
-    // A live view shows what happens now.
+    // A live view shows the current time, so it names no story.
     if (this.#view.live) this.#view = { ...this.#view, story: null };
     this.#shown();
     this.#follow();
@@ -362,14 +368,14 @@ export class Application {
     if (write(this.#view) !== this.#address()) history.pushState(null, "", this.#addressOf(this.#view));
   }
 
-  /** What is drawn of the data that is there. */
+  /** Redraws with the data that is available. */
   #redraw(next: Partial<View>): void {
     this.#view = { ...this.#view, ...next };
     this.#shown();
     this.#remember();
   }
 
-  /** Another device, class or filter. */
+  /** Applies another device, class or filter. */
   #set(next: Partial<View>): void {
     this.#chart.clear();
     this.#change(next);
@@ -406,7 +412,7 @@ export class Application {
     this.#change({ from: now - span, to: now, live: this.shell.recording && this.#view.host === null });
   }
 
-  /** Back to live, with the width that is on screen. */
+  /** Returns to live with the current width. */
   #now(): void {
     if (this.shell.recording && this.#view.host === null) this.#last(Math.max(1, this.#view.to - this.#view.from));
     else this.#findNewest(true);
@@ -447,13 +453,13 @@ export class Application {
       },
     };
     const run = keys[e.key.toLowerCase()];
-    // Arrows scroll a list that has the focus.
+    // Arrow keys scroll a list that has the focus.
     if (!run || (e.key.startsWith("Arrow") && target?.closest(".scroll"))) return;
     e.preventDefault();
     run();
   }
 
-  /** Four times a second the end of a live view moves. */
+  /** Moves the end of a live view, four times per second. */
   #tick(): void {
     if (!this.#view.live || document.hidden) return;
     const span = this.#view.to - this.#view.from;
@@ -466,7 +472,7 @@ export class Application {
     if (now - this.#lastAnalyses > ANALYSES_MS && !this.#loaders.stories.busy && !this.#loaders.waits.busy) this.#loadAnalyses(true);
   }
 
-  /** Listens to the server while the view is live and seen. */
+  /** Listens to the server while the view is live and visible. */
   #follow(): void {
     if (!this.#view.live || document.hidden) {
       this.#feed?.rest();
@@ -475,7 +481,7 @@ export class Application {
     this.#feed ??= new Feed(this.#clock() - 60, new Map(), {
       slot: (slot) => {
         const { device, filter } = this.#view;
-        // A slot is of a whole device: it says nothing of one process.
+        // A slot covers a whole device, not a single process.
         if (filter !== null || (device !== null && device !== slot.device)) return;
         const more = slot as unknown as { inflight_mean: number | null; inflight_max: number | null; lossy?: boolean };
         const values = valuesOf((column) => (slot as unknown as Record<string, number | null>)[column]);
@@ -484,7 +490,7 @@ export class Application {
       finding: () => (this.#lastAnalyses = -Infinity),
       connected: (lostAt) => {
         this.#connection.textContent = lostAt === null ? "" : `Not connected since ${format.clock(lostAt / 1000 + this.#clockOffset, 1)} UTC, trying again.`;
-        // A feed that rests says so, too.
+        // A feed that is paused reports this as well.
         if (lostAt === null && this.#view.live && !document.hidden) this.#askAgain();
       },
     }, {
@@ -496,7 +502,10 @@ export class Application {
     this.#feed.follow();
   }
 
-  /** Where nothing is recorded now, the last minutes that are known, of whatever recordings. The address says so once the reader asks for it. */
+  /**
+   * If nothing is being recorded, shows the last minutes known, of any recording. The URL names them once the reader
+   * asks for them.
+   */
   #findNewest(isAsked = false): void {
     this.#loaders.start.run(async (signal) => {
       const { recordings } = await ask<{ recordings: { from: string; to: string | null }[] }>("recordings", { host: this.#view.host }, signal);
@@ -513,14 +522,14 @@ export class Application {
     });
   }
 
-  /** The server answers: what it did not answer is asked at once, as it would wait for up to half a minute. */
+  /** The server answers again: failed requests are retried immediately, which would otherwise take up to half a minute. */
   #askAgain(): void {
     for (const loader of Object.values(this.#loaders)) loader.again();
   }
 
   #load(): void {
     for (const loader of Object.values(this.#loaders)) loader.renew();
-    // The chart draws all at its time; lists do not say theirs.
+    // The chart draws data at its time, but lists do not show theirs.
     for (const list of [this.#loaders.stories, this.#loaders.waits, this.#loaders.actors]) list.renew(this.#about());
     this.#follow();
     this.#loadChart(false);
@@ -535,13 +544,13 @@ export class Application {
     if (!quiet || performance.now() - this.#lastPeriods > PERIODS_MS) this.#loadPeriods();
   }
 
-  /** What each question is about. */
+  /** The parameters common to all queries. */
   #question(): { from: string; to: string; device: string | null; host: string | null } {
     const { from, to, device, host } = this.#view;
     return { from: from.toFixed(6), to: to.toFixed(6), device, host };
   }
 
-  /** Which I/Os are shown. The server chooses them, whatever their number. */
+  /** The selection of I/Os. The server applies it, so it works for any number of I/Os. */
   #shownIos(): Query {
     const { filter, cls } = this.#view;
     return filter === null ? { class: cls } : { class: cls, [filter.by]: filter.name };
@@ -552,10 +561,10 @@ export class Application {
     const view = this.#view;
     const span = view.to - view.from;
     const single = span < IO_SPAN_S;
-    // A quarter more on both sides, so that a short move shows no gap.
+    // A quarter more is requested on both sides, so that a short move shows no gap.
     const margin = view.live ? 0 : span / 4;
     const column = columnOf((2 * span) / this.#chart.plotWidth);
-    // Whole seconds begin with one, whatever is on screen, so that a move does not draw all anew.
+    // Columns of whole seconds start at whole seconds, so that a move does not redraw everything.
     const [from, to] = wholeColumns(view.from - margin, view.to + margin, column);
     const width = Math.min(2048, Math.round((to - from) / column));
     const height = Math.min(96, Math.round(this.#chart.plotHeat / 4));
@@ -565,7 +574,7 @@ export class Application {
     if (!quiet || !this.#loaders.found.busy) this.#loadFound({ ...range, ...shown }, width, height, (to - from) / width);
     this.#loaders.heat.run(async (signal) => {
       if (single) {
-        // I/Os are listed by their completion: those that started here may complete later.
+        // I/Os are listed by completion, so those that started in the view may complete later.
         const ios = await ask<Ios>("ios", { ...range, ...shown, to: (to + 1).toFixed(6), limit: MAX_IOS }, signal);
         this.#showIos(chosen(ios, (i) => startOf(ios, i) <= to));
         return;
@@ -578,11 +587,11 @@ export class Application {
       } else this.#chart.setFold(null, null);
       const heats = plan ? [] : shownClasses(view.cls).map(async (cls) => this.#chart.addHeat(cls, await ask<Heat>("heatmap", { ...range, ...shown, class: cls, width, height }, signal), { from, to, columnS: (to - from) / width }));
       const drawn = await Promise.allSettled(heats);
-      // Of whole seconds there are sums; shorter rows take each I/O.
+      // Sums exist for whole seconds; shorter rows need every I/O.
       const finest = stepOf(to - from, width);
       const step = finest === 0.5 || (finest < 1 && this.#iosPerS * (to - from) > MANY_IOS) ? 1 : finest;
       this.#series = await ask<Series>("series", { ...range, ...shown, step: duration(Math.max(step, 0.001)), extended: "true" }, signal);
-      // What is newer may not be stored yet.
+      // Newer I/Os may not be stored yet.
       this.#chart.setSeries(this.#series, { from, to: Math.min(to, this.#clock() - UNSTORED_S) });
       this.#iosPerS = rateOf(this.#series);
       // A report file has no heat map of each class, but rates of all.
@@ -590,14 +599,14 @@ export class Application {
     }, quiet);
   }
 
-  /** The heat map of what is newer than the last whole one, with columns as wide as its. */
+  /** Loads the heat map of the time after the last complete one, with the same column width. */
   #loadNewest(now: number): void {
     const { from, to, cls, fold } = this.#view;
     const span = to - from;
     const columnS = columnOf(span / Math.min(2048, this.#chart.plotWidth / 2));
     if (span < IO_SPAN_S || fold !== null || this.#loaders.newest.busy || this.#loaders.heat.busy || this.#loaders.heat.isRefused || now - this.#lastNewest < Math.max(NEWEST_MS, columnS * 1000)) return;
     this.#lastNewest = now;
-    // What completed before was perhaps not stored yet when the whole was asked for.
+    // Earlier I/Os may not have been stored when the complete one was requested.
     const since = Math.max(from, to - (now - this.#lastChart) / 1000 - 4);
     const [begin, end] = wholeColumns(since, to, columnS);
     const width = Math.max(1, Math.round((end - begin) / columnS));
@@ -605,7 +614,7 @@ export class Application {
     this.#loaders.newest.run(async (signal) => {
       const classes = shownClasses(cls);
       const heats = await Promise.all(classes.map((c) => ask<Heat>("heatmap", { ...query, class: c }, signal)));
-      // A whole one that came meanwhile has more.
+      // A complete one that arrived in the meantime contains more.
       if (this.#view.live && !this.#loaders.heat.busy) classes.forEach((c, i) => this.#chart.addNewest(c, heats[i]!, (end - begin) / width));
     }, true);
   }
@@ -615,7 +624,7 @@ export class Application {
     this.#chart.setIos(ios);
   }
 
-  /** What is on screen, in a line. */
+  /** A one-line description of the view. */
   #title(): string {
     return `iolens, ${this.#about()}`;
   }
@@ -626,7 +635,7 @@ export class Application {
     return [host, device ?? "all devices", cls && `only ${cls}`, filter && `only ${filter.by} ${filter.name}`, `${begin} to ${end} UTC`].filter(Boolean).join(", ");
   }
 
-  /** What is on screen, for other programs. */
+  /** The view, for export. */
   #screen(): Screen {
     const { from, to, device, host } = this.#view;
     const second = new Date(from * 1000).toISOString().slice(0, 19).replaceAll(":", "");
@@ -647,7 +656,7 @@ export class Application {
     };
   }
 
-  /** What comes back at one pace. */
+  /** Loads the periods found by the analysis. */
   #loadPeriods(): void {
     this.#lastPeriods = performance.now();
     this.#loaders.periods.run(async (signal) => {
@@ -665,12 +674,12 @@ export class Application {
     const layouts: { text: string; fold: Fold | null }[] = [{ text: "Latency", fold: null }, { text: "Seconds", fold: { periodS: 1, anchorS: 0, cls: null } }];
     for (const { evidence, device, start_unix_s: start } of this.#periods.slice(0, 8)) {
       const periodS = Number((evidence.period_s ?? 1).toPrecision(6));
-      // The beats lie a little above the lower edge.
+      // The periodic I/O appears a little above the lower edge.
       layouts.push({ text: `Every ${format.span(periodS)} (${evidence.class ?? ""}s, ${device ?? ""})`, fold: { periodS, anchorS: start - periodS / 8, cls: evidence.class ?? null } });
     }
     const same = (a: Fold | null, b: Fold | null) => a?.periodS === b?.periodS && a?.cls === b?.cls;
     if (!layouts.some((l) => same(l.fold, fold))) layouts.push({ text: `Every ${format.span(fold?.periodS)}`, fold });
-    // Single I/Os have no other layout.
+    // In a view of single I/Os there is no other layout.
     this.#layouts.hidden = (this.#periods.length === 0 && fold === null) || this.#view.to - this.#view.from < IO_SPAN_S;
     const chosen = String(layouts.findIndex((l) => same(l.fold, fold)));
     if (JSON.stringify(layouts.map((l) => l.fold)) !== JSON.stringify(this.#layoutOf)) {
@@ -688,7 +697,7 @@ export class Application {
     this.#change({ find });
   }
 
-  /** Heat maps of the I/Os of a process, a control group and a file of this name. */
+  /** Loads heat maps of the I/Os of a process, a control group and a file with this name. */
   #loadFound(range: Query, width: number, height: number, columnS: number): void {
     const { find, from, to } = this.#view;
     if (find === null) {
@@ -716,7 +725,7 @@ export class Application {
       const { list, unknown, notes } = await this.#askStories(from, to, signal);
       const stays = (s: Story) => s.end_unix_s >= from && s.start_unix_s <= to && (device === null || s.device === device);
       if (chosen !== null) {
-        // The story of the address is shown although it lies at a threshold that this time does not meet.
+        // The story in the URL is shown even if it does not meet the thresholds in this time range.
         const isThere = list.some((s) => isStory(s, chosen));
         const earlier = isThere ? [] : await this.#askChosen(chosen, signal);
         list.unshift(...earlier.filter(stays));
@@ -725,7 +734,7 @@ export class Application {
         if (!shown && this.#view.story === chosen) this.#view = { ...this.#view, story: null };
       }
       this.#opensStory = false;
-      // A story that is open stays where the shorter time that is on screen alone would not show it.
+      // An open story stays in the list even if the shorter time range alone would not contain it.
       const known = new Set(list.map(storyKey));
       const kept = this.#list.filter((s) => this.#open.has(storyKey(s)) && !known.has(storyKey(s)) && stays(s));
       this.#list = [...kept, ...list];
@@ -735,7 +744,7 @@ export class Application {
     }, quiet);
   }
 
-  /** Those in a time, of the shown I/Os. */
+  /** Requests the stories of a time range, for the selected I/Os. */
   async #askStories(from: number, to: number, signal: AbortSignal): Promise<{ list: Story[]; unknown: NotProven[]; notes: string[] }> {
     const query = { ...this.#question(), ...this.#shownIos(), from: from.toFixed(6), to: to.toFixed(6) };
     const { stories: found, not_proven: unknown, notes } = await ask<Stories>("stories", query, signal);
@@ -744,7 +753,7 @@ export class Application {
     return { list, unknown: unknown ?? [], notes };
   }
 
-  /** The story that the address names, by the question that had it; none where its time is not recorded any more. */
+  /** Requests the story in the URL with the query that found it; empty if its time is no longer recorded. */
   async #askChosen(chosen: ChosenStory, signal: AbortSignal): Promise<Story[]> {
     try {
       const { list } = await this.#askStories(chosen.from, chosen.to, signal);
@@ -782,7 +791,7 @@ export class Application {
     }, quiet);
   }
 
-  /** Names that can be searched for. */
+  /** Sets the names offered by the search. */
   #suggest(names: (string | null | undefined)[]): void {
     const known = new Set([...this.#names.options].map((o) => o.value));
     for (const name of names) {
@@ -795,7 +804,7 @@ export class Application {
   #loadDevices(): void {
     this.#loaders.devices.run(async (signal) => {
       const { devices } = await ask<{ devices: Device[] }>("devices", { host: this.#view.host }, signal).catch((e: unknown) => {
-        // Why there are none, such as an unknown host, the other parts say.
+        // The other parts explain why there are no devices, for example an unknown host.
         if (e instanceof Problem && !e.passes) return { devices: [] };
         throw e;
       });
@@ -812,7 +821,7 @@ export class Application {
     this.#chart.choosing(on ? next : null);
   }
 
-  /** The first box replaces those that are there; the second one is compared with it. */
+  /** Selects a box: the first one replaces all boxes, the second one is compared with it. */
   #select(box: Box, second: boolean): void {
     const first = this.#view.boxes[0];
     this.#setBoxes(second && first ? [first, box] : [box]);
@@ -849,11 +858,11 @@ export class Application {
     });
   }
 
-  /** What distinguishes the I/Os of a box from those outside of it. */
+  /** Shows what distinguishes the I/Os of a box from the others. */
   async #explain(box: Box, tools: HTMLElement, signal: AbortSignal): Promise<void> {
     const range = { ...this.#question(), ...this.#shownIos() };
     const whole = ask<Ios>("ios", { ...range, limit: MAX_IOS }, signal);
-    // Where the whole view has too many, the box is compared with the other latencies of its own time.
+    // If the whole view has too many I/Os, the box is compared with the other latencies of its own time.
     const ios = await whole.catch((e: unknown) => {
       if (signal.aborted) throw e;
       return ask<Ios>("ios", { ...range, from: box.from.toFixed(6), to: box.to.toFixed(6), limit: MAX_IOS }, signal);
@@ -861,7 +870,7 @@ export class Application {
     selection(this.#box, ios, box, this.#ways, tools);
   }
 
-  /** Two boxes: their latencies in blocks of time, and the actors and waits of their times. */
+  /** Compares two boxes: their latencies in blocks of time, and the actors and waits of their times. */
   async #compare(first: Box, second: Box, tools: HTMLElement, signal: AbortSignal): Promise<void> {
     const by = this.#by;
     const question = (box: Box) => ({ ...this.#question(), from: box.from.toFixed(6), to: box.to.toFixed(6) });
@@ -869,12 +878,12 @@ export class Application {
       const query = { ...question(box), ...this.#shownIos(), class: cls, width: blocksOf(box.to - box.from), height: 256 };
       return blocksIn(await ask<Heat>("heatmap", query, signal), box.lowUs, box.highUs);
     };
-    // Of a box that is only partly recorded, rates are of that part.
+    // For a partly recorded box, rates refer to the recorded part.
     const rates = async (box: Box, seconds: number): Promise<Rates> => {
       const { actors: list } = await ask<{ actors: Actor[] }>("actors", { ...question(box), ...this.#shownIos(), by }, signal);
       const { list: waiting } = await this.#askWaits({ ...question(box), ...this.#shownIos(), by }, signal);
       return {
-        // The next run of a program has another number: it is the same actor.
+        // The next run of a program has another process number, but is the same actor.
         actors: list.map((a) => ({ name: actorName(a)?.replace(/(.)\[\d+\]$/, "$1") ?? NOT_KNOWN, rate: a.io_time_s / seconds })),
         waits: waiting.flatMap((w) => w.behind.map((b) => ({ name: `${spoken(w.victim, by)} behind ${spoken(b, by)}`, rate: b.seconds / seconds }))),
       };
@@ -886,7 +895,8 @@ export class Application {
     const seconds = [recorded("before", first), recorded("after", second)] as const;
     const inBounds = async (box: Box, s: number): Promise<Rates> =>
       ratesIn(await ask<Ios>("ios", { ...question(box), ...this.#shownIos(), limit: MAX_IOS }, signal), box, by, s);
-    // Sums of actors and waits are of all latencies. Of some latencies single I/Os tell, where there are not too many; a file holds few of them.
+    // Sums of actors and waits include all latencies. For some latencies single I/Os are needed, if there are not too
+    // many; a file contains few.
     const isOfSome = isBounded(first) || isBounded(second);
     let exact: [Rates, Rates] | null = null;
     if (isOfSome && !this.shell.file) {
@@ -901,11 +911,16 @@ export class Application {
   }
 }
 
-/** Whether a refresh leaves a list as it is: a reader who copies a command from it must not lose the selection. The next refresh draws it. */
+/**
+ * Whether a refresh leaves a list unchanged, so that a reader who copies from it keeps the selection. The next
+ * refresh draws it.
+ */
 const isKept = (list: HTMLElement, isRefresh: boolean): boolean => isRefresh && isSelected(list);
 
-/** A list that was opened by the pointer gives the focus back once something is chosen: the next key is meant for the page, not for its options.
- * Who reached it by the keyboard goes through the options with it. */
+/**
+ * Removes the focus from a list that was opened with the pointer after a choice, so that the next key goes to the
+ * page and not to the list. Keyboard users keep the focus.
+ */
 function releaseSelects(root: HTMLElement): void {
   let pointed: EventTarget | null = null;
   root.addEventListener("pointerdown", (e) => (pointed = e.target));
@@ -917,7 +932,7 @@ function releaseSelects(root: HTMLElement): void {
 
 const isStory = (story: Story, { id, device }: ChosenStory): boolean => story.id === id && story.device === device;
 
-/** When a story happened: its episodes, or where it has none its worst moment. */
+/** The times of a story: its episodes, or its worst moment if it has none. */
 function episodesOf(story: Story): Episode[] {
   const since = story.recording_start_unix_s;
   const worst = story.harm?.worst_at_s ?? null;
@@ -925,25 +940,25 @@ function episodesOf(story: Story): Episode[] {
   return story.episodes.map((e) => ({ from: since + e.start_s, to: since + e.end_s }));
 }
 
-/** I/Os per second, in the mean over the rows. */
+/** Mean I/Os per second over the rows. */
 function rateOf({ columns }: Series): number {
   const rows = columns["time_unix_s"]?.length ?? 0;
   const sum = (column: Column | undefined) => (column ?? []).reduce((n: number, v) => n + (v ?? 0), 0);
   return rows > 0 ? (sum(columns["r_per_s"]) + sum(columns["w_per_s"])) / rows : 0;
 }
 
-/** The I/Os for which `keep` holds. */
+/** The I/Os for which `keep` returns true. */
 function chosen(ios: Ios, keep: (i: number) => boolean): Ios {
   const kept = ios.columns.done_ns.map((_, i) => i).filter(keep);
   return { ...ios, ios: kept.length, columns: at(ios.columns, kept) };
 }
 
-/** These rows of all columns. */
+/** Selects rows of all columns. */
 function at<T extends object>(columns: T, rows: number[]): T {
   return Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, rows.map((i) => (column as unknown[])[i])])) as T;
 }
 
-/** Whether an I/O is of a process, control group or file of this name, as the server chooses them. */
+/** Whether an I/O belongs to a process, control group or file with this name, as the server selects them. */
 function isNamed(ios: Ios, i: number, name: string): boolean {
   const { process, pid, cgroup, file } = ios.columns;
   const below = (path: string | null | undefined) => typeof path === "string" && (path === name || path.startsWith(name.endsWith("/") ? name : `${name}/`) || (!name.includes("/") && path.endsWith(`/${name}`)));

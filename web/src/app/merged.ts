@@ -1,11 +1,12 @@
-// One story for each cause: after a restart or rotation each recording has the story anew, with the same identity.
+// Merges stories with the same cause: after a restart or rotation, each recording contains the story anew, with the
+// same identity.
 
 import type { Story } from "./data";
 
-/** Stories of a cause and device are one story, whatever recording has them. */
+/** The identity of a story across recordings: its cause and device. */
 export const storyKey = (s: Pick<Story, "id" | "device">): string => `${s.id} ${s.device}`;
 
-/** The list with one story for each cause. The order stays, but what is merged comes before those that lost less. */
+/** Merges stories of the same cause. The order is kept, except that merged stories move before those that lost less time. */
 export function merged(list: Story[]): Story[] {
   const groups = new Map<string, Story[]>();
   for (const story of list) {
@@ -24,7 +25,7 @@ export function merged(list: Story[]): Story[] {
   return out;
 }
 
-/** A program's own queue costs it no time with fewer I/Os in flight: such stories come last. */
+/** A program's own queue costs no time with fewer I/Os in flight, so such stories come last. */
 const isOwnQueue = (s: Story): boolean => s.kind === "own-queue";
 
 const lostOf = (s: Story): number => s.harm?.by_clock_s ?? s.harm?.seconds ?? 0;
@@ -35,7 +36,7 @@ function joined(parts: Story[]): Story {
   const [first] = parts;
   if (!first || parts.length === 1) return first as Story;
   const byTime = [...parts].sort((a, b) => a.start_unix_s - b.start_unix_s);
-  // Times inside a story count from the beginning of its recording: here all count from that of the earliest.
+  // Times in a story are relative to its recording; here they become relative to the earliest one.
   const since = Math.min(...parts.map((s) => s.recording_start_unix_s));
   const episodes = byTime.flatMap((s) => {
     const by = s.recording_start_unix_s - since;
@@ -58,7 +59,7 @@ function joined(parts: Story[]): Story {
   };
 }
 
-/** Sums, the worst of all, and a share of the I/O time of all. */
+/** Sums of the harm, the worst I/O of all, and the common share of I/O time. */
 function joinedHarm(parts: Story[], since: number): Story["harm"] {
   const known = parts.flatMap((s) => (s.harm ? [{ ...s.harm, by: s.recording_start_unix_s - since }] : []));
   const [first] = known;

@@ -18,7 +18,7 @@ export interface Ways {
 const seconds = (s: number) => format.micros(s * 1e6);
 const CLASSES: readonly string[] = ["read", "write", "discard", "flush"];
 
-/** Where a share of a bar is wide; widths are set by script, as the page's policy allows no style in its markup. */
+/** A segment of a bar. Its width is set by script, because the page's policy allows no style in markup. */
 function piece(cls: string, share: number, title: string): HTMLElement {
   const e = h("i", { class: cls, title });
   e.style.width = `${(100 * Math.max(0, share)).toFixed(2)}%`;
@@ -29,20 +29,20 @@ function button(cls: string, text: string, title: string, onclick: () => void): 
   return h("button", { type: "button", class: cls, text, title, onclick: (e: Event) => { e.stopPropagation(); onclick(); } });
 }
 
-/** The title of a column: of numbers, or spoken but not shown. */
+/** The title of a column: numeric, or only for screen readers. */
 export interface Title {
   text: string;
   kind?: "num" | "spoken";
 }
 
-/** A table whose rows become blocks with named cells where the screen is narrow. The roles keep it a table for screen readers there. */
+/** A table whose rows become blocks of labelled cells on narrow screens. Roles keep it a table for screen readers. */
 export function table(titles: Title[], rows: HTMLElement[][], classes: string[] = []): HTMLElement {
   const head = titles.map((t) => h("th", { class: t.kind === "num" ? "num" : "", scope: "col", role: "columnheader" }, t.kind === "spoken" ? h("span", { class: "spoken", text: t.text }) : t.text));
   const body = rows.map((cells, i) => {
     cells.forEach((cell, c) => {
       cell.setAttribute("role", "cell");
       cell.dataset["label"] = titles[c]?.text ?? "";
-      // A narrow screen has no room for cells that say nothing.
+      // On narrow screens, cells without a value are hidden.
       if (cell.textContent === format.ABSENT) cell.classList.add("absent");
     });
     return h("tr", { role: "row", class: classes[i] ?? "" }, ...cells);
@@ -50,25 +50,28 @@ export function table(titles: Title[], rows: HTMLElement[][], classes: string[] 
   return h("table", { role: "table" }, h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...head)), h("tbody", { role: "rowgroup" }, ...body));
 }
 
-/** What chooses the I/Os of a group; `null` where nothing does. Threads of a process may have names of their own: its number has them all. */
+/**
+ * The filter for the I/Os of a group; `null` if there is none. Threads may have their own names, so a process is
+ * selected by its number.
+ */
 export function filterOf(w: Who, by: Subject): Filter | null {
   const name = by === "process" && typeof w.pid === "number" ? String(w.pid) : knownName(w, by);
   return name === null || isOfAll(by, name) ? null : { by, name };
 }
 
-/** Every control group is the root or below it. */
+/** Whether the group is the root, which contains all control groups. */
 const isOfAll = (by: Subject, name: string): boolean => by === "cgroup" && name === "/";
 
-/** What a click on a name does. */
+/** The tooltip of a name that filters. */
 const onlyOf = (by: Subject, name: string): string => `Show only ${name}${by === "cgroup" ? " and what is below it" : ""}`;
 
-/** Whether a filter has the I/Os of an actor. A process that is chosen by its number has an actor for each name of its threads. */
+/** Whether a filter includes an actor. A process selected by number has an actor for each name of its threads. */
 export function hasActor(filter: Filter | null, by: Subject, name: string): boolean {
   if (filter === null || filter.by !== by) return false;
   return name === filter.name || (by === "process" && name.endsWith(`[${filter.name}]`));
 }
 
-/** A filter in words; the tables of waits have names of processes. */
+/** A filter as text, with the names of processes from the table of waits. */
 export function filterText({ by, name }: Filter, waits: readonly Wait[]): string {
   const isNumber = by === "process" && /^\d+$/.test(name);
   const parties = isNumber ? waits.flatMap((w): Who[] => [w.victim, ...w.behind]) : [];
@@ -80,14 +83,14 @@ export function filterText({ by, name }: Filter, waits: readonly Wait[]): string
 function who(w: Who, by: Subject, ways: Ways): HTMLElement {
   const filter = filterOf(w, by);
   const label = by === "process" && w.process && typeof w.pid === "number" ? `${w.process}[${w.pid}]` : nameOf(w, by);
-  // Who may not see names may not choose by them either.
+  // Readers who may not see names may not filter by them either.
   const shown = filter !== null && w.leftOut !== true
     ? button("name", label, onlyOf(by, label), () => ways.filter(filter))
     : h("span", { class: "name", text: label });
   return h("span", { class: `who ${w.class ?? ""}` }, shown, w.class ? h("small", { text: w.origin === "writeback" ? "write-back" : w.class }) : null);
 }
 
-/** What is said where nothing was found; notes alone where they say that nothing could be. */
+/** The text shown if nothing was found; only the notes if they say that nothing could be found. */
 export function nothingFound(text: string, notes: string[]): { cls: string; text: string }[] {
   const found = lacksIos(notes) ? [] : [{ cls: "empty", text }];
   return [...found, ...notes.map((note) => ({ cls: "note", text: note }))];
@@ -95,7 +98,7 @@ export function nothingFound(text: string, notes: string[]): { cls: string; text
 
 const paragraphs = (said: { cls: string; text: string }[]): HTMLElement[] => said.map(({ cls, text }) => h("p", { class: cls, text }));
 
-/** Who caused a story, in words. */
+/** The culprits of a story as text. */
 export function culpritsOf({ culprits }: Pick<Story, "culprits">): string {
   const known = culprits.filter((c) => !isNameless(c)).map((c) => nameOf(c));
   const nameless = culprits.length - known.length;
@@ -103,7 +106,7 @@ export function culpritsOf({ culprits }: Pick<Story, "culprits">): string {
   return known.join(" and ");
 }
 
-/** The I/Os that a story delays, in words. */
+/** The delayed I/Os of a story as text. */
 export function victimOf({ victim, culprits }: Pick<Story, "victim" | "culprits">): string {
   if (victim === null) return "";
   const what = victim.class ? `${victim.class}s`.replace(/hs$/, "hes") : "";
@@ -113,15 +116,18 @@ export function victimOf({ victim, culprits }: Pick<Story, "victim" | "culprits"
   return what === "" ? whose : `${what} of ${whose}`;
 }
 
-/** How many episodes of a story have no mark: a story lists those in which most was lost. Without any, its worst moment is marked. */
+/**
+ * Number of episodes without a mark: a story lists only those in which most was lost. Without any, its worst moment
+ * is marked.
+ */
 export const unmarkedOf = ({ times, episodes }: Pick<Story, "times" | "episodes">): number => (episodes.length === 0 ? 0 : Math.max(0, (times ?? 0) - episodes.length));
 
-/** Notes stand above a list: they say of what it is, and below it they would lie beyond its edge. */
+/** Notes are above a list, because they qualify it and would be out of sight below it. */
 const notesOf = (notes: string[]): HTMLElement[] => notes.map((text) => h("p", { class: "note", text }));
 
 const kindOf = ({ kind }: Story): string => kind.replaceAll("-", " ").replace("writeback", "write-back");
 
-/** How much a story took from its victim: the share of its I/O time, the longest latency, how often. */
+/** The harm of a story as text: share of I/O time lost, longest latency, number of episodes. */
 function harmOf({ harm, times }: Story): string {
   if (!harm) return "";
   const share = typeof harm.lost_time_percent === "number" ? format.percent(harm.lost_time_percent) : null;
@@ -130,19 +136,19 @@ function harmOf({ harm, times }: Story): string {
   return [share, worst, often].filter((part) => part !== null).join(", ");
 }
 
-/** Who delays whom, as far as it is known. */
+/** The heading of a story: who delays whom, as far as it is known. */
 function headOf(story: Story): string {
   const known = [culpritsOf(story), victimOf(story)].filter((who) => who !== "");
   return known.length > 0 ? known.join(" delays ") : story.device;
 }
 
-/** The line of a story in the list, for the place where its episodes are marked. */
+/** The description of a story, shown at the marks of its episodes. */
 export function storyLines(story: Story): [string, string][] {
   const lost = story.harm ? [`${seconds(story.harm.seconds)} lost`, harmOf(story)].filter((part) => part !== "").join(", ") : "";
   return [[kindOf(story), headOf(story)], ...(lost === "" ? [] : [["", lost] as [string, string]])];
 }
 
-/** Opens a story that is in the list, and brings it into sight. */
+/** Opens a story in the list, and scrolls to it. */
 export function openStory(root: HTMLElement, story: Story): void {
   const details = [...root.querySelectorAll("details")].find((d) => d.dataset["key"] === storyKey(story));
   if (!details) return;
@@ -151,7 +157,7 @@ export function openStory(root: HTMLElement, story: Story): void {
   details.scrollIntoView({ block: "nearest" });
 }
 
-/** What each recording says of a story, with its time where there are several. */
+/** The summaries of a story, one per recording, with the time if there are several. */
 function summaries({ summary, parts }: Story): HTMLElement[] {
   if (!parts) return [h("p", { text: summary })];
   const isOneDay = new Set(parts.flatMap((p) => [format.date(p.start_unix_s), format.date(p.end_unix_s)])).size === 1;
@@ -159,10 +165,10 @@ function summaries({ summary, parts }: Story): HTMLElement[] {
   return parts.map((p) => h("p", {}, h("small", { text: `${time(p.start_unix_s)} to ${time(p.end_unix_s)} UTC: ` }), p.summary));
 }
 
-/** The worst first, one line each, which opens to the whole story. */
+/** The list of stories, worst first: one line each, which expands to the whole story. */
 export function stories(root: HTMLElement, list: Story[], unknown: NotProven[], notes: string[], ways: Ways, open: Set<string>): void {
   if (list.length === 0) {
-    // Where it is not known whether a program waited, it is not said that none did.
+    // If it is not known whether a program waited, the page must not say that none did.
     const found = unknown.length > 0
       ? [...unknown.map(({ summary }) => ({ cls: "empty", text: summary })), ...notes.map((text) => ({ cls: "note", text }))]
       : nothingFound("No story in this time: no program made another one wait noticeably.", notes);
@@ -192,7 +198,7 @@ export function stories(root: HTMLElement, list: Story[], unknown: NotProven[], 
           const at = story.recording_start_unix_s + (harm.worst_at_s ?? 0);
           const worst = (harm.worst_us ?? 0) / 1e6;
           const span = Math.min(0.049, Math.max(0.004, 2.5 * worst));
-          // From before it started, as far as a view has room in which each I/O is drawn.
+          // Includes the time before it started, as far as the view still shows single I/Os.
           const before = Math.min(span * 0.95, Math.max(span * 0.7, 1.1 * worst));
           ways.lookAt(story, at - before, at + span - before);
         }),
@@ -202,14 +208,14 @@ export function stories(root: HTMLElement, list: Story[], unknown: NotProven[], 
     details.addEventListener("toggle", () => (details.open ? open.add(key) : open.delete(key)));
     return details;
   });
-  // How names are seen comes before what lacks them: below the list it lies beyond its edge.
+  // How to see names comes first, because it would be out of sight below the list.
   const first = notes.filter((n) => leavesOutNames([n]));
   const last = notes.filter((n) => !first.includes(n));
   const paragraph = (n: string) => h("p", { class: "note", text: n });
   refill(root, ...first.map(paragraph), ...rows, ...last.map(paragraph));
 }
 
-/** What harmed a device or its I/Os, with or without a program behind it: a line each, which leads to its time. Facts are counted. */
+/** The findings about devices and I/Os, one line each, leading to their time. Facts are only counted. */
 export function findings(root: HTMLDetailsElement, list: Finding[], ways: Ways): void {
   const grave = list.filter((f) => f.severity !== "info");
   const facts = list.length - grave.length;
@@ -232,10 +238,10 @@ const behindOf = (w: Wait) => w.behind.reduce((sum, b) => sum + b.seconds, 0);
 
 const PARTS: readonly [cls: string, name: string][] = [["p-undisturbed", "undisturbed"], ["p-behind", "behind other I/O"], ["p-own", "own queue"], ["p-held", "held"], ["p-device", "device"], ["p-unknown", "unknown"]];
 
-/** What the colours of the parts of I/O time mean. */
+/** The legend of the parts of I/O time. */
 export const legendOfParts = (): HTMLElement => h("span", { class: "legend" }, ...PARTS.map(([cls, name]) => h("span", {}, h("i", { class: cls }), name)));
 
-/** Victims by what they waited for other I/O, which may be of the same program, with the parts of their I/O time. */
+/** Victims by lost time, with the parts of their I/O time and what they waited behind, which may be the same program. */
 export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subject, ways: Ways): void {
   const ranked = list.filter((w) => w.io_time_s > 0).sort((a, b) => behindOf(b) - behindOf(a) || b.io_time_s - a.io_time_s).slice(0, 20);
   if (ranked.length === 0) {
@@ -263,7 +269,7 @@ export function waits(root: HTMLElement, list: Wait[], notes: string[], by: Subj
   refill(root, ...notesOf(notes), table(titles, rows));
 }
 
-/** Processes, control groups or files with most I/O time. */
+/** Processes, control groups or files with the most I/O time. */
 export function actors(root: HTMLElement, list: Actor[], others: Actor | null, notes: string[], by: Subject, chosen: Filter | null, ways: Ways): void {
   const all = [...list, ...(others && others.io_time_s > 0 ? [others] : [])];
   if (all.length === 0) {

@@ -7,8 +7,8 @@ const FIRST_PAUSE_MS = 2000;
 const MAX_PAUSE_MS = 30_000;
 
 /**
- * A part of the page that fetches its own data. A newer request cancels the older one. What was drawn stays until the newer data
- * is there; a failure is a sentence in the part's place, and is tried again where it may pass.
+ * A part of the page that fetches its own data. A newer request cancels the older one. The old content stays until
+ * the new data arrives. An error is shown as a sentence in its place, and the request is retried if that may help.
  */
 export class Loader {
   readonly status = h("p", { class: "part-status", role: "status" });
@@ -16,9 +16,9 @@ export class Loader {
   #timer = 0;
   #pauseMs = FIRST_PAUSE_MS;
   #isRefused = false;
-  /** Asks again what was not answered; `null` where nothing waits for that. */
+  /** Retries the failed request; `null` if none is waiting for a retry. */
   #retry: (() => void) | null = null;
-  /** What is asked, and what the answer that is shown is about; `null` where the part itself says so. */
+  /** Descriptions of the current request and of the answer shown; `null` if the part itself shows this. */
   #asked: string | null = null;
   #shown: string | null = null;
   /** Called with each answer. */
@@ -31,30 +31,33 @@ export class Loader {
     return this.#running !== null;
   }
 
-  /** Whether the last question was refused, as one about an unknown device is: a refresh is not worth asking. */
+  /** Whether the last request was refused, for example because of an unknown device. Refreshing it is pointless. */
   get isRefused(): boolean {
     return this.#isRefused;
   }
 
-  /** Another question than before: it is asked, whatever became of the last one. `about`: what it is about, in words. */
+  /** Starts a new request, regardless of the result of the last one. `about` describes it. */
   renew(about: string | null = null): void {
     this.#isRefused = false;
     this.#asked = about;
   }
 
-  /** The server is there again: what it did not answer is asked at once. */
+  /** The server is available again: failed requests are retried immediately. */
   again(): void {
     if (this.#retry === null) return;
     this.#pauseMs = FIRST_PAUSE_MS;
     this.#retry();
   }
 
-  /** What was drawn before stays: of which time it is, if that is another one. */
+  /** Says which time the remaining old content is about, if it differs. */
   #rest(): string {
     return this.#shown === null || this.#shown === this.#asked ? "" : ` Shown is what was loaded before: ${this.#shown}.`;
   }
 
-  /** Cancels what is asked, and asks `load`, unless that was refused. `quiet`: nothing says that it loads, as on a live page. */
+  /**
+   * Cancels the current request and runs `load`, unless that was refused. With `quiet`, no loading message is shown,
+   * as on a live page.
+   */
   run(load: (signal: AbortSignal) => Promise<void>, quiet = false): void {
     if (quiet && this.#isRefused) return;
     this.cancel();
@@ -74,7 +77,7 @@ export class Loader {
         this.onAnswer();
       },
       (e: unknown) => {
-        // A newer request has taken the place of this one.
+        // A newer request has replaced this one.
         if (this.#running !== controller || aborted(e)) return;
         this.#running = null;
         this.status.classList.add("failed");
@@ -86,7 +89,7 @@ export class Loader {
         if (!again) return;
         const retry = () => this.run(load, true);
         this.#timer = window.setTimeout(retry, this.#pauseMs);
-        // A busy server is not pressed.
+        // A busy server is not retried immediately.
         if (e instanceof Problem && e.status === null) this.#retry = retry;
         this.#pauseMs = Math.min(MAX_PAUSE_MS, 2 * this.#pauseMs);
       },

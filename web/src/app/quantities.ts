@@ -3,26 +3,26 @@
 import * as format from "../format";
 import { type Class, pluralOf } from "./view";
 
-/** What the chart below the heat map can show. */
+/** The quantities that the chart below the heat map can show. */
 export type Quantity = "throughput" | "iops" | "mean" | "p50" | "p90" | "p99" | "longest" | "busy" | "busyClass";
 
 /** One line of the chart. */
 export interface Line {
-  /** `all`: of all classes together. */
+  /** `all`: all classes together. */
   cls: Class | "all";
-  /** Of a series, and of the slots of `live`. */
+  /** Name of the column in a series and in the slots of `live`. */
   column: string;
-  /** It is drawn only where it is above zero somewhere: most devices have no discards and flushes. */
+  /** Drawn only if it is above zero somewhere: most devices have no discards and flushes. */
   rare: boolean;
 }
 
 interface Definition {
   title: string;
   lines: Line[];
-  /** From the columns' unit to that of `text`. */
+  /** Factor from the column's unit to that of `text`. */
   factor: number;
   text(value: number | null | undefined): string;
-  /** What two devices have together: rates add up; of busy times and latencies it is known only where one of them is idle. */
+  /** How values of two devices combine: rates add up; busy times and latencies are only known if one device is idle. */
   together: "sum" | "unknown";
 }
 
@@ -49,10 +49,10 @@ export const QUANTITIES: Record<Quantity, Definition> = {
 
 export const ALL_QUANTITIES = Object.keys(QUANTITIES) as Quantity[];
 
-/** By column, in the column's unit. */
+/** Values by column, in the column's unit. */
 export type Values = Record<string, number | null>;
 
-/** What of a row can be drawn; `of` gives its columns. */
+/** The drawable values of a row. `of` returns its columns. */
 export function valuesOf(of: (column: string) => number | null | undefined): Values {
   const values: Values = {};
   for (const q of ALL_QUANTITIES) for (const { column } of QUANTITIES[q].lines) values[column] = of(column) ?? null;
@@ -65,7 +65,7 @@ export function valueOf(values: Values, quantity: Quantity, { column }: Line): n
   return value === null ? null : value * QUANTITIES[quantity].factor;
 }
 
-/** The lines of a quantity that `rows` have something of. Where one class is filtered to, it alone has a line, also while it is idle. */
+/** The lines of a quantity for which `rows` have data. With a filter by class, only this class has a line, even if it is idle. */
 export function linesOf(quantity: Quantity, rows: readonly Values[], only: Class | null = null): Line[] {
   const isKnown = ({ column }: Line) => rows.some((values) => typeof values[column] === "number");
   const isAbove = ({ column }: Line) => rows.some((values) => (values[column] ?? 0) > 0);
@@ -73,20 +73,20 @@ export function linesOf(quantity: Quantity, rows: readonly Values[], only: Class
   return QUANTITIES[quantity].lines.filter((line) => isWanted(line) && (line.rare && only === null ? isAbove(line) : isKnown(line)));
 }
 
-/** What is drawn where `quantity` is chosen and one class is filtered to. Flushes carry no bytes: they have a rate. */
+/** What is drawn for `quantity` with a filter by class. Flushes carry no bytes, so their rate is shown. */
 export function drawnOf(quantity: Quantity, only: Class | null): { quantity: Quantity; title: string } {
   if (quantity !== "throughput" || only !== "flush") return { quantity, title: QUANTITIES[quantity].title };
   return { quantity: "iops", title: `${QUANTITIES.iops.title} (flushes carry no bytes)` };
 }
 
-/** Why a quantity has no line. */
+/** Why a quantity has no line, as text. */
 export function missingOf(quantity: Quantity, only: Class | null): string {
   const { title, lines } = QUANTITIES[quantity];
   const isOfOthers = only !== null && !lines.some(({ cls }) => cls === only || cls === "all");
   return isOfOthers ? `${title} is known of reads and writes only, not of ${pluralOf(only)}.` : `${title} is not known of what is on screen.`;
 }
 
-/** Of two devices together. */
+/** Combines the values of two devices. */
 export function together(a: Values, b: Values): Values {
   const both: Values = {};
   for (const q of ALL_QUANTITIES) {
@@ -100,7 +100,7 @@ export function together(a: Values, b: Values): Values {
   return both;
 }
 
-/** The values of a row in words, by quantity; rare classes only where they did something. */
+/** The values of a row as text, by quantity; rare classes only if they are not zero. */
 export function described(values: Values, only: Class | null = null): [title: string, text: string][] {
   const out: [string, string][] = [];
   for (const q of ALL_QUANTITIES) {

@@ -9,19 +9,19 @@ import { type Ways, table } from "./panels";
 type Dimension = "process" | "cgroup" | "file" | "class" | "origin" | "device" | "size" | "sectors" | "waited";
 
 const TITLES: Record<Dimension, string> = { process: "process", cgroup: "control group", file: "file", class: "class", origin: "origin", device: "device", size: "size", sectors: "sectors", waited: "most of its time" };
-/** A device's sectors, as far as the I/Os reach, in so many parts. */
+/** Number of parts into which the sectors used by the I/Os are divided. */
 const SECTOR_PARTS = 16;
 
-/** One value of a dimension, and its share of the I/Os inside and outside of a box. */
+/** A value of a dimension, with its shares of the I/Os inside and outside of a box. */
 export interface Difference {
   dimension: Dimension;
   value: string;
   inside: number;
-  /** `null` where no I/O is outside. */
+  /** `null` if there are no I/Os outside. */
   outside: number | null;
 }
 
-/** What took the largest part of an I/O's time. */
+/** The largest part of an I/O's time. */
 function longest(c: Ios["columns"], i: number): string {
   const us = (column: Column | undefined): number => column?.[i] ?? 0;
   if (typeof c.undisturbed_us?.[i] !== "number") return NOT_KNOWN;
@@ -34,7 +34,7 @@ function longest(c: Ios["columns"], i: number): string {
   return parts.reduce((a, b) => (b[1] > a[1] ? b : a))[0];
 }
 
-/** What distinguishes the I/Os inside a box from the others, the largest difference of shares first. */
+/** What distinguishes the I/Os inside a box from the others, largest difference of shares first. */
 export function differences(ios: Ios, box: Box): { rows: Difference[]; inside: number; outside: number } {
   const c = ios.columns;
   const reach = new Map<string, { first: number; last: number }>();
@@ -84,13 +84,13 @@ export function differences(ios: Ios, box: Box): { rows: Difference[]; inside: n
   return { rows, inside: within.length, outside: without.length };
 }
 
-/** The latencies of a box in words. */
+/** The latencies of a box as text. */
 export function latencies(box: Box): string {
   if (box.highUs >= OPEN_US) return box.lowUs <= 0 ? "any latency" : `${format.micros(box.lowUs)} and more`;
   return box.lowUs <= 0 ? `at most ${format.micros(box.highUs)}` : `${format.micros(box.lowUs)} to ${format.micros(box.highUs)}`;
 }
 
-/** Who is in a box, and what distinguishes it. */
+/** Shows the actors in a box, and what distinguishes its I/Os. */
 export function selection(root: HTMLElement, ios: Ios, box: Box, ways: Ways, tools: HTMLElement): void {
   const { rows, inside, outside } = differences(ios, box);
   const head = h("header", {},

@@ -1,11 +1,11 @@
-/** Heat maps as a file holds them: counts of one byte, row by row, in chunks of columns at several resolutions. */
+/** Heat maps as stored in a file: counts of one byte, row by row, in chunks of columns, at several resolutions. */
 
 export interface Tier {
   column_s: number;
-  /** Columns of the whole time. */
+  /** Number of columns of the whole time. */
   column_count: number;
   columns_of_chunk: number;
-  /** So many of the file's rows of latency are one of this tier. */
+  /** Number of the file's latency rows that are merged into one row of this tier. */
   rows_together: number;
 }
 
@@ -16,12 +16,12 @@ export interface Cells {
   counts: number[][];
 }
 
-/** Counts up to this are exact; from here on a code is an eighth of a doubling. */
+/** Counts below this are exact; above it, each code is an eighth of an octave. */
 const EXACT = 16;
 const CODES_PER_OCTAVE = 8;
 const COUNTS = Float64Array.from({ length: 256 }, (_, code) => (code < EXACT ? code : Math.round(EXACT * 2 ** ((code - EXACT) / CODES_PER_OCTAVE))));
 
-/** The coarsest tier whose columns are not longer than `wanted` seconds, else the finest. Tiers come the finest first. */
+/** The coarsest tier whose columns are at most `wanted` seconds long, else the finest. Tiers are ordered from fine to coarse. */
 export function tierFor(tiers: readonly Tier[], wanted: number): number {
   let level = 0;
   tiers.forEach((t, i) => {
@@ -66,7 +66,10 @@ export function cellsOf(parts: readonly { chunk: number; bytes: Uint8Array }[], 
   return { from_unix_s: begin + first * step, column_s: step, latency_us, counts };
 }
 
-/** The I/Os of the columns whose middles lie between two times, by latency; of columns that are longer than that the one that holds it. */
+/**
+ * I/Os by latency in the columns whose centres are in a time range; if columns are longer than the range, those of
+ * the column around it.
+ */
 export function cellsBetween(cells: Cells, from: number, to: number): number[] | null {
   const { from_unix_s: begin, column_s: length, counts } = cells;
   let first = Math.ceil((from - begin) / length - 0.5);
@@ -83,7 +86,7 @@ export function cellsBetween(cells: Cells, from: number, to: number): number[] |
   return sums;
 }
 
-/** The latency that a share `q` of the I/Os does not exceed; `null` without I/Os. */
+/** The latency quantile `q`; `null` without I/Os. */
 export function quantileOf(sums: ArrayLike<number>, edges_us: readonly number[], q: number): number | null {
   let total = 0;
   for (let row = 0; row < sums.length; row++) total += sums[row] ?? 0;
@@ -94,7 +97,7 @@ export function quantileOf(sums: ArrayLike<number>, edges_us: readonly number[],
     const n = sums[row] ?? 0;
     if (n > 0 && below + n >= rank) {
       const [low, high] = [edges_us[row] ?? 0, edges_us[row + 1] ?? 0];
-      // Ranks within a cell are spread evenly over it; cells grow by a factor.
+      // Ranks within a cell are spread evenly on a logarithmic scale.
       return low * (high / low) ** ((rank - below) / n);
     }
     below += n;

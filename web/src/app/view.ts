@@ -1,12 +1,12 @@
-/** What the page shows, and how its address says so: the address is the view. */
+/** The state of the page and its URL: the URL contains the complete view. */
 
 import { ALL_QUANTITIES, type Quantity } from "./quantities";
 
 export type Class = "read" | "write" | "discard" | "flush";
-/** The classes that a heat map has: the one that is filtered to, or writes with reads over them. */
+/** The classes of the heat map: the one that is filtered to, or writes below reads. */
 export const shownClasses = (cls: Class | null): readonly Class[] => (cls === null ? ["write", "read"] : [cls]);
 
-/** I/Os of a class in words. */
+/** The plural of a class as text. */
 export const pluralOf = (cls: Class): string => (cls === "flush" ? "flushes" : `${cls}s`);
 
 export type Subject = "process" | "cgroup" | "file";
@@ -25,10 +25,10 @@ export interface Box {
   highUs: number;
 }
 
-/** Longer than any I/O: a box that reaches it has no upper end. */
+/** Longer than any I/O: a box with this bound has no upper end. */
 export const OPEN_US = 1e9;
 
-/** A story that was chosen, and the question whose answer had it: another time may be too short or too long to show it. */
+/** A selected story, and the query that found it: another time range may be too short or too long to find it. */
 export interface ChosenStory {
   id: string;
   device: string;
@@ -37,43 +37,43 @@ export interface ChosenStory {
 }
 
 export interface View {
-  /** Seconds since the epoch; of a live view as they were when it was set. */
+  /** Seconds since the epoch; for a live view as of the time when it was set. */
   from: number;
   to: number;
-  /** The end is now, and moves. */
+  /** Whether the end follows the current time. */
   live: boolean;
   host: string | null;
   device: string | null;
   cls: Class | null;
   filter: Filter | null;
-  /** None, the one whose I/Os are explained, or two that are compared. */
+  /** The boxes: none, one that is explained, or two that are compared. */
   boxes: readonly Box[];
-  /** A name whose times are marked. */
+  /** The search text, whose times are marked. */
   find: string | null;
   story: ChosenStory | null;
   /** `null`: the heat map shows latency over time. */
   fold: Fold | null;
-  /** What colours single I/Os. */
+  /** The grouping that colours single I/Os. */
   colour: Colouring;
-  /** What the chart below the heat map shows. */
+  /** The quantity of the chart below the heat map. */
   quantity: Quantity;
 }
 
 export type Colouring = "class" | "process" | "cause";
 
-/** The second-offset layout: a column for each period, which begins at `anchorS`. */
+/** The second-offset layout: a column per period, the first starting at `anchorS`. */
 export interface Fold {
   periodS: number;
   anchorS: number;
-  /** What recurs; `null`: I/Os of any class. */
+  /** The class whose period it is; `null`: any class. */
   cls: Class | null;
 }
 
 export const DEFAULT_SPAN_S = 900;
-/** Shorter than this is shorter than most I/Os. */
+/** Minimum width of the view: shorter than most I/Os. */
 export const MIN_SPAN_S = 0.0002;
 export const MAX_SPAN_S = 400 * 86400;
-/** Below this width each I/O is a bar of its own. */
+/** In narrower views each I/O is a bar. */
 export const IO_SPAN_S = 0.05;
 
 const UNITS: Record<string, number> = { us: 1e-6, ms: 1e-3, s: 1, m: 60, min: 60, h: 3600, d: 86400 };
@@ -87,16 +87,16 @@ export function instant(text: string, now: number): number | null {
   const ago = /^-(\d+(?:\.\d+)?)\s*(us|ms|s|min|m|h|d)$/.exec(text);
   if (ago) return now - Number(ago[1]) * (UNITS[ago[2] ?? "s"] ?? 1);
   if (/^\d+(\.\d+)?$/.test(text)) return Number(text);
-  // A date of the browser has no microseconds.
+  // Dates in browsers have no microseconds.
   const fraction = /(:\d{2})(\.\d+)/.exec(text);
   const parsed = Date.parse(fraction ? text.replace(fraction[0], fraction[1] ?? "") : text);
   return Number.isFinite(parsed) ? parsed / 1000 + Number(fraction?.[2] ?? 0) : null;
 }
 
-/** In views that are shorter, times need microseconds. */
+/** Shorter views need times with microseconds. */
 const MICROS_SPAN_S = 0.02;
 
-/** An instant of a view of so many seconds as the page writes it: UTC, to the millisecond or microsecond. */
+/** The time as the page shows it: UTC, with milliseconds, or with microseconds if the view's `span` is short. */
 export function wallClock(s: number, span = Infinity): string {
   if (span >= MICROS_SPAN_S) return new Date(s * 1000).toISOString().slice(0, 23).replace("T", " ");
   const us = Math.round(s * 1e6);
@@ -104,7 +104,7 @@ export function wallClock(s: number, span = Infinity): string {
   return `${new Date(Math.floor(us / 1e6) * 1000).toISOString().slice(0, 19).replace("T", " ")}.${fraction}`;
 }
 
-/** An instant as a reader types it: as the page writes it, with less of it, or as the API takes it. Without a zone it is UTC. */
+/** Parses a time as typed: in the page's format, abbreviated, or as accepted by the API. Without a zone it is UTC. */
 export function typed(text: string, now: number): number | null {
   const parts = /^(\d{4}-\d{2}-\d{2})(?:[ T](\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?))?$/.exec(text.trim());
   if (!parts) return instant(text.trim(), now);
@@ -112,7 +112,7 @@ export function typed(text: string, now: number): number | null {
   return instant(`${parts[1]}T${time.length === 5 ? `${time}:00` : time}Z`, now);
 }
 
-/** The view of an address; `null` as its range where the address names none that can be read. */
+/** Parses the view in a URL. `range` is `null` if the URL has no valid range. */
 export function read(search: string, now: number): Omit<View, "from" | "to"> & { range: [number, number] | null } {
   const params = new URLSearchParams(search);
   const at = instant(params.get("at") ?? "", now);
@@ -191,35 +191,35 @@ export function zoomed(from: number, to: number, factor: number, centre = (from 
 /** Intervals that divide a minute, an hour or a day, in seconds. */
 const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
 
-/** The shortest step of which at most `most` make up `span` seconds. */
+/** The shortest step with at most `most` intervals in `span` seconds. */
 export function stepOf(span: number, most: number): number {
   return STEPS.find((s) => span / s <= most) ?? 86400;
 }
 
 /** The server has sums of seconds and of minutes. */
 const SUMS_S = [1, 60];
-/** From this share of a sum on, a column is as wide as it: twice as wide as others, and answered much sooner. */
+/** From this share of a sum on, a column gets the width of the sum: at most twice as wide, and answered much faster. */
 const SUM_SHARE = 0.5;
 
-/** Length of a heat map's columns: at least `least` seconds, and whole sums where it is about as long as one. */
+/** Length of a heat map column: at least `least` seconds, rounded up to whole sums if that is at least half of one. */
 export function columnOf(least: number): number {
   const sum = SUMS_S.filter((s) => least >= s * SUM_SHARE).at(-1);
   return sum === undefined ? least : Math.ceil(least / sum) * sum;
 }
 
-/** A stretch that begins and ends with whole columns where these are whole seconds. */
+/** The stretch extended to whole columns, if these are whole seconds. */
 export function wholeColumns(from: number, to: number, column: number): [number, number] {
   return column < 1 ? [from, to] : [column * Math.floor(from / column), column * Math.ceil(to / column)];
 }
 
-/** Steps of an axis, which may also be shorter or longer than the server's. */
+/** Steps of an axis, which may be shorter or longer than the server's. */
 export function tickOf(span: number, most: number): number {
   for (const unit of [1e-6, 1e-5, 1e-4]) for (const n of [1, 2, 5]) if (span / (n * unit) <= most) return n * unit;
   if (span / 86400 > most) return 86400 * ([2, 5, 10, 20, 50, 100, 200, 500].find((days) => span / 86400 / days <= most) ?? 1000);
   return stepOf(span, most);
 }
 
-/** The instants of a time axis: at most `most`, or more of a shorter step where less than two of them would have a label. */
+/** The times of an axis: at most `most`, or more with a shorter step if fewer than two of them would have a label. */
 export function timeTicks(from: number, to: number, most: number, labels: (step: number, ticks: number[]) => number): { step: number; ticks: number[] } {
   for (let n = most; ; n *= 1.5) {
     const step = tickOf(to - from, n);
@@ -229,14 +229,14 @@ export function timeTicks(from: number, to: number, most: number, labels: (step:
   }
 }
 
-/** Values in a decade that are labelled, the coarser sets first. */
+/** Labelled values within a decade, coarser sets first. */
 const DECADES = [
   [1, 2, 5],
   [1, 2, 3, 4, 5, 6, 7, 8, 9],
   Array.from({ length: 45 }, (_, i) => 1 + i / 5),
 ];
 
-/** The labels of a latency axis, at least two: powers of ten, or where less than two decades are on it values between them. */
+/** The labels of a latency axis, at least two: powers of ten, or values in between if it covers less than two decades. */
 export function latencyTicks(low: number, high: number): number[] {
   const first = Math.floor(Math.log10(low));
   const last = Math.ceil(Math.log10(high));

@@ -1,4 +1,4 @@
-//! `iolens cut`: a part of a recording as a recording of its own.
+//! `iolens cut`: copies a part of a recording to a new recording.
 
 use anyhow::Result;
 
@@ -12,7 +12,7 @@ use crate::present::copy_text;
 /// Runs `iolens cut`.
 ///
 /// # Errors
-/// No recording holds the time, the output exists, or something cannot be read or written.
+/// No recording covers the time, the output exists, or reading or writing fails.
 pub fn run(plan: &CutPlan) -> Result<u8> {
     refuse_existing(&plan.output)?;
     let clock = ClockArgs {
@@ -23,7 +23,7 @@ pub fn run(plan: &CutPlan) -> Result<u8> {
     let query = Query::new(&plan.recording, plan.window.by(clock), &caller);
     let mut parts = Vec::new();
     for part in query.parts(Grain::Recording)?.parts {
-        // What the size limit removed at the beginning is no part of the copy.
+        // Time whose I/Os the size limit removed is not copied.
         let range = window::for_analysis(&part.recording, &part.range, &caller)?;
         let range = window::with_last_instant(&part.recording, &range);
         let recording = part.recording;

@@ -1,4 +1,4 @@
-//! The disks that the command line names.
+//! Selects disks by the names on the command line.
 
 use anyhow::{Result, bail};
 use iolens_core::model::DevId;
@@ -6,10 +6,10 @@ use iolens_observe::topology::{Lookup, Topology};
 
 use crate::present::query_text::no_such_device;
 
-/// The disks that `words` name; `None` if there are none, which means every disk.
+/// The disks named by `words`; `None` if there are no words, which means every disk.
 ///
 /// # Errors
-/// A word names no disk.
+/// A word does not name a disk.
 pub fn choose_devices(topology: &Topology, words: &[String]) -> Result<Option<Vec<DevId>>> {
     if words.is_empty() {
         return Ok(None);
@@ -28,7 +28,7 @@ pub fn choose_devices(topology: &Topology, words: &[String]) -> Result<Option<Ve
     Ok(Some(chosen))
 }
 
-/// Those that can have I/Os.
+/// Names of the disks that can have I/O.
 fn disk_names(topology: &Topology) -> Vec<String> {
     let disks = topology.devices().iter();
     let disks = disks.filter(|d| d.size_bytes.unwrap_or(0) > 0);

@@ -1,4 +1,4 @@
-//! `iolens diff`: two stretches of time compared.
+//! `iolens diff`: compares two stretches of time.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::present::times::Times;
 /// Runs `iolens diff`; the exit code is 1 if a condition of `--fail-if` is met.
 ///
 /// # Errors
-/// A recording cannot be read, or a condition cannot be judged.
+/// A recording cannot be read, or a condition cannot be evaluated.
 pub fn run(plan: &DiffPlan) -> Result<u8> {
     let before = read(&plan.first, plan.before, plan.clock, "--before")?;
     let after = read(&plan.second, plan.after, plan.clock, "--after")?;
@@ -60,7 +60,7 @@ pub fn run(plan: &DiffPlan) -> Result<u8> {
     Ok(u8::from(is_failed))
 }
 
-/// The stretch `window` of `path`, which `option` chooses.
+/// Reads the stretch `window` of `path`. `option` is the option that set it.
 fn read(
     path: &Path,
     window: Option<TimeWindow>,

@@ -1,4 +1,4 @@
-//! `iolens files`: where an application's I/O time goes.
+//! `iolens files`: shows where an application's I/O time goes.
 
 use std::io::Write as _;
 
@@ -16,7 +16,7 @@ use crate::present::{files_json, files_text};
 /// Runs `iolens files`.
 ///
 /// # Errors
-/// No recording, one without file-level requests, or a window outside it.
+/// There is no recording, it has no file-level requests, or the window is outside of it.
 pub fn run(plan: &FilesPlan) -> Result<u8> {
     let caller = super::caller();
     let query = Query::new(&plan.recording, plan.window.by(plan.clock), &caller);

@@ -1,4 +1,4 @@
-//! `iolens import`: other tools' logs become a recording.
+//! `iolens import`: converts other tools' logs to a recording.
 
 use std::path::Path;
 
@@ -19,7 +19,8 @@ use crate::present::record_text::shell_word;
 /// Runs `iolens import`.
 ///
 /// # Errors
-/// A log cannot be read or is of no known format; `--strict` and it is damaged; the recording cannot be written.
+/// A log cannot be read or has no known format, it is damaged and `--strict` is set, or the recording cannot be
+/// written.
 pub fn run(plan: &ImportPlan) -> Result<u8> {
     refuse_existing(&plan.output)?;
     let options = ImportOptions {
@@ -42,7 +43,7 @@ pub fn run(plan: &ImportPlan) -> Result<u8> {
     Ok(0)
 }
 
-/// I/Os between two checks for an interrupt by the user.
+/// Number of I/Os between two checks for an interrupt.
 const BETWEEN_LOOKS: usize = 1 << 14;
 
 fn write(to: &Path, got: &Imported, access: Access, interrupt: &Interrupt) -> Result<()> {

@@ -1,4 +1,4 @@
-//! `iolens info`: what recordings are.
+//! `iolens info`: describes recordings.
 
 use std::io::Write as _;
 
@@ -11,7 +11,8 @@ use crate::present::escape::terminal;
 use crate::present::inventory;
 use crate::present::query_text::{self, Spelling};
 
-/// Runs `iolens info`. Each that cannot be read has a line on standard error, and makes the exit code 2; the others are shown.
+/// Runs `iolens info`. Each recording that cannot be read yields an error on stderr and exit code 2; the others are
+/// shown.
 ///
 /// # Errors
 /// Standard output cannot be written.

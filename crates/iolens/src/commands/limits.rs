@@ -1,4 +1,4 @@
-//! Limits of devices and links from the user (`--limit`), by device number.
+//! The limits of devices and links that the user specified (`--limit`), by device number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use crate::engine::layers::Layers;
 use crate::engine::report::Limits;
 use crate::present::query_text::no_such_device;
 
-/// What the user knows of devices and links.
+/// Resolves the limits that the user specified.
 ///
 /// # Errors
-/// The recording has no such device, two limits are for the same, or an I/O would count twice on a link.
+/// The recording has no such device, two limits are for the same device, or an I/O would count twice on a link.
 pub fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<Limits> {
     let mut limits = BTreeMap::new();
     let mut links = Vec::<Link>::new();
@@ -28,7 +28,7 @@ pub fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<Limits> {
             .collect::<Result<Vec<Device>>>()?;
         let ids: Vec<DevId> = members.iter().map(|d| d.id).collect();
         let bytes_per_s = k.bytes_per_s as f64;
-        // A link is its devices, in whatever order they are named.
+        // A link is identified by its devices, independent of the order in which they are named.
         let sorted: BTreeSet<&DevId> = ids.iter().collect();
         let again = match ids[..] {
             [dev] => limits.insert(dev, bytes_per_s).is_some(),
@@ -60,21 +60,21 @@ pub fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<Limits> {
     })
 }
 
-/// The name of a device without the directory.
+/// The name of a device without its directory.
 pub fn bare_name(name: &str) -> &str {
     name.strip_prefix("/dev/").unwrap_or(name)
 }
 
-/// The names of devices without the directory.
+/// The names of devices without their directory.
 pub fn bare_names(names: &[String]) -> Vec<String> {
     let bare = names.iter().map(|name| bare_name(name));
     bare.map(str::to_owned).collect()
 }
 
-/// The device called `name` (or `/dev/name`, or MAJ:MIN) in a recording that has `devices`; `option` is what named it.
+/// Finds the device called `name` (or `/dev/name`, or MAJ:MIN) among `devices`. `option` is the option that named it.
 ///
 /// # Errors
-/// There is none.
+/// There is no such device.
 pub fn named(devices: &[Device], name: &str, option: &str) -> Result<Device> {
     let bare = bare_name(name);
     devices

@@ -1,4 +1,4 @@
-//! `iolens live`: the screen on a terminal, else the rows of `zoom` while they happen.
+//! `iolens live`: the screen on a terminal, else rows like those of `zoom` as they happen.
 
 use std::path::PathBuf;
 
@@ -16,10 +16,10 @@ use crate::live::screen::ServeClient;
 use crate::present::record_text::shell_word;
 use crate::signals::Signals;
 
-/// Runs until `--for` is over, or Ctrl-C.
+/// Runs until `--for` has passed, or Ctrl-C.
 ///
 /// # Errors
-/// No source, or stdout is gone.
+/// There is no source, or stdout is closed.
 pub fn run(plan: &LivePlan) -> Result<u8> {
     if let Some(dir) = &plan.replay {
         return live::replay::run(plan, dir);
@@ -27,7 +27,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     if plan.is_of_recording() {
         return browse(plan);
     }
-    // A service that records already has what a screen shows, and needs no privileges of the user.
+    // A running service already records what the screen shows, so the user needs no privileges.
     if plan.has_screen() && !plan.no_serve && plan.source != SourceChoice::Counters {
         let devices = bare_names(&plan.devices);
         if let Some(client) = ServeClient::find(usual_sockets(), &devices) {
@@ -39,7 +39,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     if plan.rows.step_ns() < MIN_STEP_NS {
         return Err(PlanError::Step(plan.rows.step_ns()).into());
     }
-    // From here on this program looks at the devices itself.
+    // Without a service, this program reads the devices itself.
     let topology =
         Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let signals = Signals::catch()?;
@@ -60,7 +60,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     Ok(0)
 }
 
-/// Shows what is recorded, until the user ends it.
+/// Shows a recording, until the user quits.
 fn browse(plan: &LivePlan) -> Result<u8> {
     let path = match &plan.place {
         Some(place) => place.clone(),
@@ -72,7 +72,7 @@ fn browse(plan: &LivePlan) -> Result<u8> {
     let at = plan.at.map(|at| plan.clock.instant(at));
     let typed_path = shell_word(&path);
     let (place, at_ns) = BrowsedPlace::open(path, devices, at, &super::caller())?;
-    // Only what can be opened is advised to be shown in another way.
+    // Another way to show it is suggested only if it can be opened.
     if !LivePlan::has_terminal() {
         let window = WindowArgs {
             at: plan.at,
@@ -89,7 +89,7 @@ fn browse(plan: &LivePlan) -> Result<u8> {
     Ok(0)
 }
 
-/// Where the service that runs records, else where one usually does.
+/// The root of the running service, else the default root.
 fn served_root(plan: &LivePlan) -> Result<PathBuf> {
     if !plan.no_serve
         && let Some(root) = ServeClient::find_root(usual_sockets())
@@ -99,7 +99,7 @@ fn served_root(plan: &LivePlan) -> Result<PathBuf> {
     super::serve::usual_root()
 }
 
-/// Where the sockets of a service of root and of one of this user usually are.
+/// The default sockets of a service of root, and of one of this user.
 fn usual_sockets() -> Vec<PathBuf> {
     let sockets = [true, false].map(super::serve::usual_socket_of);
     sockets.into_iter().flatten().collect()

@@ -1,4 +1,4 @@
-//! `iolens ls`: the recordings below a directory.
+//! `iolens ls`: lists the recordings below a directory.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! `iolens merge`: recordings that follow each other become one.
+//! `iolens merge`: joins consecutive recordings into one.
 
 use anyhow::Result;
 
@@ -12,7 +12,7 @@ use crate::present::copy_text;
 /// Runs `iolens merge`.
 ///
 /// # Errors
-/// They cannot be one recording, the output exists, or something cannot be read or written.
+/// They cannot be joined, the output exists, or reading or writing fails.
 pub fn run(plan: &MergePlan) -> Result<u8> {
     refuse_existing(&plan.output)?;
     let caller = super::caller();

@@ -1,4 +1,4 @@
-//! A file per subcommand: connects a source, an engine and an output; wiring only.
+//! One file per subcommand. Each connects a source, an engine and an output, and contains no logic of its own.
 
 mod cut;
 mod demo;
@@ -32,11 +32,11 @@ use crate::engine::caller::Caller;
 use crate::engine::note::Note;
 use crate::present::query_text::{self, Spelling};
 
-/// Executes a plan; the exit code is 0, 1 (a requested check failed), 2 (one of several recordings could not be read, or of
-/// one no I/O stored) or that of a command run for the user.
+/// Executes a plan. The exit code is 0; 1 if a requested check failed; 2 if one of several recordings could not be
+/// read or none of the I/Os could be stored; or that of a command run for the user.
 ///
 /// # Errors
-/// One line: what, where, what to do.
+/// A one-line error that says what failed, where, and what to do.
 pub fn run(plan: Plan) -> Result<u8> {
     match plan {
         Plan::Record(p) => record::run(p),
@@ -68,12 +68,12 @@ pub fn run(plan: Plan) -> Result<u8> {
     }
 }
 
-/// Who asks at the command line: waits as long as it takes, and reads remarks on standard error.
+/// The caller of the command line: no deadline, notes on standard error.
 fn caller() -> Caller {
     caller_of(Spelling::Flags)
 }
 
-/// The same, whose options are spelled like this.
+/// As [`caller`], with notes that name options in this spelling.
 fn caller_of(spelling: Spelling) -> Caller {
     Caller::new(move |note: Note| eprintln!("iolens: {}", query_text::note(&note, spelling)))
 }

@@ -1,4 +1,4 @@
-//! `iolens query`: SQL by the Python package `iolens`, which has a database; this program has none.
+//! `iolens query`: runs SQL with the Python package `iolens`, which contains a database; this program has none.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -12,10 +12,11 @@ use iolens_core::store::Recording;
 use crate::cli::{Format, QueryPlan};
 use crate::present::record_text::shell_word;
 
-/// The command that the package installs; pipx puts nothing else on the PATH.
+/// The command that the package installs. pipx puts nothing else on the PATH.
 const INSTALLED: &str = "iolens-lake";
 const INTERPRETER: &str = "python3";
-/// What the interpreter runs. The working directory is no place to import from: a directory `iolens` there is not the package.
+/// The script for the interpreter. The working directory must not be an import path: a directory `iolens` there is
+/// not the package.
 const LAUNCHER: &str = "import sys
 sys.path = [p for p in sys.path if p]
 try:
@@ -25,13 +26,14 @@ except ImportError as e:
     sys.exit(2)
 sys.argv.pop()
 sys.exit(main())";
-/// Where packages put the wheel, seen from the directory of the program: the .deb, the tar.gz, a checkout.
+/// Where packages install the wheel, relative to the directory of the program: .deb, tar.gz, checkout.
 const WHEEL_PLACES: [&str; 4] = ["../share/iolens", "../package", "../wheel", "../../wheel"];
 
-/// Runs `iolens query`: becomes the package's command, so that its output and its exit code are this command's.
+/// Runs `iolens query` by replacing this process with the package's command, whose output and exit code are passed
+/// on.
 ///
 /// # Errors
-/// The recording is not there; or there is neither that command nor Python.
+/// The recording does not exist, or neither that command nor Python is installed.
 pub fn run(plan: &QueryPlan) -> Result<u8> {
     refuse_missing(&plan.recording)?;
     let environment = own_environment();
@@ -46,7 +48,7 @@ pub fn run(plan: &QueryPlan) -> Result<u8> {
             return Err(not_started(&command.display().to_string(), &e));
         }
     }
-    // Without the command the interpreter may still have the package.
+    // Without the command, the interpreter may still have the package.
     let advice = advice(wheel().as_deref(), environment.as_deref());
     let e = with_query(Command::new(INTERPRETER).args(["-c", LAUNCHER]), plan)
         .arg(&advice)
@@ -59,10 +61,11 @@ pub fn run(plan: &QueryPlan) -> Result<u8> {
     ))
 }
 
-/// Refuses a directory that does not exist: without the package its absence would be all that is said.
+/// Fails if the directory does not exist. Without the package, the user would otherwise only learn that the package
+/// is missing.
 ///
 /// # Errors
-/// There is nothing at this path, and it is no URL.
+/// The path does not exist and is not a URL.
 fn refuse_missing(place: &OsStr) -> Result<()> {
     let is_url = place.to_string_lossy().contains("://");
     let path = Path::new(place);
@@ -72,7 +75,7 @@ fn refuse_missing(place: &OsStr) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program was not found. A directory of the PATH that this user may not enter makes it look forbidden.
+/// Whether a program was not found. A PATH directory that this user may not enter causes "permission denied" instead.
 fn is_absent(e: &std::io::Error) -> bool {
     matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
 }
@@ -81,8 +84,8 @@ fn not_started(program: &str, e: &std::io::Error) -> Error {
     anyhow!("{program}: cannot be started: {e}")
 }
 
-/// The one command that installs the package: into an environment that `query` looks into, because Debian's own Python takes
-/// no packages.
+/// The command that installs the package. It installs into an environment that `query` searches, because Debian's own
+/// Python does not accept packages.
 fn advice(wheel: Option<&Path>, environment: Option<&Path>) -> String {
     let (Some(wheel), Some(environment)) = (wheel, environment) else {
         return "its wheel is in the .deb and the tar.gz (share/iolens/), and make package builds it: pip install iolens-*.whl"
@@ -97,7 +100,7 @@ fn advice(wheel: Option<&Path>, environment: Option<&Path>) -> String {
     )
 }
 
-/// The environment of this user that the advice makes: `~/.local/share/iolens/venv`.
+/// The environment of this user that the advice creates: `~/.local/share/iolens/venv`.
 fn own_environment() -> Option<PathBuf> {
     let data = match variable("XDG_DATA_HOME") {
         Some(data) => PathBuf::from(data),
@@ -106,12 +109,12 @@ fn own_environment() -> Option<PathBuf> {
     Some(data.join("iolens/venv"))
 }
 
-/// What a variable of the environment says; an empty one says nothing.
+/// An environment variable; `None` if it is unset or empty.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The wheel that came with this program.
+/// The wheel that was installed with this program.
 fn wheel() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let beside = program.parent()?;
@@ -119,7 +122,7 @@ fn wheel() -> Option<PathBuf> {
     places.find_map(|place| wheel_in(&place))
 }
 
-/// The newest wheel of a directory, by its path without `..`.
+/// The newest wheel in a directory, as a path without `..`.
 fn wheel_in(place: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(place.canonicalize().ok()?).ok()?;
     let mut wheels: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
@@ -131,7 +134,7 @@ fn wheel_in(place: &Path) -> Option<PathBuf> {
     wheels.pop()
 }
 
-/// The words of the package's own command; what it asks of the program it asks of this one.
+/// Adds the arguments of the package's command. It calls this same program for what it needs.
 fn with_query<'a>(command: &'a mut Command, plan: &QueryPlan) -> &'a mut Command {
     if let (None, Ok(program)) = (std::env::var_os("IOLENS"), std::env::current_exe()) {
         command.env("IOLENS", program);

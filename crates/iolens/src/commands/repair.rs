@@ -1,4 +1,4 @@
-//! `iolens repair`: what a damaged recording still holds, as a whole one.
+//! `iolens repair`: writes what a damaged recording still holds to a new recording.
 
 use anyhow::Result;
 
@@ -11,9 +11,9 @@ use crate::present::copy_text;
 /// Runs `iolens repair`.
 ///
 /// # Errors
-/// It is no recording, none of its I/Os can be read, the output exists, or something cannot be written.
+/// It is not a recording, none of its I/Os can be read, the output exists, or writing fails.
 pub fn run(plan: &RepairPlan) -> Result<u8> {
-    // First: what is wrong with it is no failure to write.
+    // Checked first, because an existing output is not a write error.
     refuse_existing(&plan.output)?;
     let damaged = DamagedRecording::open(&plan.recording)?;
     let repaired = write_whole(&plan.output, "repairing", |to, interrupt| {
@@ -54,7 +54,7 @@ mod tests {
             .expect("finished");
     }
 
-    /// To repair `recording` beside itself.
+    /// A plan that repairs `recording` beside itself.
     fn plan(recording: &Path) -> RepairPlan {
         RepairPlan {
             recording: recording.to_owned(),

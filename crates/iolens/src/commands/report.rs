@@ -1,4 +1,4 @@
-//! `iolens report`: every analysis of a recording, as text, as JSON, as an HTML file.
+//! `iolens report`: runs every analysis of a recording, and prints text or JSON or writes an HTML file.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -26,15 +26,15 @@ use crate::present::{report_summary, report_text};
 /// Runs `iolens report`.
 ///
 /// # Errors
-/// No recording, a window outside it, or no place for the HTML file.
+/// There is no recording, the window is outside of it, or the HTML file cannot be written.
 pub fn run(plan: &ReportPlan) -> Result<u8> {
     let caller = super::caller();
     let query = Query::new(&plan.recording, plan.window.by(plan.clock), &caller);
     let part = query.one(Grain::Analysis)?;
     let meta = part.recording.meta();
     let limits = limits(&meta.devices, &plan.limits)?;
-    // What cannot be done is refused before the analysis, which takes long: names that the recording does not know, a file that is
-    // not to be replaced.
+    // Errors of the arguments are reported before the long analysis: unknown names, or a file that must not be
+    // replaced.
     let mut detailed: BTreeSet<DevId> = BTreeSet::new();
     for name in &plan.devices {
         detailed.insert(named(&meta.devices, name, "--device")?.id);
@@ -54,7 +54,7 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
         window_options: typed_window(&plan.window, plan.clock),
         ..RecordingFacts::of(&part)
     };
-    // A user who names a device gets all that is known of it, and not the summary.
+    // If devices are named, all details are shown instead of the summary.
     let names = &part.names;
     let layout = crate::streams::layout();
     let times = plan.clock.times(meta, part.range.start);
@@ -70,12 +70,12 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     Ok(0)
 }
 
-/// More I/Os than this are analysed on request, not at the end of a recording: it would take seconds.
+/// Recordings with more I/Os than this are not analysed at the end of recording, which would take seconds.
 const MAX_IOS_AT_ONCE: u64 = 10_000_000;
-/// As many findings as a screen holds.
+/// Number of findings that fit on a screen.
 const MAX_FINDINGS: usize = 6;
 
-/// The findings of the recording in `path`, for the end of `record`; nothing if that would take long.
+/// The findings of the recording at `path`, for the end of `record`; empty if the analysis would take too long.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -90,15 +90,15 @@ pub fn findings(path: &Path) -> Result<String> {
     Ok(findings_of(&part, &report))
 }
 
-/// What the end of a demo shows.
+/// What is shown at the end of a demo.
 pub struct DemoReport {
-    /// What happened to the demo's own reads; else all stories.
+    /// What happened to the demo's own reads; all stories if there is none about them.
     pub story: String,
-    /// Why there is no HTML report, if there is none.
+    /// Whether the HTML report was written, or why not.
     pub written: Result<()>,
 }
 
-/// The story of the process that made the recording, and the HTML report beside the recording.
+/// The story of the process that made the recording; also writes the HTML report beside the recording.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -123,11 +123,11 @@ fn findings_of(part: &Part, report: &Report) -> String {
     report_text::stories_and_findings(report, meta, names, MAX_FINDINGS, &times, layout)
 }
 
-/// Refuses to replace what is no HTML report of this program. An empty file and a link to a file hold nothing that would be
-/// lost.
+/// Fails if `path` is a file that is not an HTML report of this program. Empty files and links may be replaced,
+/// because nothing is lost.
 ///
 /// # Errors
-/// There is such a thing, or it cannot be read, or there is no place for a file.
+/// There is such a file, it cannot be read, or its directory does not exist.
 fn refuse_foreign(path: &Path) -> Result<()> {
     refuse_all_but_file(path).with_context(|| cannot_be_written(path))?;
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
@@ -149,7 +149,7 @@ fn refuse_foreign(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the HTML report of `part` to `path`; whole or not at all.
+/// Writes the HTML report of `part` to `path` atomically.
 ///
 /// # Errors
 /// This program was built without the page, the recording cannot be read, or the file cannot be written.

@@ -17,13 +17,13 @@ use crate::serve::http::{self, Listen};
 use crate::serve::{FreezeOptions, LogFormat, Service, read_address, read_token};
 use crate::signals::Signals;
 
-/// A service on this machine takes connections sooner.
+/// Connection timeout. A service on the same machine accepts faster.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 ///
 /// # Errors
-/// One line: what, where, what to do.
+/// A one-line error that says what failed, where, and what to do.
 pub fn run(plan: ServePlan) -> Result<u8> {
     let given_listen = plan.listen.clone();
     let plan = plan.with_config()?;
@@ -86,7 +86,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
     Ok(0)
 }
 
-/// A terminal is read by people, everything else by programs, unless it is said otherwise.
+/// Text on a terminal, else JSON, unless the user chose a format.
 fn log_format(choice: Option<LogChoice>) -> LogFormat {
     match choice {
         Some(LogChoice::Text) => LogFormat::Text,
@@ -96,7 +96,7 @@ fn log_format(choice: Option<LogChoice>) -> LogFormat {
     }
 }
 
-/// The root that is recorded into, or shown.
+/// The root to record into or to show.
 fn root_of(plan: &ServePlan) -> Result<PathBuf> {
     match &plan.rec {
         Some(dir) => Ok(dir.clone()),
@@ -104,7 +104,7 @@ fn root_of(plan: &ServePlan) -> Result<PathBuf> {
     }
 }
 
-/// Prints where a browser logs in. `given` is the `--listen` of the command line.
+/// Prints the login link for a browser. `given` is the `--listen` of the command line.
 fn print_link(plan: &ServePlan, given: Option<Listen>) -> Result<u8> {
     let root = root_of(plan)?;
     let token = match &plan.token_file {
@@ -120,7 +120,7 @@ fn print_link(plan: &ServePlan, given: Option<Listen>) -> Result<u8> {
     Ok(0)
 }
 
-/// Where the service of `root` listens: as it is `given`, as the service has noted in the root, or as its settings say.
+/// The address of the service of `root`: as `given`, else as noted by the service in the root, else as configured.
 fn service_place(
     root: &Path,
     given: Option<Listen>,
@@ -130,7 +130,7 @@ fn service_place(
         return Ok(given);
     }
     let Some(noted) = read_address(root)? else {
-        // It does not run, or is of a version that notes nothing.
+        // The service is not running, or its version does not note its address.
         return configured.cloned().with_context(|| {
             format!(
                 "{}: no service that records into it says where it listens; start it, or give --listen ADDR:PORT",
@@ -150,18 +150,18 @@ fn service_place(
     Ok(noted)
 }
 
-/// Beside loopback: where the service manager, root or a user's session keeps what lasts until the next boot.
+/// The additional socket: in the runtime directory of the service manager, of root, or of a user's session.
 fn usual_socket() -> Option<PathBuf> {
     let is_root = rustix::process::geteuid().is_root();
     let socket = usual_socket_of(is_root)?;
     if is_root {
-        // If it cannot be made, binding says so.
+        // If the directory cannot be created, binding reports the error.
         let _ = std::fs::create_dir(socket.parent()?);
     }
     Some(socket)
 }
 
-/// Where the socket of a service of root, or of a user, usually is.
+/// The default socket of a service of root, or of a user.
 pub fn usual_socket_of(is_root: bool) -> Option<PathBuf> {
     let dir = match std::env::var_os("RUNTIME_DIRECTORY") {
         Some(given) => PathBuf::from(given),
@@ -186,7 +186,7 @@ fn known_kinds(given: &[String]) -> Result<Vec<KindName>> {
     Ok(kinds)
 }
 
-/// The directory that the service manager gives, where root keeps what services know, or a user's own.
+/// The default root: the service manager's state directory, root's state directory, or one of the user.
 pub fn usual_root() -> Result<PathBuf> {
     let given = std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);
     if let Some(dir) = given.filter(|d| d.is_absolute()) {

@@ -1,4 +1,4 @@
-//! `iolens throttle`: runs a command so that it yields while the disks are busy with other work.
+//! `iolens throttle`: runs a command that yields while other work uses the disks.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,13 +11,13 @@ use crate::throttle::{ThrottleSession, Trial, start};
 use iolens_control::{Controller, Limits, Meter, detach, enter_and_run, keep_watch};
 use iolens_recorder::SourceChoice;
 
-/// The path has no disk: there is nothing to spare and nothing to measure.
+/// Exit code if the path has no disk: there is nothing to protect and nothing to measure.
 const NO_DISK: u8 = 1;
 
-/// Runs the command; the exit code is CMD's own, 126 or 127 if it cannot be started, 1 if the path has no disk.
+/// Runs the command. The exit code is that of CMD; 126 or 127 if it cannot be started, 1 if the path has no disk.
 ///
 /// # Errors
-/// Limits that contradict themselves, a path that cannot be looked at, a machine that allows no way to hold a command.
+/// The limits contradict each other, the path cannot be accessed, or no mechanism to hold a command is available.
 pub fn run(plan: &ThrottlePlan) -> Result<u8> {
     if !(plan.floor > 0.0 && plan.floor <= 100.0) {
         bail!(
@@ -89,36 +89,37 @@ fn limits(plan: &ThrottlePlan) -> Limits {
     }
 }
 
-/// `iolens guard`: the guardian's life.
+/// `iolens guard`: runs a guardian process.
 ///
 /// # Errors
-/// The one that is to be detached cannot be.
+/// The detached guardian cannot be started.
 pub fn guard(plan: &GuardPlan) -> Result<u8> {
     if plan.detach {
         detach()?;
         return Ok(0);
     }
     if plan.session {
-        // Where it fails this one is as easily reached as the other, which is no reason to go.
+        // If this fails, this guardian is killed as easily as the other one, but it is still useful.
         let _ = rustix::process::setsid();
     }
     keep_watch(std::io::stdin());
     Ok(0)
 }
 
-/// `iolens enter`: becomes the command.
+/// `iolens enter`: replaces itself with the command.
 ///
 /// # Errors
-/// None; what went wrong is printed here, since the exit code is the command's.
+/// Never returns an error: it is printed here, because the exit code is the command's.
 pub fn enter(plan: &EnterPlan) -> Result<u8> {
-    // The exit codes are the command's own too: only this byte shows that the command ended. Closed by exec.
+    // The exit codes may also be the command's own. Only this byte shows that the command did not start; exec closes
+    // the pipe.
     let tell = plan
         .tell
         .as_ref()
         .and_then(|path| File::options().write(true).open(path).ok());
     let (code, why) = enter_and_run(&plan.groups, plan.session, &plan.command);
     if let Some(mut tell) = tell {
-        // Without a reader no process prints a summary.
+        // Without a reader, no process prints a summary.
         let _ = tell.write_all(b"!");
     }
     eprintln!("iolens: {}", terminal(&why));

@@ -1,4 +1,4 @@
-//! `iolens util`: how busy the disks under each path are.
+//! `iolens util`: shows how busy the disks under each path are.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use iolens_control::{DiskReading, Meter, Reading, Utilisation};
 /// Runs `iolens util`.
 ///
 /// # Errors
-/// A path cannot be looked at, or stdout is gone.
+/// A path cannot be accessed, or stdout is closed.
 pub fn run(plan: &UtilPlan) -> Result<u8> {
     let paths = if plan.paths.is_empty() {
         every_local_path()?

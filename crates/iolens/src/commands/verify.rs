@@ -1,4 +1,4 @@
-//! `iolens verify`: whether recordings are whole.
+//! `iolens verify`: checks whether recordings are complete and undamaged.
 
 use std::io::Write as _;
 
@@ -8,10 +8,10 @@ use crate::cli::VerifyPlan;
 use crate::engine::inventory::{recordings_of, verify};
 use crate::present::verification;
 
-/// Runs `iolens verify`; 1 if something is damaged.
+/// Runs `iolens verify`. The exit code is 1 if something is damaged.
 ///
 /// # Errors
-/// One of them is no recording, or cannot be read.
+/// One of them is not a recording, or cannot be read.
 pub fn run(plan: &VerifyPlan) -> Result<u8> {
     let mut out = crate::streams::stdout();
     let mut verified = Vec::new();

@@ -1,9 +1,9 @@
-//! The devices of a copy: what several recordings know of each.
+//! Merges what several recordings know about the devices of a copy.
 
 use iolens_core::model::{Device, DeviceKind};
 
-/// Brings `known` up to date with `later`, the devices of a recording that begins at `from_ns`; whether that is something new. All
-/// times are the copy's.
+/// Updates `known` with `later`, the devices of a recording that starts at `from_ns`. Returns whether this changed
+/// anything. All times are those of the copy.
 pub fn learn_devices(known: &mut Vec<Device>, later: Vec<Device>, from_ns: i64) -> bool {
     let before = known.clone();
     for mut device in later {
@@ -14,7 +14,7 @@ pub fn learn_devices(known: &mut Vec<Device>, later: Vec<Device>, from_ns: i64) 
         {
             Some(earlier) => *earlier = joint(earlier, device),
             None => {
-                // What was there when a later recording began is known from then on.
+                // A device that existed when a later recording started is known from then on.
                 if from_ns > 0 {
                     device.added_ns.get_or_insert(from_ns);
                 }
@@ -25,19 +25,20 @@ pub fn learn_devices(known: &mut Vec<Device>, later: Vec<Device>, from_ns: i64) 
     *known != before
 }
 
-/// Whether both are one device that stayed: one that went before the other appeared has come again.
+/// Whether both are the same device without interruption. A device that was removed before the other appeared has
+/// returned.
 fn is_same(earlier: &Device, later: &Device, there_from_ns: i64) -> bool {
     let stayed = earlier.removed_ns.is_none_or(|at| at >= there_from_ns);
     earlier.id == later.id && earlier.name == later.name && stayed
 }
 
-/// A device as it was seen last, with what only `earlier` knows of it.
+/// The later description, completed with what only `earlier` contains.
 fn joint(earlier: &Device, later: Device) -> Device {
     let kind = match later.kind {
         DeviceKind::Unknown => earlier.kind,
         kind => kind,
     };
-    // What was under it for a while has its I/Os of that time.
+    // Devices that were below it for some time have its I/Os of that time.
     let mut slaves = later.slaves;
     for slave in &earlier.slaves {
         if !slaves.contains(slave) {

@@ -1,4 +1,4 @@
-//! Recordings that are written anew from others: what `serve` keeps, and what `cut`, `merge` and `repair` make.
+//! Creates recordings from others: the copies that `serve` keeps, and the output of `cut`, `merge` and `repair`.
 
 mod devices;
 pub mod output;
@@ -21,26 +21,26 @@ use iolens_recorder::{devices_from, excerpt_meta, moved};
 
 use devices::learn_devices;
 
-/// The writer's clock is fed after so many observations.
+/// The writer's clock advances after this many observations.
 const TICK: usize = 4096;
 
-/// What becomes of a loss that ends after the range that is copied.
+/// How to treat a loss that ends after the copied range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LateLoss {
-    /// It counts, and ends with the range: nothing is copied after it.
+    /// It counts, cut to the end of the range: nothing is copied after it.
     Cut,
-    /// It counts where it ends, in a later range or in another copy.
+    /// It is left out, because it counts in the later range or copy in which it ends.
     LeftOut,
 }
 
-/// A recording that grows by ranges of others. Times are moved to its own start.
+/// A recording that grows by ranges of others. Times are converted to its own start.
 #[derive(Debug)]
 pub struct RecordingCopy {
     writer: RecordingWriter,
     path: PathBuf,
     start_unix_ns: i64,
     devices: Vec<Device>,
-    /// The newest text of each name, where names are looked at.
+    /// The latest text of each name, if repeated names are dropped.
     names: Option<HashMap<Named, String>>,
     ios: u64,
     late_losses: u64,
@@ -48,10 +48,10 @@ pub struct RecordingCopy {
 }
 
 impl RecordingCopy {
-    /// Begins one that starts at `start_unix_ns`, described as `first`.
+    /// Creates a recording that starts at `start_unix_ns`, with the metadata of `first`.
     ///
     /// # Errors
-    /// There is something at `path`, or the file system refuses.
+    /// `path` exists, or a file operation fails.
     pub fn create(
         path: &Path,
         first: &RecordingMeta,
@@ -72,8 +72,8 @@ impl RecordingCopy {
         })
     }
 
-    /// From now on leaves out a name at the very beginning of a range that says what is known already: a part of a recording
-    /// begins with what was looked up before it.
+    /// Drops names at the start of a range that are already known: a part of a recording starts with the names looked
+    /// up before it.
     pub fn drop_repeated_names(&mut self) {
         self.names = Some(HashMap::new());
     }
@@ -88,28 +88,28 @@ impl RecordingCopy {
         self.ios
     }
 
-    /// Losses that were left out because they end after their range.
+    /// Number of losses that were left out because they end after their range.
     pub fn late_losses(&self) -> u64 {
         self.late_losses
     }
 
-    /// What could not be read of the ranges, in words.
+    /// What could not be read in the ranges, as text.
     pub fn damage(&self) -> &[String] {
         &self.damage
     }
 
-    /// Adds an observation of its own, in its own time.
+    /// Adds an observation of its own, with its own time.
     ///
     /// # Errors
-    /// The file system refuses.
+    /// A file operation fails.
     pub fn push(&mut self, observation: &Observation) -> Result<()> {
         Ok(self.writer.push(observation)?)
     }
 
-    /// Adds a remark.
+    /// Adds a mark with a text.
     ///
     /// # Errors
-    /// The file system refuses.
+    /// A file operation fails.
     pub fn remark(&mut self, at_ns: i64, text: &str) -> Result<()> {
         self.push(&Observation::Mark(Mark {
             at_ns,
@@ -118,11 +118,11 @@ impl RecordingCopy {
         }))
     }
 
-    /// Adds what was observed in `range` of a recording (in its time), as long as `goes_on` agrees to what the copy takes of
-    /// the disk; whether it did to the end.
+    /// Adds the observations in `range` of a recording (in its time), as long as `goes_on` accepts the size on disk.
+    /// Returns whether it did to the end.
     ///
     /// # Errors
-    /// Something cannot be read or written, the disk is full, or `goes_on` fails.
+    /// Reading or writing fails, the disk is full, or `goes_on` fails.
     pub fn add(
         &mut self,
         recording: &Recording,
@@ -137,7 +137,7 @@ impl RecordingCopy {
         for o in observations.by_ref() {
             let mut o = o?;
             match &mut o {
-                // One that ends right before the range touches it.
+                // A loss that ends exactly at the start of the range is not part of it.
                 Observation::Lost(lost) if lost.to_ns < range.start => continue,
                 Observation::Lost(lost) if lost.to_ns >= range.end => {
                     if late == LateLoss::LeftOut {
@@ -161,10 +161,10 @@ impl RecordingCopy {
         Ok(true)
     }
 
-    /// Writes what waits, and asks whether to go on.
+    /// Writes buffered data, and asks `goes_on` whether to continue.
     ///
     /// # Errors
-    /// The file system refuses, the disk is full, or `goes_on` fails.
+    /// A file operation fails, the disk is full, or `goes_on` fails.
     pub fn tick(
         &mut self,
         at_ns: i64,
@@ -178,13 +178,13 @@ impl RecordingCopy {
         goes_on(status.disk_bytes)
     }
 
-    /// How much earlier a recording's start is than that of the copy.
+    /// How much earlier a recording starts than the copy, in nanoseconds.
     fn shift_ns(&self, recording: &Recording) -> i64 {
         self.start_unix_ns
             .saturating_sub(recording.meta().start_unix_ns)
     }
 
-    /// Whether a name says what is known already; remembers it.
+    /// Whether the name is already known; remembers it.
     fn is_repeated(&mut self, name: &Name, begins_ns: i64) -> bool {
         let Some(names) = &mut self.names else {
             return false;
@@ -193,10 +193,10 @@ impl RecordingCopy {
         name.at_ns == begins_ns && known.as_ref() == Some(&name.text)
     }
 
-    /// Adds what was looked up before `from_ns`: it names what comes then.
+    /// Adds the names looked up before `from_ns`, which later I/Os refer to.
     ///
     /// # Errors
-    /// Something cannot be read or written.
+    /// Reading or writing fails.
     pub fn add_names_before(&mut self, recording: &Recording, from_ns: i64) -> Result<()> {
         let shift_ns = self.shift_ns(recording);
         let mut newest = HashMap::new();
@@ -212,7 +212,7 @@ impl RecordingCopy {
 
     fn add_devices(&mut self, recording: &Recording, shift_ns: i64) -> Result<()> {
         let later = devices_from(&recording.meta().devices, shift_ns);
-        // A recording that begins before the copy has all of its time.
+        // If the recording starts before the copy, all of its time is in the copy.
         let from_ns = shift_ns.saturating_neg().max(0);
         if learn_devices(&mut self.devices, later, from_ns) {
             self.writer.set_devices(self.devices.clone())?;
@@ -220,21 +220,21 @@ impl RecordingCopy {
         Ok(())
     }
 
-    /// Ends it.
+    /// Finishes the copy.
     ///
     /// # Errors
-    /// The file system refuses.
+    /// A file operation fails.
     pub fn finish(self, end_ns: i64, cost: RecorderCost) -> Result<()> {
         self.writer.finish(end_ns, cost)?;
         Ok(())
     }
 }
 
-/// Adds the findings of a recording that are of the time of the finished copy at `path`. What reaches beyond its end ends with
-/// it, and what had not ended has: nothing is added to the copy later.
+/// Adds the findings of a recording that overlap the finished copy at `path`. Findings are cut at its end, and open
+/// ones are closed, because nothing is added to the copy later.
 ///
 /// # Errors
-/// They cannot be read or written.
+/// Reading or writing them fails.
 pub fn add_findings(
     path: &Path,
     access: Access,
@@ -258,14 +258,14 @@ pub fn add_findings(
     Ok(())
 }
 
-/// Closes the findings of the finished copy at `path`, which were copied as they were.
+/// Closes the open findings of the finished copy at `path`, which were copied unchanged.
 ///
 /// # Errors
-/// They cannot be read or written.
+/// Reading or writing them fails.
 pub fn close_findings(path: &Path, access: Access, end_ns: i64) -> Result<()> {
     for finding in read_findings(path)? {
         if finding.open || finding.to_ns > end_ns {
-            // Where the end of the recording is missing, a finding may begin after what is left.
+            // If the end of the recording is missing, a finding may start after what is left.
             let end_ns = end_ns.max(finding.from_ns);
             put_finding(path, access, &closed(finding, end_ns))?;
         }

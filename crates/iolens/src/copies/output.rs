@@ -1,4 +1,4 @@
-//! A directory that appears whole or not at all.
+//! Writes a directory atomically: it appears complete or not at all.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use iolens_core::store::{Recording, StoreError};
 use iolens_observe::counters::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Whether the user asked to end.
+/// Whether the user has requested to stop.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Called between batches.
+    /// Checks for an interrupt. Called between batches.
     ///
     /// # Errors
-    /// The user asked to end.
+    /// The user has requested to stop.
     pub fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) {
             bail!("interrupted; nothing was written")
@@ -27,10 +27,10 @@ impl Interrupt {
     }
 }
 
-/// Fails where there is something at `output` already.
+/// Fails if `output` exists.
 ///
 /// # Errors
-/// There is.
+/// It exists.
 pub fn refuse_existing(output: &Path) -> Result<()> {
     if output.symlink_metadata().is_ok() {
         bail!(
@@ -41,10 +41,10 @@ pub fn refuse_existing(output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails where no new recording can be made at `output`, before there is anything to put there.
+/// Fails early if no new recording can be created at `output`.
 ///
 /// # Errors
-/// There is something already, it is inside a recording, or its directory is missing.
+/// It exists, it is inside a recording, or its directory does not exist.
 pub fn refuse_unusable(output: &Path) -> Result<()> {
     refuse_existing(output)?;
     refuse_inside_recording(output)?;
@@ -56,11 +56,11 @@ pub fn refuse_unusable(output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lets `write` make a recording under another name and renames it: there is a whole one or none, whatever ends this. `verb`
-/// is in the name of what is not whole, for those who find one that a kill left.
+/// Lets `write` create a recording under a temporary name, and renames it, so that it appears complete or not at all.
+/// `verb` is part of the temporary name, for users who find it after a kill.
 ///
 /// # Errors
-/// There is something at `output` already, it is inside a recording, `write` fails, or the file system refuses.
+/// `output` exists, it is inside a recording, `write` fails, or a file operation fails.
 pub fn write_whole<T>(
     output: &Path,
     verb: &str,
@@ -77,7 +77,7 @@ pub fn write_whole<T>(
     let unfinished = unfinished_name(output, verb);
     let written = write(&unfinished, &interrupt)
         .and_then(|written| {
-            // Another process may have made it meanwhile; a directory that is not empty is never replaced.
+            // Another process may have created it; a directory that is not empty is never replaced.
             refuse_existing(output)?;
             std::fs::rename(&unfinished, output)?;
             Ok(written)
@@ -89,10 +89,10 @@ pub fn write_whole<T>(
     written
 }
 
-/// Fails where `output` is inside a recording: a recording holds its own files only.
+/// Fails if `output` is inside a recording, which must contain only its own files.
 ///
 /// # Errors
-/// It is.
+/// It is inside a recording.
 pub fn refuse_inside_recording(output: &Path) -> Result<()> {
     let output = std::path::absolute(output)?;
     let recording = output.ancestors().skip(1).find(|dir| Recording::is_at(dir));
@@ -106,7 +106,7 @@ pub fn refuse_inside_recording(output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `.NAME.VERB-PID` beside the recording to be.
+/// The temporary name `.NAME.VERB-PID` in the same directory.
 fn unfinished_name(output: &Path, verb: &str) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(output.file_name().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Parts of recordings as one recording of its own: for `cut` and `merge`.
+//! Joins parts of recordings to a new recording, for `cut` and `merge`.
 
 use std::ops::Range;
 use std::path::Path;
@@ -19,22 +19,23 @@ use super::{LateLoss, RecordingCopy, add_findings};
 pub struct CopiedPart {
     /// Where it is.
     pub recording: Recording,
-    /// In nanoseconds since its start, half-open; `i64::MAX`: to its very end.
+    /// The range in nanoseconds since its start, half-open; `i64::MAX`: to its very end.
     pub range: Range<i64>,
 }
 
 /// What was written.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct CopiedParts {
-    /// I/Os; `None` where only the kernel's counters or averages are.
+    /// Number of I/Os; `None` for recordings of counters or imported averages.
     pub ios: Option<u64>,
-    /// From start to end.
+    /// Length in nanoseconds.
     pub length_ns: i64,
-    /// Losses that reach beyond the end, and are counted by the copy in which they end.
+    /// Number of losses left out because they end later, in the copy of the following part.
     pub late_losses: u64,
-    /// Recordings of which the size limit had removed I/Os: their sums cannot be separated any more, and are left out.
+    /// Number of recordings whose size limit had removed I/Os. Their sums also cover the removed I/Os, so they are
+    /// left out.
     pub without_removed_sums: u64,
-    /// What of the parts could not be read, in words.
+    /// What could not be read, as text.
     pub damage: Vec<String>,
 }
 
@@ -63,10 +64,10 @@ impl CopiedPart {
     }
 }
 
-/// Puts whole recordings in the order of time.
+/// Orders whole recordings by time.
 ///
 /// # Errors
-/// They are not of one host and source, two of them hold the same time, or a device number means two devices.
+/// They differ in host or source, two of them overlap, or a device number means two devices.
 pub fn in_order(mut parts: Vec<CopiedPart>) -> Result<Vec<CopiedPart>> {
     parts.sort_by_key(CopiedPart::begins_unix_ns);
     for pair in parts.windows(2) {
@@ -107,7 +108,7 @@ pub fn in_order(mut parts: Vec<CopiedPart>) -> Result<Vec<CopiedPart>> {
     Ok(parts)
 }
 
-/// Two devices with one number.
+/// Two different devices with the same number.
 fn conflicting_devices(parts: &[CopiedPart]) -> Option<(&Device, &Device)> {
     let devices: Vec<&Device> = parts.iter().flat_map(|part| &part.meta().devices).collect();
     for (i, a) in devices.iter().enumerate() {
@@ -132,10 +133,10 @@ fn described(device: &Device) -> String {
     }
 }
 
-/// Writes the parts, which follow each other, as one recording at `to`.
+/// Writes consecutive parts as one recording at `to`.
 ///
 /// # Errors
-/// There is no part, something cannot be read or written, or the user asked to end.
+/// There is no part, reading or writing fails, or the user has requested to stop.
 pub fn write_parts(
     to: &Path,
     parts: &[CopiedPart],
@@ -153,7 +154,7 @@ pub fn write_parts(
         ..WriterOptions::default()
     };
     let mut copy = RecordingCopy::create(to, &joint_meta(parts, first), start_unix_ns, options)?;
-    // Each part begins with names that were looked up before it, which the one before mostly has.
+    // Each part starts with names that were looked up before it; most are in the previous part already.
     if parts.len() > 1 {
         copy.drop_repeated_names();
     }
@@ -191,8 +192,8 @@ pub fn write_parts(
     add_sums(to, parts, access, copied)
 }
 
-/// Sums are computed from the I/Os where a part has some. Those of I/Os that are gone cannot be moved: they begin with
-/// seconds, minutes and hours of the recording's own time.
+/// Adds sums, computed from the I/Os of the parts. Sums of removed I/Os cannot be shifted in time: they are aligned
+/// to seconds, minutes and hours of their recording.
 fn add_sums(
     to: &Path,
     parts: &[CopiedPart],
@@ -224,7 +225,7 @@ fn has_devices_table(parts: &[CopiedPart]) -> bool {
     paths.any(|path| path.join("devices").is_dir())
 }
 
-/// What the first says of itself, and what any could not see. What the others know of devices comes with their I/Os.
+/// The metadata of the first part with the limits of all. The other parts' devices are added with their I/Os.
 fn joint_meta(parts: &[CopiedPart], first: &CopiedPart) -> RecordingMeta {
     let mut meta = first.meta().clone();
     for limit in parts.iter().flat_map(|part| &part.meta().limits) {
@@ -235,7 +236,7 @@ fn joint_meta(parts: &[CopiedPart], first: &CopiedPart) -> RecordingMeta {
     meta
 }
 
-/// What recording whole recordings cost; of a part it is not known.
+/// The cost of recording whole recordings; it is not known for a part.
 fn joint_cost(parts: &[CopiedPart]) -> RecorderCost {
     if !parts.iter().all(CopiedPart::is_whole) {
         return RecorderCost::default();
@@ -244,7 +245,7 @@ fn joint_cost(parts: &[CopiedPart]) -> RecorderCost {
     costs.reduce(|a, b| a.plus(&b)).unwrap_or_default()
 }
 
-/// Imported tables. A row is of the part in which its interval ends.
+/// Copies imported tables. A row belongs to the part in which its interval ends.
 fn add_tables(to: &Path, parts: &[CopiedPart], access: Access, start_unix_ns: i64) -> Result<()> {
     let mut rates = Vec::new();
     let mut cpu = Vec::new();

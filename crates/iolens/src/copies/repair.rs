@@ -1,4 +1,4 @@
-//! What a damaged recording still holds, as a whole one.
+//! Writes what a damaged recording still holds to a new, undamaged recording.
 
 use std::path::{Path, PathBuf};
 
@@ -11,21 +11,21 @@ use iolens_recorder::complete_rollups;
 use super::output::Interrupt;
 use super::{LateLoss, RecordingCopy, close_findings};
 
-/// What was saved and what was not.
+/// The result of a repair.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Repaired {
-    /// I/Os saved; `None` where only the kernel's counters or averages are.
+    /// Number of I/Os saved; `None` for recordings of counters or imported averages.
     pub ios: Option<u64>,
-    /// I/Os in damaged blocks; `None`: of one block not even how many.
+    /// Number of I/Os in damaged blocks; `None`: not known for at least one block.
     pub damaged_ios: Option<u64>,
-    /// From start to end.
+    /// Length in nanoseconds.
     pub length_ns: i64,
-    /// What is not in it as it was recorded, a line each with the file.
+    /// What was not saved as it was recorded, one line each with the file.
     pub damage: Vec<String>,
 }
 
 impl Repaired {
-    /// What damaged the I/Os, if none of them is saved: what is ruined must not look like a quiet disk.
+    /// The damage, if no I/O was saved: a ruined recording must not look like an idle disk.
     pub fn ruined_by(&self) -> Option<&str> {
         if self.ios > Some(0) || self.damaged_ios == Some(0) {
             return None;
@@ -35,7 +35,7 @@ impl Repaired {
     }
 }
 
-/// A damaged recording: what can be read of it, and what cannot, a line each.
+/// An opened damaged recording, and what cannot be read of it, one line each.
 #[derive(Debug)]
 pub struct DamagedRecording {
     path: PathBuf,
@@ -47,7 +47,7 @@ impl DamagedRecording {
     /// Opens the recording at `path`.
     ///
     /// # Errors
-    /// It is no recording, or of a newer version; a file cannot be read.
+    /// It is not a recording, a newer version wrote it, or a file cannot be read.
     pub fn open(path: &Path) -> Result<DamagedRecording> {
         let (recording, damage) = Recording::open_damaged(path)?;
         Ok(DamagedRecording {
@@ -58,10 +58,10 @@ impl DamagedRecording {
     }
 }
 
-/// Writes what can be read of a recording as one at `to`. Each block that cannot be read is a loss there.
+/// Writes what can be read to a recording at `to`. Each block that cannot be read becomes a loss.
 ///
 /// # Errors
-/// Something cannot be read or written; the user asked to end.
+/// Reading or writing fails, or the user has requested to stop.
 pub fn repair(
     damaged: DamagedRecording,
     to: &Path,
@@ -86,7 +86,7 @@ pub fn repair(
     damage.extend_from_slice(copy.damage());
     let ios = meta.source.known_ios(copy.ios());
     let length_ns = recording.end_ns();
-    // Of a recorder that was killed it is not known.
+    // The cost is not known if the recorder was killed.
     let cost = match meta.end_ns {
         Some(_) => meta.cost,
         None => RecorderCost::default(),

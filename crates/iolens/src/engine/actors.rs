@@ -1,4 +1,5 @@
-//! Who caused I/O: from single I/Os, and where the size limit has removed them from the table of actors.
+//! I/O by its cause (process, control group or file): computed from single I/Os, or from the table of actors where
+//! the size limit has removed the single I/Os.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -23,19 +24,19 @@ use super::{decode, window};
 /// Sums by class.
 pub type Flows = [Flow; Class::ALL.len()];
 
-/// Who caused how much.
+/// I/O by who caused it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ActorFlows {
     /// By name.
     pub named: BTreeMap<String, Flows>,
-    /// What recordings without single I/Os do not attribute to a name.
+    /// I/O that recordings without single I/Os do not attribute to a name.
     pub others: Flows,
-    /// Of control groups: names of pods by path.
+    /// When grouped by control group: pod name by control group path. Else empty.
     pub pods: BTreeMap<String, String>,
 }
 
 impl ActorFlows {
-    /// Adds those of another recording.
+    /// Adds the I/O of another recording.
     fn add(&mut self, other: ActorFlows) {
         for (name, flows) in other.named {
             add_flows(self.named.entry(name).or_default(), &flows);
@@ -51,10 +52,10 @@ fn add_flows(sums: &mut Flows, flows: &Flows) {
     }
 }
 
-/// All I/O in the window of `query` by its cause.
+/// The I/O in the window of `query`, grouped `by` its cause.
 ///
 /// # Errors
-/// No recording holds the time, or one knows nothing of causes.
+/// No recording covers the window, or one of them does not record who caused I/O.
 pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<ActorFlows> {
     let caller = query.caller;
     let parts = query.parts(Grain::Actors(by))?.parts;
@@ -64,7 +65,7 @@ pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<ActorFlows> {
             found.pods.extend(pods(&part.names));
         }
     }
-    // What is to be refused is refused before anything is read.
+    // Queries that cannot be answered are refused before anything is read.
     let is_of_all = query.ios.is_none_or(FilterPlan::is_all);
     let mut answers = Vec::new();
     for part in parts {
@@ -87,7 +88,7 @@ pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<ActorFlows> {
     for answer in &answers {
         pieces.extend(answer.pieces(by).into_iter().map(|piece| (answer, piece)));
     }
-    // Each thread counts by itself, so what the threads found is added here.
+    // Each thread has its own sums; they are added here.
     let counted = parallel::shared(&pieces, caller, ActorFlows::default, |some, _, piece| {
         let (answer, slots) = piece;
         answer.add(slots.clone(), by, some, caller)
@@ -98,10 +99,11 @@ pub fn actors(query: &Query<'_>, by: GroupBy) -> Result<ActorFlows> {
     Ok(found)
 }
 
-/// The same in steps of `step_ns`, from single I/Os: each with its time in Unix time, by time. Steps without I/O are left out.
+/// As [`actors`], but one result per interval of `step_ns`, computed from single I/Os. Each comes with its interval
+/// in Unix time in nanoseconds, in order. Intervals without I/O are left out.
 ///
 /// # Errors
-/// As of [`actors`], and the steps are too many.
+/// Those of [`actors`], and too many intervals.
 pub fn in_steps(
     query: &Query<'_>,
     by: GroupBy,
@@ -127,17 +129,17 @@ pub fn in_steps(
     Ok(each.collect())
 }
 
-/// What says who caused the I/O of a part.
+/// The source that says who caused the I/O of a part.
 enum Answer {
     /// Single I/Os.
     Rows(PlannedRows),
-    /// Sums of so many seconds.
+    /// Sums over intervals of `step_s` seconds.
     Sums {
         part: Part,
         step_s: i32,
         slots: Range<i64>,
     },
-    /// Sums of these slots, and single I/Os before and after them.
+    /// Sums for the time of `slots`, and single I/Os before and after it.
     Both {
         part: Part,
         step_s: i32,
@@ -146,10 +148,10 @@ enum Answer {
 }
 
 impl Answer {
-    /// The time in pieces that are counted by themselves.
+    /// Splits the time into pieces that can be counted independently.
     fn pieces(&self, by: GroupBy) -> Vec<Range<i64>> {
         match self {
-            // Rows of pieces add up, wherever they are cut.
+            // Sums over rows do not depend on where the time is split.
             Answer::Rows(view) => view.part.pieces(1, rows::columns(by)),
             Answer::Sums { slots, .. } => vec![slots.clone()],
             Answer::Both { part, slots, .. } => vec![
@@ -160,7 +162,7 @@ impl Answer {
         }
     }
 
-    /// Adds one of its pieces.
+    /// Adds the I/O of one piece.
     fn add(
         &self,
         piece: Range<i64>,
@@ -187,7 +189,7 @@ impl Answer {
     }
 }
 
-/// Adds the rows of a piece of a view. That of a piece without I/O is of no actor.
+/// Adds the rows of a piece. A row without I/O has no actor and is skipped.
 pub(super) fn add_rows(
     view: &PlannedRows,
     piece: Range<i64>,
@@ -202,10 +204,11 @@ pub(super) fn add_rows(
     })
 }
 
-/// So many single I/Os are counted for an answer where there are sums as well.
+/// If there are sums too, up to this many single I/Os are counted instead of them.
 const MAX_COUNTED_IOS: f64 = 2_000_000.0;
 
-/// The finest sums of a part with very many I/Os, and the time that is made of whole ones.
+/// For a part with too many I/Os to count: the step in seconds of its finest sums, and the time that whole sums
+/// cover.
 fn whole_slots(part: &Part, by: GroupBy, is_of_all: bool) -> Result<Option<(i32, Range<i64>)>> {
     let range = &part.range;
     let recording = &part.recording;
@@ -221,7 +224,8 @@ fn whole_slots(part: &Part, by: GroupBy, is_of_all: bool) -> Result<Option<(i32,
     let step_ns = i64::from(step_s) * SECOND_NS;
     let until_ns = SumTable::Actors.until(recording.path(), step_s)?;
     let start = ceil_to(range.start, step_ns);
-    // The last sum of a recording that has ended is of less than a whole step, and of all that is left of the recording.
+    // The last sum of a finished recording may cover less than a step, but it covers all that is left of the
+    // recording.
     let is_to_the_end = recording.meta().end_ns.is_some() && range.end >= recording.end_ns();
     let end = if is_to_the_end && until_ns >= range.end {
         range.end
@@ -231,7 +235,7 @@ fn whole_slots(part: &Part, by: GroupBy, is_of_all: bool) -> Result<Option<(i32,
     Ok((start < end).then_some((step_s, start..end)))
 }
 
-/// Adds single I/Os that completed in `range`.
+/// Adds the single I/Os that completed in `range`.
 fn of_ios(
     part: &Part,
     range: Range<i64>,
@@ -260,7 +264,7 @@ fn of_ios(
     Ok(())
 }
 
-/// Names of pods by the path of their control group.
+/// Pod names by the path of their control group.
 fn pods(names: &Names) -> BTreeMap<String, String> {
     let mut pods = BTreeMap::new();
     for (id, pod) in &names.pods {
@@ -271,7 +275,7 @@ fn pods(names: &Names) -> BTreeMap<String, String> {
     pods
 }
 
-/// The same of the sums of `slots`.
+/// Adds the sums of `slots`.
 fn of_sums(
     part: &Part,
     step_s: i32,
@@ -291,7 +295,8 @@ fn of_sums(
         GroupBy::All | GroupBy::Device | GroupBy::File => ActorKind::File,
     };
     let warnings = read_actors(part.recording.path(), step_s, whole, |row: ActorSums| {
-        // The table has sums by process, control group and file beside each other: one of them answers.
+        // The table holds every I/O three times: by process, by control group and by file. Only rows of the requested
+        // kind count.
         if row.actor.kind() != kind || !part.filter.counts(row.dev) {
             return;
         }
@@ -309,7 +314,7 @@ fn of_sums(
     Ok(())
 }
 
-/// As the rows of single I/Os are called; `None` of the others.
+/// The name that rows of single I/Os would have; `None` if no name is known.
 fn name(row: &ActorSums, hides_names: bool) -> Option<String> {
     let is_hidden = hides_names && !matches!(row.actor, Actor::Cgroup(_));
     let recorded = row.name.as_ref().filter(|_| !is_hidden);

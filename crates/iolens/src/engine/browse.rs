@@ -1,6 +1,7 @@
-//! A recording, or all recordings of a root, to be walked through: how far the time reaches, and the I/Os of any stretch of it.
+//! Random access to a recording, or to all recordings of a root: the time they cover, and the I/Os of any stretch of
+//! it.
 //!
-//! Times are nanoseconds since the beginning of the first recording, whichever one a stretch is of.
+//! All times are nanoseconds since the start of the first recording, even in stretches of a later one.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -21,19 +22,20 @@ use super::part::Part;
 use super::query::{Grain, Query};
 use super::{Instant, TimeWindow, choose, decode, window};
 
-/// The sample of counters from which the first difference of a stretch counts was taken so long before it at most.
+/// To compute the first difference of a stretch, samples of counters are read from this long before it.
 const SAMPLE_BEFORE_NS: i64 = 10 * SECOND_NS;
 
-/// What is walked through.
+/// The recording or root that is browsed.
 pub struct BrowsedPlace {
     path: PathBuf,
     devices: Vec<String>,
     start_unix_ns: i64,
-    /// Devices above others, by the beginning of a recording: to find them may take a look at all of it.
+    /// The devices stacked on others, by the start of each recording. Cached, because finding them may mean reading
+    /// the whole recording.
     layers: HashMap<i64, Layers>,
 }
 
-/// A stretch of it, open for reading.
+/// A stretch of time of one recording, open for reading.
 pub struct BrowsedStretch {
     part: Part,
     shift_ns: i64,
@@ -43,17 +45,18 @@ pub struct BrowsedStretch {
 
 /// How reading a stretch ended.
 pub struct StretchRead {
-    /// Whether the reader wanted all of it.
+    /// Whether it was read to the end: the consumer did not stop early.
     pub is_whole: bool,
-    /// Damaged blocks that were met, as losses.
+    /// Damaged blocks met while reading, as losses.
     pub damage: Vec<Lost>,
 }
 
 impl BrowsedPlace {
-    /// The recording or root at `path`, of these devices; none: all. Also the moment of `at` in its time.
+    /// Opens the recording or root at `path`, restricted to these devices (none: all). Also returns the moment `at`
+    /// in its time.
     ///
     /// # Errors
-    /// There is no recording, or none at that moment.
+    /// There is no recording, or none covers the moment `at`.
     pub fn open(
         path: PathBuf,
         devices: Vec<String>,
@@ -71,12 +74,12 @@ impl BrowsedPlace {
         Ok((place, at_ns))
     }
 
-    /// The Unix time from which times count.
+    /// The Unix time in nanoseconds from which times count.
     pub fn start_unix_ns(&self) -> i64 {
         self.start_unix_ns
     }
 
-    /// All of its time, as of now: a recording may grow, and the oldest of a root may go.
+    /// The time that is recorded now. It changes: a recording may grow, and the oldest ones of a root may be removed.
     ///
     /// # Errors
     /// It cannot be read any more.
@@ -85,10 +88,10 @@ impl BrowsedPlace {
         Ok(unix_ns.start - self.start_unix_ns..unix_ns.end - self.start_unix_ns)
     }
 
-    /// The stretch `range`, which lies inside the time that there is.
+    /// Opens the stretch `range`, which must lie inside the recorded time.
     ///
     /// # Errors
-    /// Nothing was recorded then, there are no single I/Os of it, or it cannot be read.
+    /// Nothing was recorded then, single I/Os were removed, or it cannot be read.
     pub fn stretch(&mut self, range: &Range<i64>, caller: &Caller) -> Result<BrowsedStretch> {
         let window = TimeWindow {
             at: None,
@@ -137,12 +140,12 @@ impl BrowsedStretch {
         self.part.recording.meta()
     }
 
-    /// Whether its recording holds the kernel's counters and no single I/Os.
+    /// Whether its recording holds only samples of the kernel's counters, no single I/Os.
     pub fn is_of_counters(&self) -> bool {
         self.meta().source == Source::Counters
     }
 
-    /// Whether there are no single I/Os of it although there may have been some.
+    /// Whether single I/Os are missing although there may have been some.
     pub fn lacks_ios(&self) -> bool {
         self.part.lacks_ios()
     }
@@ -152,7 +155,7 @@ impl BrowsedStretch {
         &self.part.names
     }
 
-    /// Devices above others, which would count an I/O twice; none where devices were chosen.
+    /// Devices stacked on others, which would count an I/O twice; empty if devices were chosen.
     pub fn above(&self) -> Vec<DevId> {
         if !self.part.filter.devices.is_all() {
             return Vec::new();
@@ -160,12 +163,12 @@ impl BrowsedStretch {
         self.layers.left_out().keys().copied().collect()
     }
 
-    /// What the host was short of.
+    /// The pressure (PSI) of the host.
     pub fn host(&self) -> &HostPressure {
         &self.host
     }
 
-    /// What is missing in `range`.
+    /// The losses in `range`.
     pub fn lost(&self, range: &Range<i64>) -> Vec<Lost> {
         let own = self.own_ns(range);
         let mut all = self.part.recording.lost(own);
@@ -174,13 +177,14 @@ impl BrowsedStretch {
         all
     }
 
-    /// A loss in the time of the whole place.
+    /// Converts a loss from the recording's own time to the common time.
     fn shift(&self, lost: &mut Lost) {
         lost.from_ns = lost.from_ns.saturating_add(self.shift_ns);
         lost.to_ns = lost.to_ns.saturating_add(self.shift_ns);
     }
 
-    /// All I/Os that completed in `range`, in batches, by completion, as long as `consume` agrees to go on.
+    /// Hands all I/Os that completed in `range` to `consume`, in batches and in order of completion, until it returns
+    /// false.
     ///
     /// # Errors
     /// They cannot be read.
@@ -211,8 +215,8 @@ impl BrowsedStretch {
         Ok(StretchRead { is_whole, damage })
     }
 
-    /// What the kernel counted in `range` from one sample to the next, by time, as long as `consume` agrees to go on; whether it
-    /// did to the end.
+    /// Hands the differences between successive counter samples in `range` to `consume`, in order of time, until it
+    /// returns false. Returns whether it read to the end.
     ///
     /// # Errors
     /// The samples cannot be read.
@@ -246,7 +250,7 @@ impl BrowsedStretch {
         Ok(true)
     }
 
-    /// Everything that was observed in `own_ns` of its recording's own time, in order, after the names of before.
+    /// Every observation in `own_ns` (the recording's own time), in order, preceded by the names recorded before it.
     ///
     /// # Errors
     /// The names cannot be read.
@@ -263,7 +267,7 @@ impl BrowsedStretch {
         Ok(names.chain(recording.observations(own_ns.clone())))
     }
 
-    /// `range` in the time of its recording.
+    /// Converts `range` to the time of its recording.
     pub fn own_ns(&self, range: &Range<i64>) -> Range<i64> {
         range.start.saturating_sub(self.shift_ns)..range.end.saturating_sub(self.shift_ns)
     }

@@ -1,6 +1,6 @@
-//! Who asks: how long the answer may take, which names it may hold, and where remarks beside it go.
+//! The context of a query: its deadline, which names it may show, and where notes beside the answer go.
 //!
-//! It is an argument of everything that reads a store, so that a thread that does a part of the work has the same limits.
+//! It is passed as an argument to everything that reads a store, so that worker threads have the same limits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,27 +9,28 @@ use std::time::Instant;
 use super::deadline::{Deadline, TooSlow};
 use super::note::Note;
 
-/// The recording that a recorder in this process writes, and how far it has come. While disks are idle nothing is written, so that
-/// the files do not tell.
+/// The recording that a recorder in this process is writing, and how far it has come. The files do not say: while the
+/// disks are idle, nothing is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GrowingRecording {
-    /// When it began.
+    /// Its start.
     pub start_unix_ns: i64,
-    /// All that happened before this time is stored.
+    /// Everything that happened before this time is stored.
     pub stored_until_unix_ns: i64,
 }
 
-/// Who asks, for as long as one question lasts.
+/// The context of one query.
 pub struct Caller {
     deadline: Deadline,
     growing: Option<GrowingRecording>,
-    /// How to see the names that are left out; `None`: none are.
+    /// Text that says how to see names, if names are hidden; `None`: names are shown.
     names_left_out: Option<Arc<str>>,
     on_note: Box<dyn Fn(Note) + Send + Sync>,
 }
 
 impl Caller {
-    /// One who waits as long as it takes and sees all names; `on_note` gets each remark when it is made, on any thread.
+    /// A caller without a deadline that sees all names. `on_note` is called with each note as it is made, on any
+    /// thread.
     pub fn new(on_note: impl Fn(Note) + Send + Sync + 'static) -> Caller {
         Caller {
             deadline: Deadline::default(),
@@ -39,30 +40,30 @@ impl Caller {
         }
     }
 
-    /// One who gets no remarks.
+    /// As [`Caller::new`], but notes are discarded.
     pub fn without_notes() -> Caller {
         Caller::new(drop)
     }
 
-    /// Who waits until `moment` at most.
+    /// With a deadline.
     pub fn until(mut self, moment: Instant) -> Caller {
         self.deadline = Deadline::at(moment);
         self
     }
 
-    /// Who knows how far the recording that grows has come.
+    /// With the state of the recording that is being written.
     pub fn knowing(mut self, growing: Option<GrowingRecording>) -> Caller {
         self.growing = growing;
         self
     }
 
-    /// Who sees no names of files and processes if there is a text that says how to see them.
+    /// Hides the names of files and processes if there is a text that says how to see them.
     pub fn hiding(mut self, how_to_see_names: Option<Arc<str>>) -> Caller {
         self.names_left_out = how_to_see_names;
         self
     }
 
-    /// The same one without remarks: further questions would repeat those that were made.
+    /// The same caller without notes, for further queries that would repeat them.
     pub fn silenced(&self) -> Caller {
         Caller {
             deadline: self.deadline,
@@ -72,26 +73,27 @@ impl Caller {
         }
     }
 
-    /// Until when all that happened is stored of the recording that began at `start_unix_ns`; `None` if it is not the one that grows.
+    /// Up to when everything is stored of the recording that started at `start_unix_ns`; `None` if that recording is
+    /// not being written.
     pub fn stored_until_unix_ns(&self, start_unix_ns: i64) -> Option<i64> {
         let growing = self.growing?;
         (growing.start_unix_ns == start_unix_ns).then_some(growing.stored_until_unix_ns)
     }
 
-    /// Called between batches.
+    /// Checks the deadline. Called between batches.
     ///
     /// # Errors
-    /// The caller does not wait any longer.
+    /// The deadline has passed.
     pub fn check(&self) -> Result<(), TooSlow> {
         self.deadline.check()
     }
 
-    /// Says something beside the answer.
+    /// Reports a note beside the answer.
     pub fn note(&self, note: Note) {
         (self.on_note)(note);
     }
 
-    /// Says what of a recording is damaged, in the store's words.
+    /// Reports damage to a recording, in the store's words.
     pub fn damage(&self, recording: &Path, warnings: &[String]) {
         for warning in warnings {
             self.note(Note::Damaged {
@@ -101,12 +103,12 @@ impl Caller {
         }
     }
 
-    /// How to see the names that are left out; `None`: none are.
+    /// Text that says how to see names, if they are hidden.
     pub fn names_left_out(&self) -> Option<&str> {
         self.names_left_out.as_deref()
     }
 
-    /// Whether names are left out.
+    /// Whether names of files and processes are hidden.
     pub fn hides_names(&self) -> bool {
         self.names_left_out.is_some()
     }

@@ -1,4 +1,5 @@
-//! What a path and a time mean: a recording, or those of a recording root that hold the time.
+//! Resolves a path and a time window to the recordings that they mean: a single recording, or those of a root that
+//! cover the time.
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,21 +14,23 @@ use super::error::{QueryError, Result, Stretch, WindowBound};
 use super::note::Note;
 use super::{Instant, TimeWindow, civil, source, unix_ns, window};
 
-/// A recording and the part of it that is meant.
+/// A recording and the part of it that was selected.
 pub struct Chosen {
     /// Open for reading.
     pub recording: Recording,
-    /// With neither `at` nor, of a root, anything beyond the recording.
+    /// The window in this recording. `at` is already resolved, and for a recording of a root no bound lies outside of
+    /// it.
     pub window: TimeWindow,
 }
 
-/// `--at` shows so much before and after the moment.
+/// `--at` shows this much time before and after the moment.
 pub const AROUND_NS: i64 = 30_000_000_000;
 
-/// The one recording that is meant; of a root without a time the newest, and several that follow each other as one.
+/// Selects one recording: of a root without a time the newest one. Several consecutive recordings are joined into
+/// one.
 ///
 /// # Errors
-/// No recording holds the time, or several do, which cannot be analysed as one.
+/// No recording covers the time, or several do that cannot be analysed as one.
 pub fn one(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
     let Some(found) = in_root(path, asked, caller)? else {
         return plain(path, asked, caller);
@@ -38,14 +41,14 @@ pub fn one(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
     }
 }
 
-/// The parts as one recording called `path`.
+/// Joins the parts into one recording called `path`.
 fn joined(path: &Path, found: &[FoundRecording], caller: &Caller) -> Result<Chosen> {
     let longest = found.iter().max_by_key(|f| f.to_unix_ns - f.from_unix_ns);
     let Some(longest) = longest.map(FoundRecording::part) else {
         return Err(nothing_in(path));
     };
     let recordings = found.len();
-    // Sums belong to one recording.
+    // Sums cannot be joined: they belong to one recording.
     if !found.iter().all(FoundRecording::has_ios) {
         return Err(QueryError::SeveralWithSums {
             recordings,
@@ -67,7 +70,7 @@ fn joined(path: &Path, found: &[FoundRecording], caller: &Caller) -> Result<Chos
     }
     let first_from_ns = parts.first().map_or(0, |(_, range)| range.start);
     let recording = Recording::joined(path, parts).ok_or_else(|| nothing_in(path))?;
-    // The joined recording begins with the whole of the first and ends where the last part does.
+    // The joined recording starts with the first recording and ends with the last part.
     let window = TimeWindow {
         at: None,
         from: (first_from_ns > 0).then_some(Instant::SinceStart(first_from_ns)),
@@ -83,16 +86,16 @@ fn nothing_in(path: &Path) -> QueryError {
     }
 }
 
-/// All recordings that are meant, by time. Of several those that cannot be read any more are left out, and the caller gets a note
-/// of them.
+/// All recordings that cover the window, in order of time. If there are several, those that cannot be read are left
+/// out with a note.
 ///
 /// # Errors
-/// No recording holds the time, or none of those that do can be read.
+/// No recording covers the time, or none of those that do can be read.
 pub fn all(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Vec<Chosen>> {
     let Some(mut found) = in_root(path, asked, caller)? else {
         return Ok(vec![plain(path, asked, caller)?]);
     };
-    // A recording that begins at this moment has no time yet, and the others answer without it.
+    // A recording that has just started is still empty. Others can answer without it.
     if found.iter().any(|f| !f.range().is_empty()) {
         found.retain(|f| !f.range().is_empty());
     }
@@ -104,7 +107,7 @@ pub fn all(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Vec<Chose
             Err(e) => unreadable.push((&f.stored.path, e)),
         }
     }
-    // Where none can be read the last reason is the answer, and what else there is to say stands beside it.
+    // If none can be read, the last error is returned, and the others become notes.
     let answer = if chosen.is_empty() {
         unreadable.pop().map_or(Ok(chosen), |(_, e)| Err(e))
     } else {
@@ -119,10 +122,11 @@ pub fn all(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Vec<Chose
     answer
 }
 
-/// From the beginning of the first recording to the end of the last, in Unix time, and the moment of `at`, which one of them holds.
+/// The recorded time from the start of the first recording to the end of the last, in Unix time, and the moment `at`,
+/// which one recording must cover.
 ///
 /// # Errors
-/// No recording can be read, or none holds that moment.
+/// No recording can be read, or none covers that moment.
 pub fn extent(
     path: &Path,
     at: Option<Instant>,
@@ -134,7 +138,7 @@ pub fn extent(
     };
     let held = match Root::open(path)? {
         Some(root) => {
-            // Refuses what is no single host's, and a moment of which there is nothing.
+            // Fails for a root with several hosts and for a moment that was not recorded.
             if at.is_some() || root.hosts().len() != 1 {
                 in_root(path, &asked, caller)?;
             }
@@ -161,10 +165,11 @@ pub fn extent(
     Ok((start_ns..end_ns, at_ns))
 }
 
-/// `asked`; where it names no time, the last `length_ns` before now, or before the newest recording's end where that is longer ago.
+/// Completes `asked`: without a time it becomes the last `length_ns` before now, or before the end of the newest
+/// recording if that is longer ago.
 ///
 /// # Errors
-/// Nothing that is recorded can be read.
+/// No recording can be read.
 pub fn or_latest(
     path: &Path,
     asked: &TimeWindow,
@@ -185,7 +190,7 @@ pub fn or_latest(
             Some((start_unix_ns, end_unix_ns))
         }
     };
-    // Of what holds nothing there is no last minute; the question itself is refused.
+    // An empty place has no last minute. The query itself will fail.
     let Some((earliest_unix_ns, end_unix_ns)) = known else {
         return Ok(*asked);
     };
@@ -203,11 +208,11 @@ pub fn or_latest(
     })
 }
 
-/// What `asked` means of all hosts of a root, in Unix time: without an end until the newest recording's that can be read, without
-/// a beginning the `default_ns` before the end.
+/// The window `asked` over all hosts of a root, in Unix time. Without an end it ends with the newest readable
+/// recording; without a start it covers `default_ns`.
 ///
 /// # Errors
-/// A time is none of the wall clock, or the end is not after the beginning.
+/// A bound is not a wall-clock time, or the end is not after the start.
 pub fn stretch_of_hosts(root: &Root, asked: &TimeWindow, default_ns: i64) -> Result<Range<i64>> {
     let from_ns = wall_ns(asked.from, WindowBound::From, root.path())?;
     let mut to_ns = wall_ns(asked.to, WindowBound::To, root.path())?;
@@ -216,7 +221,7 @@ pub fn stretch_of_hosts(root: &Root, asked: &TimeWindow, default_ns: i64) -> Res
         let ends = newest.filter_map(|stored| stored.span_unix_ns().ok());
         to_ns = ends.map(|(_, end_ns)| end_ns).max();
     }
-    // Where none can be read, their names alone say when they began.
+    // If no recording can be read, the start times in their names are all that is known.
     if to_ns.is_none() {
         to_ns = root.recordings().iter().map(|r| r.start_unix_ns).max();
     }
@@ -225,7 +230,7 @@ pub fn stretch_of_hosts(root: &Root, asked: &TimeWindow, default_ns: i64) -> Res
     not_empty(from_ns..to_ns)
 }
 
-/// A recording that is no root's, or is given by its own path.
+/// A recording outside a root, or one that is given by its own path.
 fn plain(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
     let recording = source::open(path, caller)?;
     let start_ns = recording.meta().start_unix_ns;
@@ -239,7 +244,7 @@ fn plain(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
     };
     let at_ns = match at {
         Instant::SinceStart(ns) => ns,
-        // Settled above.
+        // Already resolved above.
         Instant::Civil(_) => i64::MIN,
         Instant::Wall(t) => unix_ns(t).saturating_sub(recording.meta().start_unix_ns),
     };
@@ -263,13 +268,13 @@ fn plain(path: &Path, asked: &TimeWindow, caller: &Caller) -> Result<Chosen> {
     })
 }
 
-/// A bound of a window at `ns`; none where the recording has no time on both sides of it.
+/// A window bound at `ns`; `None` if it does not lie strictly inside the recording.
 fn bound_within(ns: i64, end_ns: i64) -> Option<Instant> {
     (0 < ns && ns < end_ns).then_some(Instant::SinceStart(ns))
 }
 
-/// A stretch of the wall clock that begins before a recording and ends in it or after it means the part that was recorded: as of a
-/// root. A page shows it with a margin, and the last five minutes are asked for after two.
+/// Clips a wall-clock window that starts before the recording and ends in or after it. Roots do this, too: a page may
+/// ask for a margin around the recording, or for the last five minutes of one that is two minutes old.
 fn met_by(recorded: &Range<i64>, asked: TimeWindow) -> TimeWindow {
     let Some(Instant::Wall(from)) = asked.from else {
         return asked;
@@ -286,7 +291,7 @@ fn met_by(recorded: &Range<i64>, asked: TimeWindow) -> TimeWindow {
     }
 }
 
-/// A recording of a root, and the part of it that is meant.
+/// A recording of a root, and the part of it that was selected.
 #[derive(Clone)]
 pub struct FoundRecording {
     /// Where it is.
@@ -299,7 +304,7 @@ pub struct FoundRecording {
 }
 
 impl FoundRecording {
-    /// All of it.
+    /// The whole recording.
     fn whole(stored: &Stored) -> Result<FoundRecording, StoreError> {
         let (start_unix_ns, end_unix_ns) = stored.span_unix_ns()?;
         Ok(FoundRecording {
@@ -335,25 +340,25 @@ impl FoundRecording {
         Ok(Chosen { recording, window })
     }
 
-    /// A bound of the part at `unix_ns`; none where that is the recording's own `edge_unix_ns`.
+    /// A window bound at `unix_ns`; `None` if it is the recording's own edge.
     fn bound(&self, unix_ns: i64, edge_unix_ns: i64) -> Option<Instant> {
         let since_start_ns = unix_ns.saturating_sub(self.start_unix_ns);
         (unix_ns != edge_unix_ns).then_some(Instant::SinceStart(since_start_ns))
     }
 
-    /// How far all of the recording is from `from_ns..to_ns`, where they have nothing in common.
+    /// Distance in nanoseconds between the whole recording and `from_ns..to_ns`, if they do not overlap.
     fn distance_ns(&self, from_ns: i64, to_ns: i64) -> i64 {
         let after_ns = self.start_unix_ns.saturating_sub(to_ns);
         let before_ns = from_ns.saturating_sub(self.end_unix_ns);
         after_ns.max(before_ns)
     }
 
-    /// Whether the part has all of `from_ns..to_ns`.
+    /// Whether the part covers all of `from_ns..to_ns`.
     fn holds(&self, from_ns: i64, to_ns: i64) -> bool {
         self.from_unix_ns <= from_ns && to_ns <= self.to_unix_ns
     }
 
-    /// The part in `from_ns..to_ns`; itself if it has none.
+    /// The part inside `from_ns..to_ns`; `Err` returns the recording if they do not overlap.
     fn part_of(self, from_ns: i64, to_ns: i64) -> Result<FoundRecording, FoundRecording> {
         if self.start_unix_ns >= to_ns || self.end_unix_ns <= from_ns {
             return Err(self);
@@ -367,13 +372,13 @@ impl FoundRecording {
         })
     }
 
-    /// The part of a copy that has no I/O in common with what is around `gap`. Sums are of whole slots of its own time: where
-    /// it has sums and is cut, it is cut to those that are inside.
+    /// The part of a copy inside `gap`, which shares no I/O with the recordings around it. A copy with sums is cut at
+    /// whole slots of its own time, because sums cannot be divided.
     fn inside(&self, gap: &Range<i64>) -> Option<FoundRecording> {
         let mut from_ns = self.from_unix_ns.max(gap.start);
         let mut to_ns = self.to_unix_ns.min(gap.end);
         if self.stored.path.join("rollup").exists() {
-            // Sums begin and end with a minute, and are taken by the hour where there are days of them.
+            // Slots are minutes; days are shown with the sums of hours.
             let slot_ns = if to_ns.saturating_sub(from_ns) >= 24 * HOUR_NS {
                 HOUR_NS
             } else {
@@ -394,7 +399,7 @@ impl FoundRecording {
         })
     }
 
-    /// Whether the size limit left single observations.
+    /// Whether single observations are left, or only sums.
     fn has_ios(&self) -> bool {
         ["io", "wal"]
             .iter()
@@ -409,7 +414,7 @@ impl FoundRecording {
     }
 }
 
-/// The recordings of the root at `path` that hold the time; `None` if it is no root.
+/// The recordings of the root at `path` that cover the time; `None` if it is not a root.
 fn in_root(
     path: &Path,
     asked: &TimeWindow,
@@ -444,7 +449,7 @@ fn in_root(
     holding(&root, from_ns, to_ns, caller).map(Some)
 }
 
-/// A stretch of Unix time whose end is after its beginning.
+/// Fails if the end is not after the start.
 fn not_empty(unix_ns: Range<i64>) -> Result<Range<i64>> {
     if unix_ns.is_empty() {
         return Err(QueryError::EndsBefore(Stretch {
@@ -455,7 +460,7 @@ fn not_empty(unix_ns: Range<i64>) -> Result<Range<i64>> {
     Ok(unix_ns)
 }
 
-/// A time of a question about a root, whose recordings have no common start.
+/// A time in a query about a root must be a wall-clock time: its recordings have no common start.
 fn wall_ns(instant: Option<Instant>, bound: WindowBound, place: &Path) -> Result<Option<i64>> {
     match instant {
         None => Ok(None),
@@ -467,7 +472,7 @@ fn wall_ns(instant: Option<Instant>, bound: WindowBound, place: &Path) -> Result
     }
 }
 
-/// Spans of those recordings that can be read, the newest first.
+/// The time spans of the recordings that can be read, newest first.
 fn spans<'a>(
     recordings: &'a [Stored],
     caller: &'a Caller,
@@ -487,7 +492,7 @@ fn spans<'a>(
         })
 }
 
-/// When those recordings are that can be read.
+/// The Unix times that readable recordings cover.
 fn held(root: &Root, caller: &Caller) -> Vec<Range<i64>> {
     let found = spans(root.recordings(), caller);
     found.map(|f| f.start_unix_ns..f.end_unix_ns).collect()
@@ -507,15 +512,16 @@ fn newest(root: &Root, caller: &Caller) -> Result<FoundRecording> {
     Ok(found)
 }
 
-/// Those of a host's `recordings` that hold something of `unix_ns`, by time; an error for each of which that is not known.
+/// The recordings of one host that overlap `unix_ns`, in order of time; an error for each that cannot be read.
 pub fn holding_of_host(
     recordings: &[Stored],
     unix_ns: &Range<i64>,
 ) -> impl Iterator<Item = Result<FoundRecording, StoreError>> {
-    // The next one's beginning is the end at the latest, so most need not be opened.
+    // A recording ends before the next one starts, so most need not be opened.
     let started_before = recordings.partition_point(|r| r.start_unix_ns <= unix_ns.start);
     let recordings = &recordings[started_before.saturating_sub(1)..];
-    // That a host's newest cannot be read is said of any stretch: it is not known which it has something of.
+    // The time that the newest recording covers is known only if it can be read, so its error is returned for any
+    // window.
     let newest = recordings.last();
     recordings
         .iter()
@@ -526,9 +532,9 @@ pub fn holding_of_host(
         })
 }
 
-/// What holds something of the time from `asked_from_ns` to `asked_to_ns`, by time; `None`: without that bound. Copies that were kept
-/// stand in for recordings that the size limit has removed, also for those of which it has left sums only where one copy holds all of
-/// the time.
+/// The recordings that overlap `asked_from_ns..asked_to_ns` (`None`: unbounded), in order of time. Preserved copies
+/// stand in for recordings that the size limit has removed. A copy also replaces recordings that have only sums left,
+/// if it alone covers all of the time.
 fn holding(
     root: &Root,
     asked_from_ns: Option<i64>,
@@ -562,7 +568,7 @@ fn holding(
     Ok(found)
 }
 
-/// Adds copies where `found`, by time, has nothing.
+/// Adds copies for the time that `found`, which is in order of time, does not cover.
 fn stand_in(
     root: &Root,
     found: &mut Vec<FoundRecording>,
@@ -570,7 +576,7 @@ fn stand_in(
     asked_to_ns: Option<i64>,
     caller: &Caller,
 ) {
-    // What was before all recordings is meant where that is said, or where there is nothing else.
+    // Without a bound, copies from before the first recording count only if there is no recording at all.
     let bounds = found
         .first()
         .zip(found.last())
@@ -580,7 +586,7 @@ fn stand_in(
     let from_ns = asked_from_ns.unwrap_or(first_ns);
     let to_ns = asked_to_ns.unwrap_or(last_ns);
     let sums_only = !found.is_empty() && !found.iter().any(FoundRecording::has_ios);
-    // Copies are of recordings, of which the oldest go first: nothing is missing from the newest on.
+    // Retention removes the oldest recordings first, so nothing is missing after the start of the newest.
     let missing_to_ns = root
         .recordings()
         .last()
@@ -619,7 +625,7 @@ fn stand_in(
     }
 }
 
-/// Where `found`, by time, has nothing of `from_ns..to_ns`.
+/// The gaps of `found`, which is in order of time, in `from_ns..to_ns`.
 fn gaps(found: &[FoundRecording], from_ns: i64, to_ns: i64) -> Vec<Range<i64>> {
     let mut free = Vec::new();
     let mut at_ns = from_ns;
@@ -627,7 +633,7 @@ fn gaps(found: &[FoundRecording], from_ns: i64, to_ns: i64) -> Vec<Range<i64>> {
         if at_ns < f.from_unix_ns {
             free.push(at_ns..f.from_unix_ns);
         }
-        // What completes at its last instant counts in it.
+        // An I/O that completes exactly at the end belongs to the recording.
         at_ns = at_ns.max(f.to_unix_ns.saturating_add(1));
     }
     if at_ns < to_ns {

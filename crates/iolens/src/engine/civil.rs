@@ -1,4 +1,4 @@
-//! Times of day: which day is meant, by what the recordings hold.
+//! Resolves times of day without a date or zone to the day that the recordings cover.
 
 use std::ops::Range;
 
@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use super::error::{QueryError, Result, Stretch};
 use super::{CivilInstant, Day, Instant, TimeWindow, unix_ns};
 
-/// `args` with instants in place of times without a zone. `--at` is the newest such time that one of `spans` (Unix time, in
-/// nanoseconds) holds, `--from` as well, `--to` the first after it.
+/// `args` with times of day resolved to instants. `--at` and `--from` mean the newest matching time that one of
+/// `spans` (Unix time, in nanoseconds) covers; `--to` means the first one after `--from`.
 ///
 /// # Errors
-/// No recording holds the time of day.
+/// No recording covers the time of day.
 pub fn settled(args: &TimeWindow, spans: &[Range<i64>]) -> Result<TimeWindow> {
     let now = Timestamp::now();
     let at = match args.at {
@@ -29,7 +29,7 @@ pub fn settled(args: &TimeWindow, spans: &[Range<i64>]) -> Result<TimeWindow> {
         other => other,
     };
     let to = match (args.to, from) {
-        // From 23:50 to 00:10 is over midnight.
+        // A window such as 23:50 to 00:10 crosses midnight.
         (Some(Instant::Civil(to)), Some(Instant::Wall(from))) if to_is_open => {
             Some(Instant::Wall(to.after(from).ok_or(QueryError::NoSuchTime)?))
         }
@@ -39,7 +39,7 @@ pub fn settled(args: &TimeWindow, spans: &[Range<i64>]) -> Result<TimeWindow> {
     Ok(TimeWindow { at, from, to })
 }
 
-/// The same; `spans` are asked for only if they are needed.
+/// As [`settled`], but computes `spans` only if they are needed.
 ///
 /// # Errors
 /// As [`settled`].
@@ -55,7 +55,7 @@ pub fn settled_over(
     }
 }
 
-/// The instant of `--at`.
+/// Resolves `--at`.
 fn at(civil: CivilInstant, spans: &[Range<i64>], now: Timestamp) -> Result<Timestamp> {
     if let Some(named) = civil.named(now) {
         return Ok(named);
@@ -74,8 +74,8 @@ fn at(civil: CivilInstant, spans: &[Range<i64>], now: Timestamp) -> Result<Times
     Ok(held)
 }
 
-/// The instant of `--to` alone. One that no recording holds is the nearer one of that before the newest recording and that after it:
-/// what ends later ends with the recording.
+/// Resolves `--to` without `--from`. If no recording covers it, of the last match before and the first match after
+/// the newest recording the nearer one is taken: a later end means the end of the recording.
 fn end(civil: CivilInstant, spans: &[Range<i64>], now: Timestamp) -> Result<Timestamp> {
     let before = newest(civil, spans, None, now)?;
     let is_certain = civil.named(now).is_some() || newest_held(civil, spans, None).is_some();
@@ -90,7 +90,7 @@ fn end(civil: CivilInstant, spans: &[Range<i64>], now: Timestamp) -> Result<Time
     Ok(after.unwrap_or(before))
 }
 
-/// The newest such instant before `limit` that is held, else the newest before the end of all.
+/// The newest match before `limit` that a recording covers, else the newest one before the end of all recordings.
 fn newest(
     civil: CivilInstant,
     spans: &[Range<i64>],
@@ -109,7 +109,7 @@ fn newest(
     civil.at_or_before(end).ok_or(QueryError::NoSuchTime)
 }
 
-/// The newest such instant before `limit` that one of `spans` holds.
+/// The newest match before `limit` that one of `spans` covers.
 fn newest_held(
     civil: CivilInstant,
     spans: &[Range<i64>],
@@ -118,7 +118,8 @@ fn newest_held(
     let limit_ns = limit.map_or(i64::MAX, |t| unix_ns(t).saturating_sub(1));
     let mut newest = None;
     for span in spans {
-        // In a span longer than a day there always is one; in a shorter one the last before its end may be before it.
+        // A span longer than a day always contains a match. In a shorter one, the last match before its end may
+        // precede it.
         let end = Timestamp::from_nanosecond(span.end.min(limit_ns).into()).ok()?;
         let candidate = civil.at_or_before(end)?;
         if unix_ns(candidate) >= span.start {

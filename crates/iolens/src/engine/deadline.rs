@@ -1,9 +1,9 @@
-//! How long the work for a caller may take.
+//! Deadlines for the work on a query.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// The time that was given is over.
+/// The deadline has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooSlow;
 
@@ -15,20 +15,20 @@ impl std::fmt::Display for TooSlow {
 
 impl std::error::Error for TooSlow {}
 
-/// The process is about to end, and with it all work that has a deadline.
+/// Set when the process is about to end: all work with a deadline stops.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Ends all work that has a deadline at its next check: the process is about to end.
+/// Stops all work that has a deadline at its next check, because the process is about to end.
 pub fn end_all() {
     IS_ENDING.store(true, Ordering::Relaxed);
 }
 
-/// When work must have ended; the default is that it may take as long as it does.
+/// When work must have ended; the default is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// At that moment.
+    /// The deadline at `moment`.
     pub fn at(moment: Instant) -> Deadline {
         Deadline(Some(moment))
     }
@@ -36,7 +36,7 @@ impl Deadline {
     /// Called between batches.
     ///
     /// # Errors
-    /// The time is over; never where no limit was set.
+    /// The deadline has passed. Never without a deadline.
     pub fn check(self) -> Result<(), TooSlow> {
         match self.0 {
             Some(moment) if IS_ENDING.load(Ordering::Relaxed) || Instant::now() > moment => {

@@ -1,6 +1,6 @@
-//! Decoding beside analysing: one thread turns row groups into I/Os while others count them.
+//! Pipelined decoding: one thread decodes row groups into I/Os while others analyse them.
 //!
-//! Channels are bounded, so that memory does not depend on which side is faster; order is that of the recording.
+//! Channels are bounded, so memory use does not depend on which side is faster. I/Os keep the order of the recording.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use super::caller::Caller;
 use super::error::Result;
 use super::window;
 
-/// Batches decoded ahead: enough to even out those that take long, few enough to cost some megabytes.
+/// Number of batches decoded ahead: enough to even out slow ones, few enough to use only some megabytes.
 const AHEAD: usize = 8;
 
-/// What was met on the way.
+/// Damage found while reading.
 pub struct Met {
     /// Damaged blocks, as losses.
     pub damage: Vec<Lost>,
-    /// The same in words.
+    /// The same as text.
     pub warnings: Vec<String>,
 }
 
-/// What naming the processes behind workers of the kernel looks at.
+/// Columns that are needed to attribute I/Os of kernel workers to processes.
 const JOIN_COLUMNS: [IoColumns; 7] = [
     IoColumns::QUEUE,
     IoColumns::SECTOR,
@@ -38,7 +38,7 @@ const JOIN_COLUMNS: [IoColumns; 7] = [
     IoColumns::ORIGIN,
 ];
 
-/// Whether `columns` ask whose an I/O is.
+/// Whether `columns` identify who caused an I/O.
 fn ask_whose(columns: IoColumns) -> bool {
     let whose = [
         IoColumns::TGID,
@@ -49,7 +49,8 @@ fn ask_whose(columns: IoColumns) -> bool {
     whose.into_iter().any(|c| columns.contains(c))
 }
 
-/// What finds the processes behind workers of the kernel, where `columns` ask for processes and devices lie on others.
+/// The join that attributes I/Os of kernel workers to processes; `None` if `columns` do not ask for processes or no
+/// device is stacked on another.
 fn stack_join(recording: &Recording, columns: IoColumns) -> Option<StackJoin> {
     if !ask_whose(columns) {
         return None;
@@ -58,33 +59,35 @@ fn stack_join(recording: &Recording, columns: IoColumns) -> Option<StackJoin> {
     StackJoin::new(&recording.meta().devices, &lost)
 }
 
-/// Whether `columns` of an I/O depend on I/Os before it: the place of a device on another one is learned from them.
+/// Whether `columns` of an I/O depend on earlier I/Os: the offset of a stacked device on the one below is learned
+/// from them.
 pub fn depends_on_earlier(recording: &Recording, columns: IoColumns) -> bool {
     // Whether there is a join depends on the devices alone.
     let join = StackJoin::new(&recording.meta().devices, std::iter::empty());
     ask_whose(columns) && join.is_some()
 }
 
-/// The I/Os of a recording in the order of completion, those that workers of the kernel submitted below dm, md and loop
-/// devices with the processes that asked for them.
+/// The I/Os of a recording in order of completion. I/Os that kernel workers submitted below dm, md and loop devices
+/// carry the processes that requested them.
 pub struct Ios {
     reader: BatchReader<Io>,
     join: Option<StackJoin>,
     later_start_ns: i64,
-    /// What completes then is not asked for.
+    /// Completions at or after this time are not requested.
     until_ns: i64,
-    /// What starts then is not asked for either.
+    /// I/Os started at or after this time are not requested either.
     started_until_ns: i64,
     end_ns: i64,
 }
 
 impl Ios {
-    /// Those that completed in `range`. Processes are looked for if `columns` has them.
+    /// The I/Os that completed in `range`. Kernel workers' I/Os are attributed to processes if `columns` identifies
+    /// them.
     pub fn new(recording: &Recording, range: Range<i64>, columns: IoColumns) -> Ios {
         Ios::read(recording, range, columns, Recording::ios)
     }
 
-    /// The same with all names of processes, as [`Recording::identified_ios`] has them.
+    /// As [`Ios::new`], with all names of processes as in [`Recording::identified_ios`].
     pub fn identified(recording: &Recording, range: Range<i64>, columns: IoColumns) -> Ios {
         Ios::read(recording, range, columns, Recording::identified_ios)
     }
@@ -98,7 +101,7 @@ impl Ios {
         let join = stack_join(recording, columns);
         let until_ns = range.end;
         if join.is_some() {
-            // An I/O completes before the one above that it belongs to.
+            // An I/O of the lower device completes before the I/O above that it belongs to, so more is read.
             range = window::with_in_flight(&range);
             columns = JOIN_COLUMNS.into_iter().fold(columns, |all, c| all | c);
         }
@@ -114,7 +117,8 @@ impl Ios {
         }
     }
 
-    /// Ends where all that is still to come started at `ns` or later: what was in flight before then has been read.
+    /// Stops once every remaining I/O started at `ns` or later: all I/Os that were in flight before `ns` have been
+    /// read then.
     pub fn started_before(self, ns: i64) -> Ios {
         Ios {
             started_until_ns: ns,
@@ -122,7 +126,7 @@ impl Ios {
         }
     }
 
-    /// The reader itself, for what it met on the way.
+    /// The underlying reader, which knows the damage met so far.
     pub fn reader(&self) -> &BatchReader<Io> {
         &self.reader
     }
@@ -160,16 +164,17 @@ impl Iterator for Ios {
         }
         ios.truncate(asked);
         window::hold_inside(&mut ios, self.end_ns);
-        // What is held inside begins a nanosecond earlier too; after the last nothing does.
+        // `hold_inside` may move an I/O one nanosecond earlier, so this bound moves too. After the last batch it
+        // stays `i64::MAX`.
         self.later_start_ns = later_start_ns.saturating_sub(i64::from(later_start_ns != i64::MAX));
         Some(Ok(ios))
     }
 }
 
-/// Hands every row of a table of `recording` that `rows` reads to `consume`, in order, and reports once what of it is damaged.
+/// Hands each row that `rows` reads of a table of `recording` to `consume`, in order. Reports damage once.
 ///
 /// # Errors
-/// The table cannot be read, or the caller does not wait any longer. Rows before that have been consumed.
+/// The table cannot be read, or the deadline has passed. The rows before have been consumed.
 pub fn each_row<R>(
     recording: &Recording,
     mut rows: BatchReader<R>,
@@ -189,10 +194,10 @@ where
     Ok(())
 }
 
-/// Hands every I/O that completed in `range` to `consume`, in order, decoding on a second thread.
+/// Hands each I/O that completed in `range` to `consume`, in order. A second thread decodes.
 ///
 /// # Errors
-/// The recording cannot be read. I/Os before the trouble have been consumed.
+/// The recording cannot be read. The I/Os before the error have been consumed.
 pub fn each_io(
     recording: &Recording,
     range: Range<i64>,
@@ -206,7 +211,7 @@ pub fn each_io(
     })
 }
 
-/// Hands all of `ios` to each of `consumers`, in order: decoding and every consumer have a thread each.
+/// Hands all of `ios` to each of `consumers`, in order. Decoding and every consumer have a thread each.
 ///
 /// # Errors
 /// As [`each_io`].
@@ -217,14 +222,14 @@ pub fn feed_all(ios: Ios, caller: &Caller, consumers: &mut [&mut dyn Consumer]) 
     }
 }
 
-/// Leaves names of processes out of the I/Os that a consumer gets.
+/// A wrapper that hides the names of processes from a consumer.
 pub struct Nameless<'a> {
     consumer: &'a mut dyn Consumer,
     ios: Vec<Io>,
 }
 
 impl<'a> Nameless<'a> {
-    /// For `consumer`.
+    /// Wraps `consumer`.
     pub fn new(consumer: &'a mut dyn Consumer) -> Nameless<'a> {
         Nameless {
             consumer,
@@ -244,14 +249,14 @@ impl Consumer for Nameless<'_> {
     }
 }
 
-/// Leaves out what completed before a window, of which only some analyses learn.
+/// A wrapper that drops I/Os that completed before a window. Only some analyses need them.
 pub struct Since<'a> {
     from_ns: i64,
     consumer: &'a mut dyn Consumer,
 }
 
 impl<'a> Since<'a> {
-    /// For `consumer`, from `from_ns` on.
+    /// Wraps `consumer`; it gets I/Os from `from_ns` on.
     pub fn new(from_ns: i64, consumer: &'a mut dyn Consumer) -> Since<'a> {
         Since { from_ns, consumer }
     }
@@ -264,10 +269,10 @@ impl Consumer for Since<'_> {
     }
 }
 
-/// Some I/Os in the order of completion.
+/// A batch of I/Os in order of completion.
 struct Batch {
     ios: Vec<Io>,
-    /// None of those that are still to come began before this; see [`BatchReader::later_start_ns`].
+    /// No later I/O started before this time; see [`BatchReader::later_start_ns`].
     later_start_ns: i64,
 }
 
@@ -277,7 +282,7 @@ impl Batch {
     }
 }
 
-/// Hands batches to `consume` on this thread, and to `consumers` on others, until `caller` waits no longer.
+/// Hands each batch to `consume` on this thread and to `consumers` on others, until the deadline of `caller`.
 fn each_batch(
     mut ios: Ios,
     caller: &Caller,
@@ -304,7 +309,7 @@ fn each_batch(
                 decode(&mut ios, &send, &others);
                 ios
             })?;
-        // This thread has the batches as well, and where it returns early the channels close, which ends the others.
+        // This thread consumes each batch as well. If it returns early, the channels close and the other threads end.
         for batch in batches {
             caller.check()?;
             consume(&*batch?);
@@ -320,7 +325,7 @@ fn each_batch(
     })
 }
 
-/// Sends what comes until the end, an error, or a receiver that has gone.
+/// Sends each batch until the end, an error, or a closed channel.
 fn decode(
     ios: &mut Ios,
     send: &SyncSender<Result<Arc<Batch>, StoreError>>,

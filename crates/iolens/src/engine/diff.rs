@@ -1,4 +1,4 @@
-//! Two stretches of time compared: what each device did in both, and who waited.
+//! Compares two stretches of time: what each device did in both, and which programs waited.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -16,21 +16,21 @@ use super::report::{self, Limits};
 
 /// One of the two stretches: its report, and its I/Os in blocks of time.
 pub struct ComparedStretch {
-    /// Where it lies.
+    /// The recording and the time range.
     pub part: Part,
     /// All analyses of it.
     pub report: Report,
     sides: BTreeMap<DevId, Side>,
-    /// When nothing was recorded, in order, and how long that is in all.
+    /// Intervals in which nothing was recorded, in order, and their total length.
     unrecorded: Vec<(i64, i64)>,
     unrecorded_ns: i64,
 }
 
 impl ComparedStretch {
-    /// Reads what `query` is about.
+    /// Reads the stretch that `query` selects.
     ///
     /// # Errors
-    /// No recording holds the time, or it cannot be read, or holds no single I/Os of it although there may have been some.
+    /// No recording covers the time, it cannot be read, or it holds no single I/Os although there may have been some.
     pub fn read(query: &Query<'_>) -> Result<ComparedStretch> {
         let part = query.one(Grain::Analysis)?;
         let losses = losses_of(&part);
@@ -56,7 +56,7 @@ impl ComparedStretch {
         Ok(stretch)
     }
 
-    /// Whether it has no I/Os because they were not recorded, not because nothing happened.
+    /// Whether it has no I/Os because they were not recorded, not because there were none.
     fn lacks_ios(&self) -> bool {
         let are_lost = self.report.devices.lost_ios != Some(0);
         self.ios() == 0 && (are_lost || self.part.lacks_ios())
@@ -71,13 +71,13 @@ impl ComparedStretch {
         self.window().len_s()
     }
 
-    /// How much of it was recorded, in seconds: what a minute had is of that.
+    /// Recorded time in seconds; rates per minute refer to it.
     pub fn recorded_s(&self) -> f64 {
         let recorded_ns = self.window().len_ns() - self.unrecorded_ns;
         recorded_ns as f64 / 1e9
     }
 
-    /// I/Os that completed in it: those through a stack of devices once, on the bottom layer.
+    /// I/Os that completed in it. I/Os through a stack of devices count once, on the bottom layer.
     pub fn ios(&self) -> u64 {
         let counted = self
             .sides
@@ -86,7 +86,7 @@ impl ComparedStretch {
         counted.map(|(_, side)| side.ios()).sum()
     }
 
-    /// The name of a device, and what identifies it on any day.
+    /// The name of a device, and its stable identity if it is known.
     fn identity(&self, dev: DevId) -> (String, Option<String>) {
         let devices = &self.part.recording.meta().devices;
         match devices.iter().find(|device| device.id == dev) {
@@ -96,7 +96,7 @@ impl ComparedStretch {
     }
 }
 
-/// When I/Os of it are missing.
+/// The times in which I/Os are missing.
 fn losses_of(part: &Part) -> Losses {
     let mut losses = Losses::default();
     for lost in part.recording.lost(part.range.clone()) {
@@ -105,7 +105,7 @@ fn losses_of(part: &Part) -> Losses {
     losses
 }
 
-/// The I/Os of each device in a stretch of time, whatever lies above or below it.
+/// The I/Os of each device in a stretch, including devices stacked on others.
 struct Sides<'a> {
     window: Window,
     unrecorded: &'a [(i64, i64)],
@@ -115,7 +115,8 @@ struct Sides<'a> {
 impl Consumer for Sides<'_> {
     fn consume(&mut self, ios: &[Io], _later_start_ns: i64) {
         for io in ios {
-            // What was in flight at the end comes too: a device with nothing else has no I/O in the stretch.
+            // I/Os still in flight at the end are read, too. A device that has only such I/Os has none in this
+            // stretch.
             if self.window.contains(io.done_ns) {
                 let side = self.by_device.entry(io.dev);
                 let side = side.or_insert_with(|| Side::new(self.window, self.unrecorded));
@@ -128,18 +129,18 @@ impl Consumer for Sides<'_> {
 /// What changed on one device.
 #[derive(Debug)]
 pub struct DeviceChanges {
-    /// Its name, after if it has another one then.
+    /// Its name; the later one if the two differ.
     pub device: String,
-    /// Whether it has I/Os before.
+    /// Whether it has I/Os in the stretch before.
     pub is_before: bool,
-    /// Whether it has I/Os after.
+    /// Whether it has I/Os in the stretch after.
     pub is_after: bool,
-    /// All measures of all classes that it has I/Os of.
+    /// The changes of all measures, for each class with I/Os.
     pub changes: Vec<Change>,
 }
 
-/// Compares the devices of two stretches. A device is the same if its stable identity is, or its name where that is not known
-/// of one of them.
+/// Compares the devices of two stretches. Devices are matched by their stable identity, or by name if one side does
+/// not know it.
 pub fn devices(before: &ComparedStretch, after: &ComparedStretch) -> Vec<DeviceChanges> {
     let empty_before = Side::new(before.window(), &before.unrecorded);
     let empty_after = Side::new(after.window(), &after.unrecorded);
@@ -154,7 +155,7 @@ pub fn devices(before: &ComparedStretch, after: &ComparedStretch) -> Vec<DeviceC
                 _ => name == other_name,
             }
         });
-        // What has a counterpart is taken out, so that what remains was there before only.
+        // Matched devices are removed, so that those that remain exist only in the stretch before.
         let side_before = same.and_then(|dev| unmatched.remove(&dev));
         all.push(DeviceChanges {
             device: name,
@@ -181,7 +182,7 @@ pub fn device_names(before: &ComparedStretch, after: &ComparedStretch) -> Vec<St
     for stretch in [before, after] {
         let listed = &stretch.part.recording.meta().devices;
         let listed = listed.iter().map(|device| device.name.clone());
-        // What has I/Os without being listed is called by its number.
+        // A device with I/Os that the recording does not list is named by its number.
         let seen = stretch.sides.keys().map(|dev| stretch.identity(*dev).0);
         for name in listed.chain(seen) {
             if !names.contains(&name) {
@@ -197,9 +198,9 @@ pub fn device_names(before: &ComparedStretch, after: &ComparedStretch) -> Vec<St
 pub enum WaitCause {
     /// Another program, or I/Os of programs that are not known.
     Behind(Option<Comm>),
-    /// I/Os of its own.
+    /// Other I/Os of its own.
     Own,
-    /// Room above the driver.
+    /// Time held above the driver, by a scheduler or a limit.
     Held,
     /// The device itself.
     Device,
@@ -210,26 +211,26 @@ pub enum WaitCause {
 pub struct WaitChange {
     /// Name of the device.
     pub device: String,
-    /// Who waited; `None`: programs that are not known.
+    /// The program that waited; `None`: unknown programs.
     pub victim: Option<Comm>,
-    /// With I/Os of this class.
+    /// Class of its I/Os.
     pub class: Class,
-    /// What for.
+    /// What it waited for.
     pub cause: WaitCause,
-    /// Seconds that its I/Os waited, in each minute of the stretch before.
+    /// Seconds of waiting per minute, in the stretch before.
     pub before_s_per_min: f64,
-    /// The same after.
+    /// The same in the stretch after.
     pub after_s_per_min: f64,
 }
 
 impl WaitChange {
-    /// How much longer, in seconds for each minute.
+    /// The increase in seconds per minute.
     pub fn growth_s_per_min(&self) -> f64 {
         self.after_s_per_min - self.before_s_per_min
     }
 }
 
-/// Waits that appeared, went, grew or shrank, the largest difference first.
+/// Waits that appeared, disappeared, grew or shrank; the largest difference first.
 pub fn waits(before: &ComparedStretch, after: &ComparedStretch) -> Vec<WaitChange> {
     let mut all: BTreeMap<WaitKey, WaitChange> = BTreeMap::new();
     for (key, seconds) in waited(before) {
@@ -247,7 +248,8 @@ pub fn waits(before: &ComparedStretch, after: &ComparedStretch) -> Vec<WaitChang
     changes
 }
 
-/// Whose wait for what, by which waits of two stretches are recognised: programs by their name, because processes end.
+/// The key by which waits of two stretches are matched: device, program, class and cause. Programs are matched by
+/// name, because processes end.
 type WaitKey = (String, Option<Comm>, Class, WaitCause);
 
 fn entry<'a>(all: &'a mut BTreeMap<WaitKey, WaitChange>, key: &WaitKey) -> &'a mut WaitChange {
@@ -275,7 +277,7 @@ fn waited(stretch: &ComparedStretch) -> Vec<(WaitKey, f64)> {
             ];
             for behind in &victim.behind {
                 let cause = program_name(&behind.group);
-                // Another class of its own, or another process of its program.
+                // It waited for another class of its own I/O, or for another process of the same program.
                 let is_own = cause.is_some() && cause == own_program;
                 let cause = if is_own {
                     WaitCause::Own
@@ -297,12 +299,12 @@ fn program_name(group: &Group) -> Option<Comm> {
     group.program.and_then(|program| program.comm)
 }
 
-/// A limit that a change must not pass: `read.p99 > +10%`, `sda:write.mean > 5%`, `read.ios < -20%`.
+/// A threshold that a change must not exceed: `read.p99 > +10%`, `sda:write.mean > 5%`, `read.ios < -20%`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// As it was typed.
+    /// The text of the condition.
     pub text: String,
-    /// Of this device only.
+    /// Restricts it to one device.
     device: Option<String>,
     class: Class,
     measure: Measure,
@@ -340,7 +342,7 @@ impl FromStr for Condition {
     }
 }
 
-/// How conditions are written, for one that is not.
+/// Explains the syntax of conditions, for one that cannot be parsed.
 fn expected_condition() -> String {
     format!(
         "expected CLASS.MEASURE > +N% or < -N%, such as 'read.p99 > +10%'; CLASS is {}, MEASURE is {}; DEVICE: may stand before it",
@@ -349,7 +351,7 @@ fn expected_condition() -> String {
     )
 }
 
-/// What a measure is called in a condition.
+/// The name of a measure in a condition.
 fn short_name(measure: Measure) -> &'static str {
     match measure {
         Measure::IosPerS => "ios",
@@ -362,25 +364,25 @@ fn short_name(measure: Measure) -> &'static str {
     }
 }
 
-/// What became of a condition.
+/// The result of checking a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ConditionResult {
-    /// No device has passed the limit.
+    /// No device exceeds the threshold.
     Held,
-    /// These have, which is what the check is to find.
+    /// These devices exceed it, so the check fails.
     Failed(Vec<String>),
-    /// No device has enough I/Os on both sides to tell.
+    /// No device has enough I/Os on both sides.
     Unknown,
 }
 
 impl Condition {
-    /// The device that it names, if there is none of them called so.
+    /// The device that it names, if no known device has this name.
     pub fn unknown_device(&self, known: &[String]) -> Option<&str> {
         let name = self.device.as_deref()?;
         known.iter().all(|other| other != name).then_some(name)
     }
 
-    /// Whether a device has passed the limit: its change does, and its interval leaves out no change at all.
+    /// Whether a device exceeds the threshold: its change does, and its confidence interval excludes zero.
     pub fn judge(&self, devices: &[DeviceChanges]) -> ConditionResult {
         let mut beyond = Vec::new();
         let mut judged = 0;

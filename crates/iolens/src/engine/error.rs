@@ -1,4 +1,4 @@
-//! Why a question has no answer. The edges word it for the command line or for HTTP (`present::query_text`).
+//! Errors of queries. The command line and the HTTP server format them (`present::query_text`).
 
 use std::fmt;
 use std::io;
@@ -10,13 +10,13 @@ use jiff::civil::Time;
 
 use super::deadline::TooSlow;
 
-/// What an engine answers.
+/// The result of an engine.
 pub type Result<T, E = QueryError> = std::result::Result<T, E>;
 
-/// One of the times of a question.
+/// A bound of the time window of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowBound {
-    /// The moment around which it is.
+    /// The moment around which the window is centred.
     At,
     /// Its beginning.
     From,
@@ -24,7 +24,7 @@ pub enum WindowBound {
     To,
 }
 
-/// A stretch of Unix time in nanoseconds.
+/// A stretch of Unix time, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
     /// Its beginning.
@@ -33,7 +33,7 @@ pub struct Stretch {
     pub to_unix_ns: i64,
 }
 
-/// What rows were asked for that a source does not tell apart.
+/// What a query distinguishes that a source may not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distinction {
     /// Rows by process, control group or file.
@@ -42,127 +42,127 @@ pub enum Distinction {
     Selection,
 }
 
-/// Why a source knows devices only.
+/// Why a source knows I/O per device only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DevicesOnly {
-    /// It is made of counters.
+    /// It is computed from counters.
     Counters,
     /// It was imported from tables.
     Tables,
-    /// The size limit left sums.
+    /// The size limit removed the single I/Os, and only sums are left.
     Sums,
 }
 
-/// Why a question has no answer.
+/// Why a query has no answer.
 #[derive(Debug)]
 pub enum QueryError {
-    /// Of the store.
+    /// An error of the store.
     Store(StoreError),
     /// No I/O of a recording can be read.
     NothingReadable {
         /// What is damaged, in the store's words.
         damage: String,
-        /// The recording, if a repair saves I/Os of it: those of which only optional columns are damaged.
+        /// The recording, if a repair can save some of its I/Os: those with damage in optional columns only.
         repairable: Option<PathBuf>,
     },
-    /// The time that the caller gave is over.
+    /// The deadline has passed.
     TooSlow(TooSlow),
-    /// The rows that are asked for make no sense.
+    /// The requested rows are inconsistent.
     Plan(PlanError),
-    /// A thread could not be had, or the rows could not be handed on.
+    /// A thread could not be started, or the rows could not be passed on.
     Io(io::Error),
-    /// Several recordings hold the time; of some only sums are left, which belong to one recording.
+    /// Several recordings cover the time, but some have only sums left, which cannot be joined.
     SeveralWithSums {
         /// How many.
         recordings: usize,
-        /// The longest part that one recording holds.
+        /// The longest part that a single recording covers.
         longest: Stretch,
     },
-    /// Several recordings of different sources hold the time.
+    /// Several recordings of different sources cover the time.
     SeveralSources {
         /// How many.
         recordings: usize,
-        /// The longest part that one recording holds.
+        /// The longest part that a single recording covers.
         longest: Stretch,
     },
-    /// Nothing was recorded then.
+    /// Nothing was recorded in the window.
     NothingThen {
-        /// Where.
+        /// The recording or root.
         place: PathBuf,
-        /// What is nearest.
+        /// The nearest recorded stretch.
         nearest: Option<Stretch>,
     },
-    /// A time is not in the recording; in nanoseconds since its start.
+    /// A bound is not in the recording.
     Outside {
-        /// Which time.
+        /// Which bound.
         bound: WindowBound,
-        /// It.
+        /// The bound, in nanoseconds since the recording's start.
         at_ns: i64,
-        /// The recording's end.
+        /// The recording's end, in nanoseconds since its start.
         end_ns: i64,
     },
-    /// A time of the wall clock is not in the recording.
+    /// A wall-clock bound is not in the recording.
     NotRecordedAt {
-        /// Which time.
+        /// Which bound.
         bound: WindowBound,
-        /// It, in Unix time.
+        /// The bound, in Unix time in nanoseconds.
         unix_ns: i64,
-        /// What the recording has.
+        /// The recorded stretch.
         recorded: Stretch,
     },
-    /// A time counts from the start of one recording, and the place is a root.
+    /// A bound counts from the start of a recording, but the place is a root.
     NeedsWallClock {
-        /// Which time.
+        /// Which bound.
         bound: WindowBound,
         /// The root.
         place: PathBuf,
     },
-    /// The end is not after the beginning, in Unix time.
+    /// The end is not after the start, in Unix time.
     EndsBefore(Stretch),
-    /// The same in nanoseconds since the recording's start.
+    /// The end is not after the start, in nanoseconds since the recording's start.
     EndsBeforeSinceStart {
         /// The beginning.
         from_ns: i64,
         /// The end.
         to_ns: i64,
     },
-    /// A root without a recording.
+    /// The root contains no recording.
     Empty(PathBuf),
-    /// A root of which no recording can be read.
+    /// No recording of the root can be read.
     Unreadable(PathBuf),
-    /// A root of several hosts.
+    /// The root contains several hosts.
     ManyHosts {
         /// The root.
         place: PathBuf,
-        /// All their names.
+        /// Names of all hosts.
         hosts: Vec<String>,
-        /// The directory of the first.
+        /// Directory of the first host.
         directory: String,
     },
     /// Nothing was recorded at this time of day.
     NoSuchTimeOfDay {
-        /// It.
+        /// The time of day.
         time: Time,
-        /// From the beginning of the first recording to the end of the last.
+        /// From the start of the first recording to the end of the last.
         recorded: Stretch,
     },
-    /// A time that no calendar has.
+    /// The time does not exist in the calendar.
     NoSuchTime,
-    /// A stretch of so many days is too long for the analyses.
+    /// A stretch of this many days is too long for the analyses.
     TooManyDays(i64),
-    /// The size limit removed what came before; in nanoseconds since the recording's start.
+    /// The size limit removed the I/Os of this time.
     Removed {
-        /// What is left begins here.
+        /// What is left begins here, in nanoseconds since the recording's start.
         before_ns: i64,
     },
-    /// There is no such device; some that there are.
+    /// There is no such device.
     NoSuchDevice {
-        /// As it was called.
+        /// The name that was asked for.
         name: String,
-        /// Names of others.
+        /// Names of some devices that exist.
         known: Vec<String>,
     },
-    /// The source knows devices only.
+    /// The source knows I/O per device only.
     OnlyDevices {
         /// What was asked for.
         wanted: Distinction,
@@ -171,35 +171,35 @@ pub enum QueryError {
     },
     /// Sums do not say who caused I/O.
     SumsWithoutActors,
-    /// Sums of so many seconds make up rows of their multiples only.
+    /// Sums over this many seconds can only make up rows of a multiple of it.
     SumsOfStep(i32),
-    /// Sums know no queue time.
+    /// Sums do not include queue times.
     SumsWithoutQueueTime,
-    /// There are no single I/Os, but sums.
+    /// Only sums are left, no single I/Os.
     SumsOnly,
     /// Nearly all rows would be empty.
     MostlyEmpty {
-        /// Rows.
+        /// Number of rows.
         intervals: i64,
-        /// Length of each.
+        /// Length of each row in nanoseconds.
         step_ns: i64,
-        /// As many have data at most.
+        /// Upper bound of the number of rows with data.
         filled: u64,
     },
-    /// More rows than an answer may have, which is this many.
+    /// More rows than the maximum of an answer, which is given.
     TooManyRows(usize),
-    /// I/Os are chosen by a name that the caller may not see; how to see it.
+    /// The query selects I/Os by a name that is hidden from the caller; the text says how to see names.
     NamesLeftOut(String),
-    /// One recording, and no root of hosts.
+    /// The path is a single recording, not a root of hosts.
     NoFleet(PathBuf),
-    /// No recording has sums of this time.
+    /// No recording has sums for this time.
     NoSumsThen,
-    /// The recording there holds no single I/Os of this time, which could be compared.
+    /// The recording holds no single I/Os of this time to compare.
     NothingToCompare(PathBuf),
 }
 
 impl fmt::Display for QueryError {
-    /// For developers: people read what the edges make of it.
+    /// For developers only: users see the text that `present::query_text` makes of it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }

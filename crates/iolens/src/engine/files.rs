@@ -12,7 +12,7 @@ use super::decode::each_row;
 use super::error::Result;
 use super::{names, window};
 
-/// The analysis of the requests of `range`, grouped by `by`; `None` if none were recorded.
+/// Analyses the file-level requests of `range`, grouped by `by`; `None` if none were recorded.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -29,7 +29,7 @@ pub fn if_recorded(
     Ok(Some(analyse(recording, window, by, caller)?))
 }
 
-/// Gives the groups of a report by control group the paths of these, where they are known.
+/// Adds the known paths to a report that is grouped by control group.
 fn name_cgroups(report: &mut FilesReport, names: &Names) {
     for group in &mut report.groups {
         let id = group.name.parse().ok();
@@ -39,7 +39,7 @@ fn name_cgroups(report: &mut FilesReport, names: &Names) {
     }
 }
 
-/// All questions about the requests that ended in `window`.
+/// Runs all analyses of the file-level requests that ended in `window`.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -49,7 +49,7 @@ pub fn analyse(
     by: By,
     caller: &Caller,
 ) -> Result<FilesReport> {
-    // What ends with the recording ends at its last instant.
+    // A request that ends with the recording ends at its last instant, which a half-open range excludes.
     let range = window::with_last_instant(recording, &(window.from_ns..window.to_ns));
     let mut builder = FilesReportBuilder::new(window, by).with_devices(&recording.meta().devices);
     recording

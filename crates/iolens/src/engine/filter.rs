@@ -1,4 +1,4 @@
-//! Which I/Os are meant: of a device, a process, a control group, a file, a class.
+//! Selects I/Os by device, process, control group, file and class.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,21 +9,21 @@ use iolens_core::store::IoColumns;
 use super::error::{QueryError, Result};
 use super::layers::Layers;
 
-/// What is asked for, as users write it; nothing: all.
+/// The selection as users write it; empty: all I/Os.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilterPlan {
-    /// A process by its number, its name or both, as `NAME[NUMBER]`.
+    /// A process: its number, its name, or both as `NAME[NUMBER]`.
     pub process: Option<String>,
-    /// A control group and those below it.
+    /// A control group, including its descendants.
     pub cgroup: Option<String>,
-    /// A file, or the files below a directory.
+    /// A file, or a directory with all files below it.
     pub file: Option<String>,
     /// Reads, writes, discards or flushes.
     pub class: Option<Class>,
 }
 
 impl FilterPlan {
-    /// Whether all I/Os are meant.
+    /// Whether all I/Os are selected.
     pub fn is_all(&self) -> bool {
         *self == FilterPlan::default()
     }
@@ -33,25 +33,25 @@ impl FilterPlan {
         self.process.is_some() || self.wants_names()
     }
 
-    /// Whether names of control groups or files must be known.
+    /// Whether names of control groups or files must be read.
     pub fn wants_names(&self) -> bool {
         self.cgroup.is_some() || self.file.is_some()
     }
 }
 
-/// The same with the names that one recording has for its numbers.
+/// A [`FilterPlan`] resolved with the names of one recording.
 #[derive(Debug, Clone, Default)]
 pub struct IoFilter {
     process: Option<WantedProcess>,
     cgroups: Option<BTreeSet<i64>>,
     files: Option<HashSet<Inode>>,
-    /// A file whose name was never found: device of its file system and inode number.
+    /// A file whose name is unknown: device of its file system and inode number.
     unnamed_file: Option<(i32, i64)>,
     class: Option<Class>,
 }
 
 impl IoFilter {
-    /// `plan` in the recording that has these `names`.
+    /// Resolves `plan` in a recording with these `names`.
     pub fn new(plan: &FilterPlan, names: &Names) -> IoFilter {
         let mut filter = IoFilter {
             process: plan.process.as_deref().map(WantedProcess::new),
@@ -61,7 +61,7 @@ impl IoFilter {
         if let Some(wanted) = &plan.cgroup {
             let named = names.cgroups.iter().filter(|(_, n)| is_below(n, wanted));
             let mut ids: BTreeSet<i64> = named.map(|(id, _)| *id).collect();
-            // A group whose name was never found is shown by its number.
+            // A group whose name is unknown is shown by its number.
             ids.extend(wanted.parse::<i64>().ok());
             filter.cgroups = Some(ids);
         }
@@ -73,12 +73,12 @@ impl IoFilter {
         filter
     }
 
-    /// Whether files are chosen.
+    /// Whether I/Os are selected by file.
     pub fn is_of_files(&self) -> bool {
         self.files.is_some()
     }
 
-    /// Whether no I/O can match: the recording has no such name.
+    /// Whether no I/O can match, because the recording does not contain the name.
     pub fn is_empty(&self) -> bool {
         self.cgroups.as_ref().is_some_and(BTreeSet::is_empty)
             || self.files.as_ref().is_some_and(HashSet::is_empty) && self.unnamed_file.is_none()
@@ -99,7 +99,7 @@ impl IoFilter {
         columns
     }
 
-    /// Whether `io` is meant.
+    /// Whether `io` is selected.
     pub fn has(&self, io: &Io) -> bool {
         if self.class.is_some_and(|class| io.class() != class) {
             return false;
@@ -120,7 +120,7 @@ impl IoFilter {
         process.is_none_or(|p| p.is(io.comm, io.tgid))
     }
 
-    /// Whether it may do I/O that is meant, by its name, number and control group.
+    /// Whether `program` may do selected I/O, judged by its name, number and control group.
     pub fn has_program(&self, program: &Program) -> bool {
         if let Some(cgroups) = &self.cgroups
             && !program.cgroup.is_some_and(|id| cgroups.contains(&id))
@@ -132,14 +132,14 @@ impl IoFilter {
     }
 }
 
-/// A process that was asked for, read once: it is compared with that of each I/O.
+/// A requested process, parsed once and compared with that of each I/O.
 #[derive(Debug, Clone)]
 struct WantedProcess {
-    /// As it was written, which may be its name.
+    /// The text as written, which may be the name.
     text: String,
-    /// Its number, if it was written so.
+    /// The process number, if the text is one.
     number: Option<i32>,
-    /// Name and number, if it was written with both.
+    /// Name and number, if the text has both.
     both: Option<(String, i32)>,
 }
 
@@ -152,13 +152,13 @@ impl WantedProcess {
         }
     }
 
-    /// Whether it is the process of this name and number.
+    /// Whether the process with this name and number is meant.
     fn is(&self, comm: Option<Comm>, tgid: Option<i32>) -> bool {
         let name = comm.as_ref().map(Comm::to_text);
         if name.as_deref() == Some(self.text.as_str()) {
             return true;
         }
-        // Stories and sums of waits have all workers of the kernel as one program.
+        // Stories and sums of waits treat all kernel workers as one program.
         if self.text == WORKERS
             && comm.and_then(|comm| comm.kernel_thread()) == Some(KernelThread::Worker)
         {
@@ -177,16 +177,16 @@ impl WantedProcess {
     }
 }
 
-/// What all workers of the kernel (`kworker/u4:1+flush-8:0`) are called together.
+/// The common name of all kernel workers (`kworker/u4:1+flush-8:0`).
 const WORKERS: &str = "kworker";
 
-/// The number of a process, written exactly as it is shown: `007` and `+7` are names.
+/// Parses a process number that is written exactly as it is shown: `007` and `+7` are names.
 fn process_number(text: &str) -> Option<i32> {
     let number: i32 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
 }
 
-/// The parts of `NAME[NUMBER]`, or of `NAME (NUMBER)` as stories have it.
+/// Splits `NAME[NUMBER]`, or `NAME (NUMBER)` as used in stories.
 fn name_and_number(text: &str) -> Option<(String, i32)> {
     let (name, number) = match text.strip_suffix(']') {
         Some(of_table) => of_table.rsplit_once('[')?,
@@ -195,14 +195,14 @@ fn name_and_number(text: &str) -> Option<(String, i32)> {
     Some((name.to_owned(), process_number(number)?))
 }
 
-/// The file that is shown as `MAJOR:MINOR inode NUMBER`, as its name was never found.
+/// Parses `MAJOR:MINOR inode NUMBER`, which is shown for a file whose name is unknown.
 fn unnamed_file(shown: &str) -> Option<(i32, i64)> {
     let (fs_dev, ino) = shown.split_once(" inode ")?;
     let fs_dev: DevId = fs_dev.parse().ok()?;
     Some((fs_dev.0, ino.parse().ok()?))
 }
 
-/// Whether `path` is `wanted` or below it; a name without a slash is that of the last part.
+/// Whether `path` is `wanted` or below it. A name without a slash is compared with the last component.
 fn is_below(path: &str, wanted: &str) -> bool {
     let directory = wanted.strip_suffix('/').unwrap_or(wanted);
     let below = path
@@ -211,15 +211,15 @@ fn is_below(path: &str, wanted: &str) -> bool {
     below || (!wanted.contains('/') && path.rsplit('/').next() == Some(wanted))
 }
 
-/// Devices that were chosen by their names.
+/// A selection of devices by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceFilter(Option<BTreeSet<DevId>>);
 
 impl DeviceFilter {
-    /// Those called `names`, or `MAJOR:MINOR`; all, if there is no name.
+    /// Selects the devices with these names or `MAJOR:MINOR` numbers; all devices if `names` is empty.
     ///
     /// # Errors
-    /// None is called so.
+    /// A name matches no device.
     pub fn of(devices: &[Device], names: &[String]) -> Result<DeviceFilter> {
         if names.is_empty() {
             return Ok(DeviceFilter(None));
@@ -244,33 +244,33 @@ impl DeviceFilter {
         Ok(DeviceFilter(Some(chosen)))
     }
 
-    /// `dev` alone.
+    /// Selects `dev` alone.
     pub fn only(dev: DevId) -> DeviceFilter {
         DeviceFilter(Some(BTreeSet::from([dev])))
     }
 
-    /// Whether none was chosen.
+    /// Whether all devices are selected.
     pub fn is_all(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether `dev` is one of them.
+    /// Whether `dev` is selected.
     pub fn has(&self, dev: DevId) -> bool {
         self.0.as_ref().is_none_or(|chosen| chosen.contains(&dev))
     }
 }
 
-/// As many devices are named where one is not found.
+/// Number of devices that the error for an unknown name lists.
 const MAX_NAMED: usize = 12;
 
-/// Which I/Os count.
+/// Which I/Os count in sums.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Of stacked devices each I/O counts once.
+    /// Makes each I/O through stacked devices count once.
     pub layers: Layers,
-    /// The devices that were asked for.
+    /// The selected devices.
     pub devices: DeviceFilter,
-    /// The processes, control groups, files and classes.
+    /// The selected processes, control groups, files and classes.
     pub ios: IoFilter,
 }
 

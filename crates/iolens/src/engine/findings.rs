@@ -1,4 +1,5 @@
-//! What stood out: found in the single I/Os, and where the size limit has removed them as it was reported.
+//! Findings of a time window: analysed from single I/Os, or as reported during recording where those I/Os were
+//! removed.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,32 +17,33 @@ use super::part::Part;
 use super::query::{Grain, Query};
 use super::{parallel, privacy, report, window};
 
-/// Of each host so many are kept, of the others their number.
+/// Number of findings kept per host; the others are only counted.
 const MAX_OF_HOST: usize = 20;
 
-/// So many I/Os are analysed anew for an answer, the newest ones: a fifth of a second of a CPU.
+/// Up to this many of the newest I/Os are analysed for one answer. This takes about 0.2 s of CPU time.
 const MAX_ANALYSED_IOS: f64 = 200_000.0;
-/// What happened so shortly before a recording's end may not have been reported yet.
+/// Findings this shortly before a recording's end may not have been reported yet.
 const UNREPORTED_NS: i64 = 30_000_000_000;
 
-/// A finding and its place in time.
+/// A finding with its absolute time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedFinding {
-    /// Where it begins in Unix time, in nanoseconds.
+    /// Start in Unix time, in nanoseconds.
     pub from_unix_ns: i64,
-    /// Where it ends.
+    /// End in Unix time, in nanoseconds.
     pub to_unix_ns: i64,
-    /// Its own times count from the recording's start.
+    /// The finding; its own times are relative to the recording's start.
     pub finding: StoredFinding,
 }
 
-/// Puts a finding of an analysis into words.
+/// Converts a finding of an analysis to its stored form with text.
 pub type Wording = fn(&Finding, &RecordingMeta) -> StoredFinding;
 
-/// The findings in the window of `query`, of each recording by itself; those of an analysis get their words from `wording`.
+/// The findings in the window of `query`, for each recording separately. `wording` adds the text to those that are
+/// analysed here.
 ///
 /// # Errors
-/// No recording holds the time, or it cannot be read.
+/// No recording covers the time, or it cannot be read.
 pub fn findings(query: &Query<'_>, wording: Wording) -> Result<Vec<PlacedFinding>> {
     let caller = query.caller;
     let found = query.parts(Grain::Recording)?;
@@ -58,13 +60,13 @@ pub fn findings(query: &Query<'_>, wording: Wording) -> Result<Vec<PlacedFinding
         of_thread.push((i, of_part(part, *from_ns, wording, caller)?));
         Ok(())
     })?;
-    // Threads come back in no order, so each part has its number with it.
+    // Threads end in any order, so each part carries its index.
     let mut all = found.concat();
     all.sort_by_key(|(i, _)| *i);
     Ok(all.into_iter().flat_map(|(_, of_part)| of_part).collect())
 }
 
-/// The findings of a part: those that were reported before `reported_to_ns`, and those of its I/Os after it.
+/// The findings of a part: those reported before `reported_to_ns`, and those analysed from its I/Os after that.
 fn of_part(
     part: &Part,
     reported_to_ns: i64,
@@ -93,7 +95,7 @@ fn of_part(
         let found = report::plain(recording, &(reported_to_ns..range.end), caller)?;
         for f in &found.findings {
             let finding = wording(f, recording.meta());
-            // One that began before was reported, and is in the list with its begin.
+            // A finding that started before was reported, and is in the list with its start.
             let is_reported = stored.iter().any(|s| {
                 s.kind == finding.kind && s.device == finding.device && s.to_ns >= finding.from_ns
             });
@@ -113,18 +115,18 @@ fn of_part(
     Ok(placed)
 }
 
-/// Whether `serve` recorded it, which reports findings meanwhile: no other recorder writes who had most I/O time.
+/// Whether `serve` made the recording. It reports findings while it records, and only it writes the table of actors.
 fn is_watched(recording: &Recording) -> bool {
     recording.path().join("actors").is_dir()
 }
 
-/// Where in a part the time begins that is analysed anew, where `left` more I/Os may be. All that is left of it where they are
-/// no more; else what may not have been reported yet.
+/// The time from which a part is analysed again with at most `left` I/Os: all that the size limit kept, if it has no
+/// more I/Os than that; else only what may not have been reported yet.
 fn analysed_from(part: &Part, left: f64) -> i64 {
     let recording = &part.recording;
     let range = &part.range;
     let kept_ns = window::kept_from(recording, range).min(range.end);
-    // On average: what a second more or less costs does not matter.
+    // An estimate from the mean rate is enough: a second more or less does not matter.
     let ios = window::ios_in(recording, &(kept_ns..range.end));
     if ios <= left || !is_watched(recording) {
         return kept_ns;
@@ -136,45 +138,45 @@ fn analysed_from(part: &Part, left: f64) -> i64 {
         .clamp(kept_ns, range.end)
 }
 
-/// Those that were reported while it was recorded, and have something of `range`.
+/// Findings that were reported during recording and overlap `range`.
 fn reported(recording: &Path, range: &Range<i64>) -> Result<Vec<StoredFinding>, StoreError> {
     let mut stored = read_findings(recording)?;
     stored.retain(|f| f.from_ns < range.end && f.to_ns >= range.start);
     Ok(stored)
 }
 
-/// A finding as it was reported while its host recorded.
+/// A finding as reported while its host recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFinding {
-    /// Where.
+    /// Name of the host.
     pub host: String,
-    /// Where it begins in Unix time, in nanoseconds.
+    /// Start in Unix time, in nanoseconds.
     pub from_unix_ns: i64,
-    /// Where it ends, as far as it was seen.
+    /// End in Unix time in nanoseconds, as far as it was seen.
     pub to_unix_ns: i64,
-    /// It had not ended when that was written.
+    /// Whether it was still going on when it was written.
     pub open: bool,
-    /// What was found.
+    /// Kind of the finding.
     pub kind: KindName,
-    /// How much it matters.
+    /// How severe it is.
     pub severity: Severity,
-    /// The device, or the devices behind one link; `None` if it is about all.
+    /// The device, or the devices behind one link; `None` if it concerns all.
     pub device: Option<String>,
     /// One line for people.
     pub summary: String,
 }
 
-/// What was reported in a stretch of a host's recordings.
+/// The findings reported in a stretch of a host's recordings.
 #[derive(Debug, Clone, Default)]
 pub struct Reported {
-    /// The most harmful first, of equals the longest.
+    /// The most severe first; of equal severity the longest first.
     pub worst: Vec<HostFinding>,
-    /// How many there are of each kind, and their highest severity.
+    /// Number and highest severity of the findings of each kind.
     pub kinds: BTreeMap<KindName, (u64, Severity)>,
 }
 
 impl Reported {
-    /// In `range` of a recording that starts at `start_unix_ns`.
+    /// Reads those in `range` of a recording that starts at `start_unix_ns`.
     ///
     /// # Errors
     /// The table is damaged.
@@ -201,7 +203,7 @@ impl Reported {
         Ok(of)
     }
 
-    /// Adds those of another recording.
+    /// Adds the findings of another recording.
     pub fn add(&mut self, other: &Reported) {
         for (kind, (n, severity)) in &other.kinds {
             self.count(kind, *n, *severity);
@@ -210,7 +212,7 @@ impl Reported {
         self.keep_worst();
     }
 
-    /// How many there are.
+    /// Total number of findings.
     pub fn total(&self) -> u64 {
         self.kinds.values().map(|(n, _)| n).sum()
     }
@@ -227,7 +229,7 @@ impl Reported {
     }
 }
 
-/// The most harmful first, of equals the longest.
+/// Sorts the most severe first, of equal severity the longest first.
 pub fn sort(findings: &mut [HostFinding]) {
     findings.sort_by_cached_key(|f| {
         (

@@ -1,4 +1,4 @@
-//! Hosts and devices of a root beside each other, from their rollups of a minute: which of them lost I/O time.
+//! Compares hosts and devices of a root by their rollups of one minute: which of them lost I/O time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -26,29 +26,29 @@ pub use load::Peers;
 use load::{OpenMinute, TimesByLoad};
 
 const MINUTE_S: i32 = 60;
-/// Recordings whose sums are remembered: finished ones do not change.
+/// Maximum number of recordings whose sums are cached. Finished recordings do not change.
 const MAX_REMEMBERED: usize = 20_000;
 
-/// One device of one host over the stretch.
+/// Sums of one device of one host over the stretch.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceSums {
-    /// What the recordings say of it.
+    /// Its description in the recordings.
     pub device: Option<Device>,
-    /// I/Os, time from start to completion in nanoseconds, by class.
+    /// Number of I/Os and their total latency in nanoseconds, by class.
     pub classes: [ClassSums; Class::ALL.len()],
-    /// The same by the load of the minute.
+    /// The same by load: by what the disk did in each minute.
     pub loads: TimesByLoad,
     /// Bytes moved.
     pub bytes: i64,
-    /// Time from start to completion.
+    /// Histogram of latencies from start to completion.
     pub total: CallHistogram,
-    /// Time with any I/O in flight; `None`: not known.
+    /// Nanoseconds with any I/O in flight; `None`: not known.
     pub busy_ns: Option<i64>,
-    /// I/Os that failed; `None`: not known of each.
+    /// Failed I/Os; `None`: not known for every minute.
     pub errors: Option<i64>,
-    /// I/Os known to be missing; `None`: not even how many.
+    /// I/Os known to be lost; `None`: the number is not known.
     pub lost_ios: Option<i64>,
-    /// Start of the minute with most time in flight, and that time.
+    /// Start of the minute with the most I/O time, and that time; both in nanoseconds.
     pub worst: Option<(i64, i64)>,
 }
 
@@ -57,43 +57,44 @@ pub struct DeviceSums {
 pub struct ClassSums {
     /// How many.
     pub ios: i64,
-    /// Their time from start to completion, summed; of those without a known queue time from issue.
+    /// Sum of their latencies from start to completion, in nanoseconds. I/Os without a known queue time count from
+    /// issue.
     pub total_ns: i64,
 }
 
-/// A host over the stretch.
+/// Sums of one host over the stretch.
 #[derive(Debug, Clone, Default)]
 pub struct HostSums {
     /// Its name.
     pub host: String,
-    /// Recordings that have something of the stretch.
+    /// Number of recordings that overlap the stretch.
     pub recordings: u32,
-    /// What is covered, in nanoseconds since the epoch, and how long it is without gaps.
+    /// Start of the covered time, in Unix time in nanoseconds.
     pub from_unix_ns: i64,
-    /// Its end.
+    /// End of the covered time, in Unix time in nanoseconds.
     pub to_unix_ns: i64,
-    /// Without the time between recordings.
+    /// Covered time in nanoseconds, without the gaps between recordings.
     pub covered_ns: i64,
-    /// By stable id, else by name.
+    /// Devices by stable id, or by name if there is none.
     pub devices: BTreeMap<String, DeviceSums>,
-    /// What was reported while it was recorded.
+    /// Findings reported during recording.
     pub reported: Reported,
     /// What could not be read, and why.
     pub damage: Vec<String>,
 }
 
-/// All hosts that could be read in time.
+/// All hosts that could be read before the deadline.
 #[derive(Debug, Default)]
 pub struct Fleet {
-    /// The stretch.
+    /// The stretch, in Unix time in nanoseconds.
     pub unix_ns: Range<i64>,
-    /// Those that have something of it, and those of which that cannot be said.
+    /// Hosts with data in the stretch, and hosts whose data cannot be read.
     pub hosts: Vec<HostSums>,
-    /// Hosts that there was no time for; a further request goes on with them.
+    /// Number of hosts left out for lack of time. A later request continues with them.
     pub left_out: usize,
 }
 
-/// What a part of one recording says.
+/// Sums of a part of one recording.
 #[derive(Debug, Clone)]
 struct PartSums {
     unix_ns: Range<i64>,
@@ -102,14 +103,14 @@ struct PartSums {
     damage: Vec<String>,
 }
 
-/// Sums of parts of recordings that were read before.
+/// Cache of the sums of parts that were read before.
 #[derive(Debug, Default)]
 pub struct Remembered(Mutex<HashMap<Key, Arc<PartSums>>>);
 
-/// A recording, the part of it, and when its findings were written.
+/// Cache key: the recording, the part, and the modification time of its findings.
 type Key = (PathBuf, Range<i64>, Option<SystemTime>);
 
-/// The root at `path`, and the hosts whose directory cannot be listed; `None` if it is no root.
+/// Opens the root at `path`, with the hosts whose directory cannot be listed; `None` if it is not a root.
 fn open(path: &Path) -> Result<Option<(Root, Vec<HostSums>)>> {
     let mut unlisted = Vec::new();
     let root = Root::open_with(path, |host, e| {
@@ -129,11 +130,12 @@ pub fn is_fleet(path: &Path) -> bool {
         .is_ok_and(|r| r.is_some_and(|(root, unlisted)| root.hosts().len() + unlisted.len() > 1))
 }
 
-/// The hosts of the root that `query` is about in its window; of an open beginning the `default_ns` before the end, of an open end
-/// until the newest recording's that can be read. What there is no time for before `deadline` is left out, newest recordings first.
+/// Reads the hosts of the root in the window of `query`. Without a start the window covers `default_ns`; without an
+/// end it ends with the newest readable recording. The hosts with the newest recordings are read first, until
+/// `deadline`.
 ///
 /// # Errors
-/// It is no root, or holds nothing of that time.
+/// The path is not a root, or the root holds nothing of that time.
 pub fn read(
     query: &Query<'_>,
     default_ns: i64,
@@ -225,7 +227,7 @@ impl Remembered {
         }
         let part = Arc::new(read_sums(found)?);
         if !part.damage.is_empty() {
-            // To be read again: a copy may be complete by then.
+            // Not cached, because a copy that is still being written may be complete later.
             return Ok(part);
         }
         let mut known = self.lock();
@@ -237,7 +239,7 @@ impl Remembered {
     }
 }
 
-/// The minutes that begin in the part of a recording.
+/// Reads the minutes that begin in the part of a recording.
 fn read_sums(found: &FoundRecording) -> Result<PartSums, StoreError> {
     let stored = &found.stored;
     let start_unix_ns = found.start_unix_ns;
@@ -251,7 +253,7 @@ fn read_sums(found: &FoundRecording) -> Result<PartSums, StoreError> {
         total: true,
         device: false,
     };
-    // Rows come by time, so a device needs only one minute that is not complete.
+    // Rows are in order of time, so each device needs at most one incomplete minute.
     let mut damage = read_rollups_with(
         &stored.path,
         MINUTE_S,
@@ -272,7 +274,7 @@ fn read_sums(found: &FoundRecording) -> Result<PartSums, StoreError> {
         damage.push(format!("{e}; its findings are missing"));
         Reported::default()
     });
-    // Another recording may give the device another number: from here on it goes by what identifies it.
+    // Device numbers may differ between recordings, so from here on devices go by their identity.
     let mut of_devices: BTreeMap<String, DeviceSums> = BTreeMap::new();
     for device in devices.iter().rev() {
         let Some((mut sums, mut minute)) = by_id.remove(&device.id) else {
@@ -281,7 +283,7 @@ fn read_sums(found: &FoundRecording) -> Result<PartSums, StoreError> {
         minute.close(&mut sums.loads);
         sums.device = Some(device.clone());
         let key = device.stable_id.as_ref().unwrap_or(&device.name);
-        // One disk may have several numbers: it was away and came back, or there are several paths to it.
+        // A disk may have several numbers: it was removed and came back, or it has several paths.
         if let Some(newer) = of_devices.remove(key) {
             sums.add_later_number(&newer);
         }
@@ -306,10 +308,10 @@ impl DeviceSums {
         }
     }
 
-    /// Adds a minute: the row of all classes has what is known of the device, the others their I/Os.
+    /// Adds a row of a minute. The row of all classes has the figures of the device, the others those of their class.
     fn take(&mut self, row: &Rollup, start_unix_ns: i64) {
         if let Some(class) = row.class {
-            // Histograms are those of classes only.
+            // Only the rows of single classes have histograms.
             self.total.merge(&row.total);
             let sums = &mut self.classes[class as usize];
             sums.ios += row.ios;
@@ -346,12 +348,12 @@ impl DeviceSums {
             .into_iter()
             .chain(other.worst)
             .max_by_key(|(_, ns)| *ns);
-        // The newest name.
+        // Keep the newest description.
         self.device = other.device.clone().or(self.device.take());
     }
 
-    /// Adds what the same disk did under a number that it was given later in the recording. Two paths to a disk may be busy at
-    /// the same time, so it is not known for how long any of them was.
+    /// Adds the sums of the same disk under another number of the same recording. Two paths to a disk may be busy at
+    /// the same time, so the busy time of the sum is not known.
     fn add_later_number(&mut self, later: &DeviceSums) {
         let removed_ns = self.device.as_ref().and_then(|d| d.removed_ns);
         let added_ns = later.device.as_ref().and_then(|d| d.added_ns);
@@ -364,19 +366,19 @@ impl DeviceSums {
         }
     }
 
-    /// I/Os of all classes.
+    /// I/Os of all classes together.
     pub fn ios(&self) -> i64 {
         self.classes.iter().map(|c| c.ios).sum()
     }
 
-    /// Whether sums over devices count it: what is on another recorded disk counts there.
+    /// Whether it counts in sums over devices. A device on another recorded disk does not.
     pub fn is_disk(&self) -> bool {
         self.device
             .as_ref()
             .is_some_and(|d| d.kind != DeviceKind::Bio && !d.name.starts_with("loop"))
     }
 
-    /// With whom it is compared: devices of its model, and of those without one all that rotate as it does.
+    /// The group of devices with which it is compared: its model, or its rotational flag if the model is not known.
     pub fn kind(&self) -> String {
         let device = self.device.as_ref();
         let model = device

@@ -1,4 +1,4 @@
-//! The picture of latencies by time, of the recordings of a root.
+//! The latency heat map over the recordings of a root.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,23 +15,23 @@ use super::part::Source;
 use super::query::{Grain, Query};
 use super::{decode, parallel, window};
 
-/// What is to be drawn.
+/// The specification of a heat map.
 pub struct HeatPlan<'a> {
-    /// Of what, and when.
+    /// Which place, devices and time.
     pub query: Query<'a>,
-    /// Of these I/Os; `None`: of all.
+    /// Only I/Os of this class; `None`: all.
     pub class: Option<Class>,
-    /// Which time.
+    /// Which part of an I/O's time is shown.
     pub part: TimePart,
-    /// Columns, at most.
+    /// Maximum number of columns.
     pub width: usize,
 }
 
 impl HeatPlan<'_> {
-    /// Counts, and of each column how many nanoseconds are recorded.
+    /// Counts the I/Os. Returns the heat map and the recorded nanoseconds of each column.
     ///
     /// # Errors
-    /// No recording holds the time, or a class, part or device is not known there.
+    /// No recording covers the time, or the class, the part of the time or the device does not exist there.
     pub fn count(&self) -> Result<(Heat, Vec<i64>)> {
         let found = self.query.parts(Grain::Columns {
             width: self.width,
@@ -48,7 +48,7 @@ impl HeatPlan<'_> {
                 pieces.push((part, range));
             }
         }
-        // Each thread counts in a picture of its own; all are of the same columns and can be added.
+        // Each thread counts into its own map. All maps have the same columns, so they can be added.
         let heats = parallel::shared(
             &pieces,
             self.query.caller,
@@ -60,7 +60,7 @@ impl HeatPlan<'_> {
         Ok((heat, recorded_ns))
     }
 
-    /// Adds a piece of a part.
+    /// Adds one piece of a part.
     pub(super) fn add(&self, part: &Part, piece: Range<i64>, heat: &mut Heat) -> Result<()> {
         let caller = self.query.caller;
         let mut rest = piece;
@@ -98,7 +98,7 @@ impl HeatPlan<'_> {
             total: is_total,
             device: !is_total,
         };
-        // A sum is of all its step: it counts where its middle is.
+        // A sum covers its whole step; it is counted in the column that contains the middle of the step.
         let middle_ns = i64::from(step_s) * 500_000_000;
         let start_unix_ns = part.recording.meta().start_unix_ns + middle_ns;
         let warnings = read_rollups_with(
@@ -144,7 +144,7 @@ fn recorded_ns(stretches: impl Iterator<Item = Range<i64>>, heat: &Heat) -> Vec<
     recorded
 }
 
-/// The picture of the latencies of each device and class of a part in `range`, which begins with the first column.
+/// The latency heat maps of each device and class of a part in `range`. The first column starts with `range`.
 ///
 /// # Errors
 /// The recording cannot be read.

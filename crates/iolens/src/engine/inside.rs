@@ -1,4 +1,5 @@
-//! What the application inside a report file can be asked: answers of the whole time and of its steps, made like those of a server.
+//! The data embedded in a report file: precomputed answers to the queries of its application, in the same form as a
+//! server's.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,77 +22,77 @@ use super::single::{self, NamedIo};
 use super::waits::{self, PartWaitBins, PartWaits};
 use super::{Instant, TimeWindow, heat};
 
-/// Columns of a heat map are not shorter.
+/// Minimum width of a heat map column.
 const MIN_COLUMN_NS: i64 = MS_NS;
-/// So many columns are held of any recording: an hour has columns of 100 ms.
+/// Every recording may have this many columns: for one hour they are 100 ms wide.
 const FINE_COLUMNS: i64 = 36_000;
-/// Columns of this length are held of a day.
+/// Width of the columns for a recording of a day.
 const DAY_COLUMN_NS: i64 = 100 * MS_NS;
-/// The most columns: those of a day.
+/// Maximum number of columns: those of a day.
 const MAX_COLUMNS: i64 = 864_000;
-/// Columns that are counted at once: they take more memory than what is kept of them.
+/// Number of columns counted at once. While being counted they take more memory than what is kept of them.
 const COLUMNS_AT_ONCE: i64 = 16_384;
-/// Devices with a heat map and rows of their own, those with most I/Os.
+/// Maximum number of devices with their own heat map and rows: those with the most I/Os.
 const MAX_DEVICES: usize = 8;
-/// Rows of throughput of all devices together.
+/// Maximum number of rows of throughput, over all devices.
 const MAX_ROWS: i64 = 100_000;
-/// Steps of waits and actors.
+/// Maximum number of intervals of waits and actors.
 const MAX_STEPS: i64 = 60;
-/// Stories whose worst moment is held I/O by I/O.
+/// Maximum number of stories whose worst moment is stored with its single I/Os.
 const MAX_MOMENTS: usize = 60;
-/// I/Os that a moment shows before and after it.
+/// A worst moment includes the I/Os this long before and after it.
 const AROUND_MOMENT_NS: i64 = 50 * MS_NS;
-/// An I/O that started in a moment may complete so much later.
+/// An I/O that starts in a moment is included if it completes within this time.
 const COMPLETES_WITHIN_NS: i64 = 1_000 * MS_NS;
-/// I/Os of one moment.
+/// Maximum number of I/Os of one moment.
 const MAX_IOS_OF_MOMENT: usize = 20_000;
-/// I/Os of all moments.
+/// Maximum number of I/Os of all moments.
 const MAX_IOS_OF_MOMENTS: usize = 200_000;
 
-/// All that the application can be asked.
+/// All data that the application can ask for.
 #[derive(Default)]
 pub struct Inside {
-    /// What is known of, in Unix time.
+    /// The time that it covers, in Unix time in nanoseconds.
     pub unix_ns: Range<i64>,
-    /// Length of a column of the heat maps in nanoseconds.
+    /// Width of a heat map column in nanoseconds.
     pub column_ns: i64,
-    /// The heat maps; none where there are no single I/Os.
+    /// The heat maps; empty if there are no single I/Os.
     pub heats: Vec<DeviceCells>,
     /// Length of a row in nanoseconds.
     pub row_ns: i64,
-    /// The charts below the heat maps, of all devices together and of each.
+    /// Data of the charts below the heat maps: of all devices together, and of each.
     pub rows: Vec<ScopeRows>,
-    /// By each of [`Grouping::NAMES`]; none where there are no single I/Os.
+    /// Actors by each of [`Grouping::NAMES`]; empty if there are no single I/Os.
     pub actors: Vec<Stepped<ActorFlows>>,
-    /// The same of the waits.
+    /// Waits by each of [`Grouping::NAMES`]; empty if there are no single I/Os.
     pub waits: Vec<SteppedWaits>,
     /// Single I/Os around the worst moments of stories.
     pub moments: Vec<WorstMoment>,
 }
 
-/// Latencies of a device.
+/// The latency heat map of a device.
 #[derive(Debug)]
 pub struct DeviceCells {
-    /// `None`: several with few I/Os together.
+    /// `None`: the devices with few I/Os, taken together.
     pub device: Option<String>,
-    /// Whether its I/Os count in the sum of all devices.
+    /// Whether its I/Os count in the sum over all devices.
     pub is_in_sum: bool,
-    /// Of reads.
+    /// Heat map of reads.
     pub read: SparseCells,
-    /// Of writes.
+    /// Heat map of writes.
     pub write: SparseCells,
 }
 
-/// What one heat map is of.
+/// The device, or group of devices, of one heat map.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct HeatScope {
-    /// `None`: devices without a map of their own, together.
+    /// `None`: the devices without a map of their own, taken together.
     device: Option<String>,
     is_in_sum: bool,
 }
 
-/// Sums the heat of reads and of writes by scope: each of `devices` has its own; the others are taken together, if they
-/// count in the sum of all.
+/// Sums the heat maps of reads and writes by scope. Each of `devices` has its own scope; the others share one if they
+/// count in the sum over all.
 fn by_scope(
     heats: BTreeMap<(DevId, Class), Heat>,
     part: &Part,
@@ -120,8 +121,8 @@ fn by_scope(
     scopes
 }
 
-/// Appends the first `width` columns of `heat` to `cells`. I/Os that complete at the very end are in a column after these;
-/// they count in the last.
+/// Appends the first `width` columns of `heat` to `cells`. I/Os that complete exactly at the end are in the next
+/// column; they are added to the last one.
 fn push_columns(cells: &mut SparseCells, heat: &Heat, width: usize) {
     let (whole, after) = heat.columns.split_at(width);
     for (i, column) in whole.iter().enumerate() {
@@ -135,33 +136,33 @@ fn push_columns(cells: &mut SparseCells, heat: &Heat, width: usize) {
     }
 }
 
-/// What the charts below the heat map show of one device, or of all.
+/// Rows of the charts below the heat map, of one device or of all.
 #[derive(Debug)]
 pub struct ScopeRows {
-    /// `None`: all together.
+    /// `None`: all devices together.
     pub device: Option<String>,
-    /// By time.
+    /// The rows in order of time.
     pub rows: Vec<ChartRow>,
 }
 
-/// One interval of the charts below the heat map; what is not known is `None`.
+/// One interval of the charts below the heat map. Unknown values are `None`.
 #[derive(Debug, Clone, Copy)]
 pub struct ChartRow {
-    /// Begin in Unix time.
+    /// Start in Unix time, in nanoseconds.
     pub from_unix_ns: i64,
-    /// What each class did, indexed by `Class as usize`.
+    /// Figures of each class, indexed by `Class as usize`.
     pub classes: [ClassFigures; Class::ALL.len()],
-    /// Percent of the time with anything in flight.
+    /// Percentage of the time with any I/O in flight.
     pub busy_percent: Option<f64>,
-    /// Mean of the I/Os in flight.
+    /// Mean number of I/Os in flight.
     pub inflight_mean: Option<f64>,
-    /// Most I/Os in flight.
+    /// Maximum number of I/Os in flight.
     pub inflight_max: Option<u64>,
-    /// I/Os are missing from it.
+    /// Whether I/Os are lost in the interval.
     pub lossy: bool,
 }
 
-/// What one class did in an interval.
+/// Figures of one class in an interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClassFigures {
     /// I/Os completed per second.
@@ -170,47 +171,47 @@ pub struct ClassFigures {
     pub kib_per_s: Option<f64>,
     /// Mean latency in microseconds.
     pub mean_us: Option<f64>,
-    /// Longest latency in microseconds; of reads and writes alone.
+    /// Longest latency in microseconds; only of reads and writes.
     pub max_us: Option<f64>,
-    /// Percent of the time with an I/O of the class in flight.
+    /// Percentage of the time with an I/O of the class in flight.
     pub busy_percent: Option<f64>,
 }
 
-/// An answer of the whole time, and the same in steps, each with its time in Unix time.
+/// An answer for the whole time, and one per interval, each with its interval in Unix time.
 #[derive(Debug)]
 pub struct Stepped<T> {
-    /// Of the whole time.
+    /// The answer for the whole time.
     pub whole: T,
-    /// Of each step that has something; none if there were too many.
+    /// The answers for all intervals that are not empty; no intervals if there would be too many.
     pub steps: Vec<(Range<i64>, T)>,
 }
 
-/// The waits of the whole time, and in steps.
+/// The waits of the whole time, and per interval.
 pub struct SteppedWaits {
-    /// Of the whole time.
+    /// The waits of the whole time.
     pub whole: Vec<PartWaits>,
-    /// Length of a step in nanoseconds.
+    /// Length of an interval in nanoseconds.
     pub step_ns: i64,
-    /// Of each step.
+    /// The waits of each interval.
     pub steps: Vec<PartWaitBins>,
 }
 
-/// Single I/Os of a short stretch.
+/// Single I/Os around the worst wait of a story.
 #[derive(Debug)]
 pub struct WorstMoment {
-    /// The stretch in Unix time.
+    /// The time that it covers, in Unix time in nanoseconds.
     pub unix_ns: Range<i64>,
-    /// All I/Os that were in flight in it, by completion.
+    /// All I/Os in flight in that time, in order of completion.
     pub ios: Vec<NamedIo>,
 }
 
 impl Inside {
-    /// Reads it of `part`, of which `report` is. `query` is the question that led to it.
+    /// Reads the data of `part`, whose analysis is `report`. `query` is the query that selected the part.
     ///
     /// # Errors
     /// The recording cannot be read.
     pub fn read(query: &Query<'_>, part: &Part, report: &Report) -> Result<Inside> {
-        // The report has given all remarks.
+        // Notes were already reported by the analysis.
         let caller = query.caller.silenced();
         let mut inside = Inside {
             unix_ns: part.unix_ns(),
@@ -228,7 +229,7 @@ impl Inside {
         let has_ios = part.recording.ios_stored() > 0;
         let rows = inside.add_rows(&query, &devices, has_ios);
         if !has_ios {
-            // A table without such rows has its own columns, which the details show.
+            // Tables without such rows have other columns, which are shown in the details.
             return Ok(inside);
         }
         rows?;
@@ -256,14 +257,14 @@ impl Inside {
     fn add_rows(&mut self, query: &Query<'_>, devices: &[String], fine: bool) -> Result<()> {
         let length_ns = self.unix_ns.end - self.unix_ns.start;
         let most = (MAX_ROWS / (devices.len() as i64 + 1)).min(FINE_COLUMNS);
-        // Samples and tables have a step of their own; the usual number of rows is about that fine.
+        // Samples and tables have their own step. The default number of rows gives about the same resolution.
         let step_ns = fine.then(|| step(length_ns, 10 * MS_NS, most));
         let mut rows = Vec::new();
         let all = series(query, GroupBy::All, step_ns, |row, _| {
             rows.push(chart_row(row));
         });
         self.row_ns = match all {
-            // A few I/Os in a long time are seen in long rows as well.
+            // Few I/Os over a long time are visible in long rows, too.
             Err(QueryError::MostlyEmpty { .. }) => series(query, GroupBy::All, None, |row, _| {
                 rows.push(chart_row(row));
             })?,
@@ -300,7 +301,7 @@ impl Inside {
                 let both = cells.entry(scope).or_default();
                 for (class, sum) in classes {
                     let own = &mut both[usize::from(class == Class::Write)];
-                    // This scope may have had no I/O of this class so far.
+                    // This scope has had no I/O of the class so far.
                     own.fill(columns);
                     push_columns(own, &sum, width);
                 }
@@ -325,7 +326,7 @@ impl Inside {
         let start_unix_ns = part.recording.meta().start_unix_ns;
         let mut left = MAX_IOS_OF_MOMENTS;
         for story in report.stories.iter().take(MAX_MOMENTS) {
-            // The worst I/O is to be seen from its start on.
+            // The worst I/O must be included from its start.
             let worst = &story.harm.worst;
             let shown_ns = worst.latency_ns.min(10 * AROUND_MOMENT_NS);
             let done_unix_ns = start_unix_ns + worst.done_ns;
@@ -335,7 +336,7 @@ impl Inside {
             let limit = MAX_IOS_OF_MOMENT.min(left);
             let found = match single::ios(&between(query, from_ns, completed_ns), limit)? {
                 Ok(ios) => ios,
-                // The moment ends before the first that does not fit.
+                // The moment ends before the first I/O beyond the limit.
                 Err(too_many) if too_many.to_ns > from_ns => {
                     to_ns = to_ns.min(too_many.to_ns);
                     let fitting = between(query, from_ns, too_many.to_ns);
@@ -355,7 +356,7 @@ impl Inside {
     }
 }
 
-/// The same question about another time.
+/// The same query for another time.
 fn between<'a>(query: &Query<'a>, from_ns: i64, to_ns: i64) -> Query<'a> {
     let window = TimeWindow {
         at: None,
@@ -365,7 +366,7 @@ fn between<'a>(query: &Query<'a>, from_ns: i64, to_ns: i64) -> Query<'a> {
     Query { window, ..*query }
 }
 
-/// Names of the devices with most I/Os.
+/// Names of the devices with the most I/Os.
 fn busiest(part: &Part, report: &Report) -> Vec<String> {
     let mut devices: Vec<(u64, DevId)> = Vec::new();
     for device in &report.devices.devices {
@@ -379,7 +380,7 @@ fn busiest(part: &Part, report: &Report) -> Vec<String> {
     named.collect()
 }
 
-/// Gives the rows of `query` to `show`; the step that was taken.
+/// Passes the rows of `query` to `show`. Returns the step that was used.
 fn series(
     query: &Query<'_>,
     by: GroupBy,
@@ -417,13 +418,14 @@ fn chart_row(row: &Row) -> ChartRow {
     }
 }
 
-/// The shortest readable step from `least_ns` on of which at most `most` make up `length_ns`; a longer one if none is long enough.
+/// The shortest round step of at least `least_ns` with at most `most` intervals in `length_ns`; a longer one if no
+/// round step is long enough.
 fn step(length_ns: i64, least_ns: i64, most: i64) -> i64 {
     readable_step(length_ns, least_ns, most)
         .unwrap_or_else(|| steps_in(length_ns, most).max(LONGEST_STEP_NS))
 }
 
-/// Length of the columns of a heat map of `length_ns`.
+/// Width of the columns of a heat map of `length_ns`, in nanoseconds.
 fn column(length_ns: i64) -> i64 {
     let fine_ns = step(length_ns, MIN_COLUMN_NS, FINE_COLUMNS);
     if fine_ns <= DAY_COLUMN_NS {
@@ -432,7 +434,7 @@ fn column(length_ns: i64) -> i64 {
     step(length_ns, DAY_COLUMN_NS, MAX_COLUMNS)
 }
 
-/// None where there are too many.
+/// Replaces the error for too many intervals by an empty answer.
 fn unless_too_many<T>(answer: Result<Vec<T>>) -> Result<Vec<T>> {
     match answer {
         Err(QueryError::TooManyRows(_)) => Ok(Vec::new()),

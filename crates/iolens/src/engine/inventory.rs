@@ -1,4 +1,4 @@
-//! What recordings are, and which there are below a directory: for `info` and `ls`.
+//! Describes recordings and lists those below a directory, for `info` and `ls`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,46 +12,46 @@ use super::caller::Caller;
 use super::error::{QueryError, Result};
 use super::note::Note;
 
-/// Directories deeper than this below the one that is searched are not looked into.
+/// Maximum depth of the search below a directory.
 const MAX_DEPTH: usize = 16;
 
-/// What a recording is.
+/// The description of a recording.
 #[derive(Debug, Clone)]
 pub struct RecordingInfo {
-    /// As the user named it.
+    /// The path as the user wrote it.
     pub path: PathBuf,
-    /// What is said once of it as a whole.
+    /// The metadata of the recording as a whole.
     pub meta: RecordingMeta,
-    /// Its end in nanoseconds since its start; of one that is open its last observation.
+    /// End in nanoseconds since its start. For a recording that is still open this is its last observation.
     pub end_ns: i64,
-    /// Single I/Os in it; `None` where only the kernel's counters or averages are.
+    /// Number of single I/Os; `None` for recordings of counters or imported averages.
     pub ios: Option<u64>,
-    /// Bytes of all its files.
+    /// Size of all its files in bytes.
     pub disk_bytes: u64,
-    /// What is missing, by reason.
+    /// Losses by reason.
     pub losses: BTreeMap<LossReason, LossSum>,
-    /// For so long no recorder ran, between the recordings of which it was made.
+    /// Nanoseconds without a recorder, between the recordings that were merged into this one.
     pub unrecorded_ns: i64,
     /// Its tables.
     pub tables: Vec<TableContent>,
-    /// What opening it found damaged, a line each.
+    /// Damage found when opening it, one line each.
     pub damage: Vec<String>,
 }
 
 /// All losses of one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LossSum {
-    /// How many intervals have some.
+    /// Number of intervals with losses.
     pub intervals: u64,
-    /// I/Os, or requests; `None`: of one interval not even that is known.
+    /// Number of lost I/Os or requests; `None`: not known for at least one interval.
     pub ios: Option<u64>,
-    /// Where the first interval begins, in nanoseconds since the recording's start.
+    /// Start of the first interval, in nanoseconds since the recording's start.
     pub from_ns: i64,
-    /// Where the last one ends.
+    /// End of the last interval, in nanoseconds since the recording's start.
     pub to_ns: i64,
 }
 
-/// For how long no recorder ran, between the recordings of which `recording` was made.
+/// Nanoseconds without a recorder, between the recordings that were merged into `recording`.
 pub fn unrecorded_ns(recording: &Recording) -> i64 {
     let losses = recording.lost(i64::MIN..i64::MAX);
     let unrecorded = losses
@@ -61,7 +61,7 @@ pub fn unrecorded_ns(recording: &Recording) -> i64 {
 }
 
 impl RecordingInfo {
-    /// Of the recording at `path`.
+    /// Reads the description of the recording at `path`.
     ///
     /// # Errors
     /// It is no recording, or cannot be read.
@@ -96,7 +96,7 @@ impl RecordingInfo {
         })
     }
 
-    /// Of each recording that `place` means (itself, or all of a root), or why it cannot be read: others may be readable.
+    /// Reads each recording at `place` (a recording, or a root with several). Errors are returned per recording.
     pub fn read_all(place: &Path) -> Vec<Result<RecordingInfo>> {
         match recordings_of(place) {
             Ok(paths) => paths.iter().map(|path| RecordingInfo::read(path)).collect(),
@@ -104,7 +104,7 @@ impl RecordingInfo {
         }
     }
 
-    /// Block I/Os that are known to be missing; `None`: not even how many.
+    /// Number of lost block I/Os; `None`: not known.
     pub fn lost_ios(&self) -> Option<u64> {
         let mut sum = Some(0u64);
         for (reason, lost) in &self.losses {
@@ -115,25 +115,25 @@ impl RecordingInfo {
         sum
     }
 
-    /// Single I/Os that the size limit removed; `None`: not even how many.
+    /// Number of single I/Os that the size limit removed; `None`: not known.
     pub fn removed_ios(&self) -> Option<u64> {
         self.losses
             .get(&LossReason::Retention)
             .map_or(Some(0), |lost| lost.ios)
     }
 
-    /// Whether its end is not written: it grows, or its recorder was killed.
+    /// Whether its end is not written: it is still growing, or its recorder was killed.
     pub fn is_open(&self) -> bool {
         self.meta.end_ns.is_none()
     }
 
-    /// Files of all its tables.
+    /// Number of files of all its tables.
     pub fn table_files(&self) -> u64 {
         self.tables.iter().map(|t| t.files).sum()
     }
 }
 
-/// The recordings that `place` means: itself, or all of a root.
+/// The recordings at `place`: itself, or all of a root.
 ///
 /// # Errors
 /// A root cannot be listed.
@@ -145,8 +145,8 @@ pub fn recordings_of(place: &Path) -> Result<Vec<PathBuf>> {
     Ok(stored.map(|stored| stored.path.clone()).collect())
 }
 
-/// The recordings at `dir` and below it, by place. Links are not followed, and nothing below a recording is looked at. What
-/// cannot be read is left out, and the caller gets a note of it.
+/// The recordings at and below `dir`, ordered by path. Symbolic links are not followed, and directories below a
+/// recording are not searched. What cannot be read is left out with a note.
 ///
 /// # Errors
 /// `dir` itself cannot be listed.
@@ -198,7 +198,7 @@ fn holds_recording(dir: &Path) -> bool {
         .any(|name| dir.join(name).is_file())
 }
 
-/// The directories in a directory, without links to others.
+/// The sub-directories of a directory, without symbolic links.
 fn directories_in(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir)? {

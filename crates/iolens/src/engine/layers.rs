@@ -1,5 +1,5 @@
-//! Devices that must not be added to others: an I/O through a stack (md over disks, dm over a partition) is recorded
-//! once on each layer, and what a partition does its disk does too.
+//! Finds stacked devices whose I/Os must not be added to those of others. An I/O through a stack (md over disks, dm
+//! over a partition) is recorded once on each layer, and the I/O of a partition is also I/O of its disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,20 +13,20 @@ use super::error::Result;
 use super::note::Note;
 use super::window::{UNSETTLED_NS, kept_from};
 
-/// As many I/Os are looked at before the rollups are: usually they show all there is to know.
+/// Number of I/Os that are read before the rollups are. Usually they show all devices.
 const FIRST_LOOK_IOS: usize = if cfg!(test) { 100 } else { 16 << 10 };
 
-/// Which of some devices lie above others of them.
+/// The devices that are stacked on others of the same recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layers {
-    /// Each with the names of the devices under it.
+    /// Each stacked device with the names of the devices under it.
     above: BTreeMap<DevId, Vec<String>>,
     words: Vec<String>,
 }
 
 impl Layers {
-    /// Of `devices`, those whose I/Os `by` would count twice, if all of them are recorded: none if each device has its own
-    /// rows.
+    /// The devices whose I/Os a sum `by` would count twice, if all `devices` are recorded. None if rows are by
+    /// device.
     pub fn doubled(devices: &[Device], by: GroupBy) -> Layers {
         if by == GroupBy::Device {
             Layers::default()
@@ -35,7 +35,8 @@ impl Layers {
         }
     }
 
-    /// The same of a recording: a device that is listed, but has no I/O in it, is not where I/Os are counted.
+    /// As [`Layers::doubled`], but only layers that have I/O in the recording count: a listed device without I/O
+    /// hides no other.
     ///
     /// # Errors
     /// The recording cannot be read.
@@ -52,8 +53,8 @@ impl Layers {
         };
         search.look_at_ios(i64::MIN..i64::MAX, FIRST_LOOK_IOS, caller)?;
         if !search.is_over() {
-            // A device without I/O never comes. Rollups say so of most of the time without decoding it; without rollups all I/Os
-            // are before the end of time.
+            // A device without I/O would be searched for to the end. Rollups answer for most of the time without
+            // decoding I/Os. Without rollups, the first range below covers everything.
             let summed = search.look_at_rollups()?.unwrap_or(i64::MAX..i64::MAX);
             search.look_at_ios(i64::MIN..summed.start, usize::MAX, caller)?;
             search.look_at_ios(summed.end..i64::MAX, usize::MAX, caller)?;
@@ -82,39 +83,39 @@ impl Layers {
         &self.above
     }
 
-    /// Each of them with what it lies on.
+    /// Each left-out device with the devices under it, as text.
     pub fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// What is left out; `None` if nothing is.
+    /// The note that names the left-out devices; `None` if there are none.
     pub fn note(&self) -> Option<Note> {
         (!self.words.is_empty()).then(|| Note::Layers(self.words.clone()))
     }
 }
 
-/// Looks for the devices that have I/O in a recording.
+/// Searches a recording for the devices that have I/O.
 struct DeviceSearch<'a> {
     recording: &'a Recording,
-    /// What is left out if all listed devices have I/O.
+    /// The layers if all listed devices have I/O.
     all: &'a Layers,
     seen: BTreeSet<DevId>,
 }
 
 impl DeviceSearch<'_> {
-    /// What is left out if no further device has I/O.
+    /// The layers if no further device has I/O.
     fn layers(&self) -> Layers {
         Layers::above(&self.recording.meta().devices, |dev| {
             self.seen.contains(&dev)
         })
     }
 
-    /// Whether further devices would change nothing.
+    /// Whether finding further devices would not change the result.
     fn is_over(&self) -> bool {
         self.layers().above == self.all.above
     }
 
-    /// Looks at the I/Os that completed in `range`, until the search is over or about `most` have been looked at.
+    /// Reads the I/Os that completed in `range`, until the search is over or about `most` have been read.
     fn look_at_ios(&mut self, range: Range<i64>, most: usize, caller: &Caller) -> Result<()> {
         if range.is_empty() || self.is_over() {
             return Ok(());
@@ -135,14 +136,15 @@ impl DeviceSearch<'_> {
         Ok(())
     }
 
-    /// Looks at the coarsest rollups. Returns the time in which they count all I/Os that are still stored, in nanoseconds since
-    /// the recording's start; `None` if there are none, or they are damaged.
+    /// Reads the coarsest rollups. Returns the time in which they count all I/Os that are still stored, in
+    /// nanoseconds since the recording's start; `None` if there are no rollups, or they are damaged.
     fn look_at_rollups(&mut self) -> Result<Option<Range<i64>>> {
         let path = self.recording.path();
         let kept_ns = kept_from(self.recording, &(0..i64::MAX));
         let mut steps = SumTable::Rollups.steps(path)?;
         if kept_ns > 0 {
-            // What began before that counts I/Os that are removed. Only little of what is left may be in it.
+            // A rollup that begins before `kept_ns` also counts removed I/Os, so it is not used. With short steps only,
+            // little of what is left is in such a rollup.
             steps.retain(|step_s| i64::from(*step_s) * SECOND_NS <= MINUTE_NS);
         }
         let Some(coarsest_s) = steps.last().copied() else {
@@ -151,7 +153,7 @@ impl DeviceSearch<'_> {
         let from_ns = ceil_to(kept_ns, i64::from(coarsest_s) * SECOND_NS);
         let mut until_ns = i64::MAX;
         for step_s in steps {
-            // The last of a coarse step may reach beyond what it counts.
+            // The last rollup of a coarse step may end later than the I/Os that it counts.
             until_ns = until_ns.min(SumTable::Rollups.until(path, step_s)?);
         }
         if self.recording.meta().end_ns.is_none() {

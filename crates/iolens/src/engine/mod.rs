@@ -1,8 +1,9 @@
-//! Recordings read for the analyses. A [`query::Query`] says of what, when and for whom; its parts are recordings with what
-//! answers and what counts in each; [`rows`], [`report`], [`heat`] and the others add up what the parts hold, and [`decode`]
-//! gives every part of an analysis a thread.
+//! Reads recordings for the analyses. A [`query::Query`] selects place, time, devices and I/Os. It yields parts: each
+//! is a recording with the source that answers and a filter. [`rows`], [`report`], [`heat`] and the others add up the
+//! parts; [`decode`] gives every part of an analysis a thread.
 //!
-//! It knows neither the command line nor how answers look: errors and remarks are typed, and the edges word them.
+//! Engines depend neither on the command line nor on output formats: errors and notes are typed, and the caller
+//! formats them.
 
 pub mod actors;
 pub mod browse;

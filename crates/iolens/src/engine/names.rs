@@ -1,4 +1,4 @@
-//! The names of a recording, for the commands that show files and control groups.
+//! Names of files and control groups in a recording, for the commands that show them.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use super::caller::Caller;
 use super::decode::each_row;
 use super::error::Result;
 
-/// Of every file and control group the name recorded last before `to_ns`, else the first one after it.
+/// The name of every file and control group: the last one recorded before `to_ns`, else the first one after it.
 ///
 /// # Errors
 /// The recording cannot be read.

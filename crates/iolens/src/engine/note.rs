@@ -1,4 +1,5 @@
-//! What an answer leaves out or rests on, for people beside it. The edges word it (`present::query_text`).
+//! Notes beside an answer: what it leaves out and what it is based on. The caller formats them
+//! (`present::query_text`).
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -8,14 +9,14 @@ use iolens_core::model::Source;
 
 use super::error::QueryError;
 
-/// A remark beside an answer.
+/// A note beside an answer.
 #[derive(Debug, Clone)]
 pub enum Note {
-    /// Something that is stored is damaged.
+    /// Stored data is damaged.
     Damaged {
         /// The recording.
         recording: PathBuf,
-        /// What of it, in the store's words.
+        /// What is damaged, in the store's words.
         what: String,
     },
     /// A recording that cannot be read is left out.
@@ -25,16 +26,17 @@ pub enum Note {
         /// Why.
         why: Arc<QueryError>,
     },
-    /// Something could not be read, which says nothing of what is stored: it may be removed, or grow; in the store's words.
+    /// Something could not be read, which does not mean damage: it may just have been removed, or is still growing.
+    /// The text is in the store's words.
     Unread(String),
-    /// No time was named, and there are several recordings.
+    /// No time was given and there are several recordings, so the newest is shown.
     NewestOf {
         /// How many.
         recordings: usize,
         /// The one that is shown.
         path: PathBuf,
     },
-    /// The size limit removed the I/Os of this time from the recording, and a copy stands in.
+    /// A preserved copy replaces the I/Os that the size limit removed from the recording.
     OfCopy {
         /// Unix time in nanoseconds.
         from_unix_ns: i64,
@@ -43,42 +45,43 @@ pub enum Note {
         /// The copy.
         path: PathBuf,
     },
-    /// The size limit removed what came before; in nanoseconds since the recording's start.
+    /// The size limit removed the I/Os before this time, in nanoseconds since the recording's start.
     RemovedBefore(i64),
-    /// The I/Os were not traced by this program.
+    /// The I/Os come from this source; they were not traced by iolens.
     Source(Source),
-    /// What a source cannot show, in the recorder's words.
+    /// A limitation of the source, in the recorder's words.
     Limit(String),
-    /// Rows are finer than the averages of the tables, which are over so many nanoseconds.
+    /// Rows are shorter than the averaging interval of the tables, which is given in nanoseconds.
     FinerThanTables(i64),
-    /// Rows are finer than the readings of the counters, which are so many nanoseconds apart.
+    /// Rows are shorter than the sampling interval of the counters, which is given in nanoseconds.
     FinerThanCounters(i64),
-    /// Sums count an I/O once; these devices, with what each lies on, are left out.
+    /// Sums count each I/O once, so these devices are left out. Each entry names the devices under it.
     Layers(Vec<String>),
-    /// Rows are sums of so many seconds: the single I/Os are removed.
+    /// Rows are sums over this many seconds: the single I/Os were removed.
     RowsOfSums(i32),
-    /// The same of who caused I/O.
+    /// Actors are from sums over this many seconds: the single I/Os were removed.
     ActorsOfSums(i32),
-    /// The same, because single I/Os are too many for one answer.
+    /// Actors are from sums over this many seconds: there are too many single I/Os for one answer.
     ActorsOfMany(i32),
-    /// The same of who waited for whom, in sums of so many seconds, or single I/Os are too many for one answer.
+    /// Waits are from sums over this many seconds: single I/Os were removed, or are too many for one answer.
     WaitsOfSums(i32),
-    /// There are no single I/Os, of which it could be said what they waited for.
+    /// There are no single I/Os, so waits are not known.
     NoWaits,
-    /// The I/Os are removed: findings are those of then.
+    /// The I/Os were removed: findings are those reported during recording.
     FindingsOfThen,
-    /// Too many I/Os to analyse for one answer: findings are those of then.
+    /// There are too many I/Os to analyse: findings are those reported during recording.
     FindingsOfMany,
-    /// Stories are of this stretch, in Unix time in nanoseconds: there are too many I/Os for one answer.
+    /// There are too many I/Os to analyse: stories are of this stretch only, in Unix time in nanoseconds.
     StoriesOf(Range<i64>),
-    /// A short time was asked for: stories are those of so many nanoseconds around it that meet it.
+    /// The requested time is short: this many nanoseconds around it were analysed, and the stories that overlap it
+    /// are shown.
     StoriesAround(i64),
-    /// The stretch spans so many recordings, of which the longest part is shown.
+    /// The time spans this many recordings; the longest part is shown.
     LongestPartOf(usize),
 }
 
 impl Note {
-    /// The recording of which something cannot be read, if that is what it says.
+    /// The recording that this note says is damaged or unreadable, if it does.
     pub fn damaged_recording(&self) -> Option<&Path> {
         match self {
             Note::Damaged { recording, .. } | Note::LeftOut { recording, .. } => Some(recording),

@@ -1,4 +1,4 @@
-//! What the HTML report draws beside its application: the whole window at several resolutions.
+//! The overview of the HTML report outside its application: the whole window at several resolutions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,9 +17,9 @@ use super::error::Result;
 use super::layers::Layers;
 use super::{decode, tables, window};
 
-/// Devices that get charts of their own in the HTML report.
+/// Maximum number of devices with charts of their own in the HTML report.
 const MAX_SCOPES: usize = 8;
-/// The same of an imported log: its page is there to compare them.
+/// The same for an imported log. The limit is higher, because its page is used to compare devices.
 const MAX_SCOPES_OF_TABLES: usize = 24;
 
 /// The whole window at several resolutions.
@@ -42,9 +42,9 @@ pub fn overview(
         .map(|d| (d.dev, d.ios()))
         .collect();
     let window = Window::from(range);
-    // Counters are of whole devices: which of them are busy is known only when their samples are read.
+    // Counters cover whole devices. Which ones are busy is known only after reading their samples.
     if meta.source == Source::Counters {
-        // The report has said what of the samples is damaged.
+        // Notes about damaged samples were already reported by the analysis.
         let caller = caller.silenced();
         let (active, step_ns) = counted(recording, range, &caller)?;
         let scopes = scopes(&active, |dev| !layers.counts(dev), MAX_SCOPES);
@@ -64,7 +64,7 @@ pub fn overview(
     of_ios(recording, range, plan, caller)
 }
 
-/// What imported tables show: each row in intervals of its own length, coarser rows spread over them.
+/// The overview of imported tables, in intervals of the finest table's row length. Longer rows are spread over them.
 fn overview_of_tables(
     recording: &Recording,
     window: Window,
@@ -75,7 +75,7 @@ fn overview_of_tables(
         .iter()
         .map(|r| (r.dev, r.to_ns))
         .collect();
-    // A sum of what stands beside it, or a coarser table of the same, is drawn by itself only.
+    // A device that is the sum of others, or a coarser table of the same device, is left out of the total.
     let double: BTreeSet<DevId> = rates
         .iter()
         .filter(|r| !single.contains(&(r.dev, r.to_ns)))
@@ -115,19 +115,20 @@ fn of_ios(
     let met = decode::each_io(recording, read, IoColumns::ALL, caller, |io| {
         overview.push(io)
     })?;
-    // Only the reader of a block knows that it is damaged.
+    // Damage to a block is known only after reading it.
     met.damage.iter().for_each(|l| overview.lost(l));
     Ok(overview.finish())
 }
 
-/// What each device did in `range` according to its counters, and the recorder's step in nanoseconds.
+/// The activity of each device in `range` according to its counters, and the recorder's sampling interval in
+/// nanoseconds.
 fn counted(
     recording: &Recording,
     range: &Range<i64>,
     caller: &Caller,
 ) -> Result<(Vec<(DevId, u64)>, i64)> {
     let mut ios: BTreeMap<DevId, u64> = BTreeMap::new();
-    // Idle devices leave samples out, and the last one comes when it may: the lower quartile is the step.
+    // Idle devices skip samples, and the last sample may come early. The lower quartile of the gaps is the interval.
     let mut gaps = Histogram::new();
     each_difference(recording, range, caller, |d| {
         if d.to_ns <= range.start {

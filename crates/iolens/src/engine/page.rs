@@ -1,4 +1,4 @@
-//! What the HTML report draws beside the report's figures.
+//! The data that the HTML report draws in addition to the figures of the report.
 
 use iolens_core::analysis::Report;
 use iolens_core::analysis::files::{By, FilesReport};
@@ -12,7 +12,7 @@ use super::files;
 use super::overview::overview;
 use super::part::{self, Part};
 
-/// What a page of a part draws.
+/// The data drawn for a part.
 pub struct Drawn {
     /// The whole part at several resolutions.
     pub overview: OverviewData,
@@ -27,7 +27,7 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Reads it of `part`, of which `report` is.
+    /// Reads the data of `part`, whose analysis is `report`.
     ///
     /// # Errors
     /// The recording cannot be read.

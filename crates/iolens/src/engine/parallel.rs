@@ -1,4 +1,4 @@
-//! Several parts of recordings read at once.
+//! Reads several parts of recordings in parallel.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -13,11 +13,11 @@ fn cpus() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// So many I/Os are worth a thread of their own: a piece begins within a row group, of which it decodes the times once more.
+/// Minimum number of I/Os that justify a thread. A piece starts inside a row group, whose times are decoded again.
 const MIN_IOS_OF_PIECE: f64 = 200_000.0;
 
-/// `range`, in which some `ios` I/Os completed, in one piece for each CPU, or in fewer where they are few. A piece has whole
-/// steps of `step_ns`, counted from the beginning of `range`.
+/// Splits `range`, with about `ios` completed I/Os, into one piece per CPU, or fewer if there are few I/Os. A piece
+/// consists of whole steps of `step_ns`, counted from the start of `range`.
 pub fn pieces(range: &Range<i64>, ios: f64, step_ns: i64) -> Vec<Range<i64>> {
     let worth = (ios / MIN_IOS_OF_PIECE) as usize;
     let count = worth.clamp(1, cpus()) as i64;
@@ -34,11 +34,13 @@ pub fn pieces(range: &Range<i64>, ios: f64, step_ns: i64) -> Vec<Range<i64>> {
     pieces
 }
 
-/// Does `work` with each of `parts`, on as many threads as there are CPUs, this one among them. Each thread has a state of its
-/// own from `start`; they come back, in no order. All ends when `caller` waits no longer.
+/// Runs `work` on each of `parts`, on as many threads as there are CPUs, including this one. Each thread has its own
+/// state, created by `start`. Returns the states, in no particular order. All threads stop at the deadline of
+/// `caller`.
 ///
 /// # Errors
-/// The first that `work` had on the thread that is asked first; after an error no other part is started.
+/// An error of `work`: that of the thread that is joined first, if several fail. After an error no other part is
+/// started.
 pub fn shared<P: Sync, S: Send>(
     parts: &[P],
     caller: &Caller,
@@ -63,7 +65,7 @@ pub fn shared<P: Sync, S: Send>(
         let mut others = Vec::new();
         for _ in 1..cpus().min(parts.len()) {
             let builder = thread::Builder::new().name("read".to_owned());
-            // Where a thread cannot be had the others do its parts.
+            // If a thread cannot be started, the others take its parts.
             others.extend(builder.spawn_scoped(scope, run));
         }
         let mut states = vec![run()];

@@ -1,4 +1,4 @@
-//! A part of a recording that answers a question: which source does, what counts of it, what it is called.
+//! A part of a recording that answers a query, with its source, its filter and its names.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::filter::{Filter, FilterPlan, IoFilter};
 use super::layers::Layers;
 use super::{decode, names, parallel, tables, window};
 
-/// What answers.
+/// The source of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
     /// Single I/Os.
@@ -23,17 +23,17 @@ pub enum Source {
     Counters,
     /// The rates of an imported table.
     Tables(Vec<IntervalRates>),
-    /// Sums, and from the end of the sums on single I/Os.
+    /// Rollups, and single I/Os after the end of the rollups.
     Rollups(Rollups),
-    /// Sums of each who caused I/O; the single I/Os are removed.
+    /// Sums per actor. The single I/Os were removed.
     ActorSums {
-        /// Length of the finest ones in seconds.
+        /// Length of the finest sums in seconds.
         step_s: i32,
     },
 }
 
 impl Source {
-    /// Why it knows devices only, and not whose each I/O is; `None` of single I/Os.
+    /// Why it knows I/O per device only; `None` for single I/Os.
     pub fn devices_only(&self) -> Option<DevicesOnly> {
         match self {
             Source::Ios => None,
@@ -44,47 +44,47 @@ impl Source {
     }
 }
 
-/// Sums by device, and up to where they answer.
+/// Sums per device, and the time up to which they are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rollups {
-    /// Length of each in seconds.
+    /// Length of a sum in seconds.
     pub step_s: i32,
-    /// In nanoseconds since the recording's start.
+    /// They are used up to here, in nanoseconds since the recording's start.
     pub until_ns: i64,
-    /// Why they answer: the single I/Os are removed.
+    /// They are used because the single I/Os were removed.
     pub ios_are_removed: bool,
 }
 
-/// Which source answers rows where several could.
+/// Which source to prefer if several can answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// Single I/Os where they are left: exact.
+    /// Single I/Os where they exist: exact.
     Finest,
-    /// Rollups where they carry the step: fast.
+    /// Rollups where they fit the step: fast.
     Coarsest,
 }
 
-/// A part of a recording that answers.
+/// A part of a recording that answers a query.
 #[derive(Debug)]
 pub struct Part {
     /// Open for reading.
     pub recording: Recording,
-    /// The part, in nanoseconds since the recording's start.
+    /// The range in nanoseconds since the recording's start.
     pub range: Range<i64>,
-    /// What answers there.
+    /// The source of the answer.
     pub source: Source,
-    /// What counts of it.
+    /// Which I/Os count.
     pub filter: Filter,
-    /// Names of control groups and files, where the grain shows them.
+    /// Names of control groups and files, if the query's grain shows them.
     pub names: Names,
-    /// Length of a row or column, in nanoseconds; 0 where there are none.
+    /// Length of a row or column in nanoseconds; 0 if there are none.
     pub step_ns: i64,
-    /// The question says when it begins, and not the recording.
+    /// Whether the query gives the start of the range; else it is the recording's start.
     pub begins_as_asked: bool,
 }
 
 impl Part {
-    /// The part that was chosen, before it is known what answers.
+    /// Opens the selected part. Its source is not determined yet.
     ///
     /// # Errors
     /// The window is empty or lies outside the recording.
@@ -105,22 +105,22 @@ impl Part {
         })
     }
 
-    /// What is left of the part for the analyses, with its tables and names.
+    /// The part without what the size limit removed, with its tables and names.
     ///
     /// # Errors
-    /// It is too long, or nothing is left of it.
+    /// The part is too long, or nothing of it is left.
     pub fn for_analysis(mut self, caller: &Caller) -> Result<Part> {
         self.range = window::for_analysis(&self.recording, &self.range, caller)?;
         self.described(caller)
     }
 
-    /// The part with its tables and names, and what counts of stacked devices.
+    /// Adds the tables, the names, and the stacked devices that must not count in sums.
     ///
     /// # Errors
     /// The recording cannot be read.
     pub fn described(mut self, caller: &Caller) -> Result<Part> {
         let rates = read_rates(self.recording.path())?;
-        // Single I/Os give exact figures.
+        // If there are single I/Os, they give exact figures and the tables are not needed.
         if !rates.is_empty() && self.recording.ios_stored() == 0 {
             self.range = tables::window(&rates, self.begins_as_asked, self.range);
             self.source = Source::Tables(rates);
@@ -130,8 +130,8 @@ impl Part {
         Ok(self)
     }
 
-    /// Whether its recording holds no single I/Os although there may have been some: counters and imported tables have none, and
-    /// all may be lost.
+    /// Whether the recording holds no single I/Os although there may have been some: counters and imported tables
+    /// contain none, and all may have been lost.
     pub fn lacks_ios(&self) -> bool {
         let has_none = self.recording.ios_stored() == 0;
         match self.recording.meta().source {
@@ -141,19 +141,19 @@ impl Part {
         }
     }
 
-    /// Whether I/Os of it are known to be missing.
+    /// Whether I/Os in it are known to be lost.
     fn has_losses(&self) -> bool {
         let lost = self.recording.lost(self.range.clone());
         lost.iter().any(|l| l.reason.is_loss() && l.ios != Some(0))
     }
 
-    /// About how many single I/Os it has: as many as in the mean over what is left of the recording.
+    /// Estimated number of single I/Os: the mean rate over what is left of the recording, times the length.
     pub fn expected_ios(&self) -> f64 {
         window::ios_in(&self.recording, &self.range)
     }
 
-    /// Its range in pieces of whole steps of `step_ns`, of which threads can read `columns` at the same time; one where sums
-    /// answer.
+    /// Splits the range into pieces of whole steps of `step_ns` that threads can read in parallel for `columns`; a
+    /// single piece if sums answer.
     pub fn pieces(&self, step_ns: i64, columns: IoColumns) -> Vec<Range<i64>> {
         let columns = columns | self.filter.ios.columns();
         if self.source != Source::Ios || decode::depends_on_earlier(&self.recording, columns) {
@@ -162,7 +162,7 @@ impl Part {
         parallel::pieces(&self.range, self.expected_ios(), step_ns)
     }
 
-    /// Whether a process that is written so has I/O in the part, on any device; always where there are no single I/Os.
+    /// Whether the process written as `process` has I/O in the part, on any device. True if there are no single I/Os.
     ///
     /// # Errors
     /// The recording cannot be read.
@@ -176,7 +176,7 @@ impl Part {
         };
         let wanted = IoFilter::new(&plan, &self.names);
         let columns = wanted.columns() | IoColumns::QUEUE;
-        // Rows also count what is in flight in them.
+        // Rows include I/Os in flight, which may complete later.
         let read = window::with_in_flight(&self.range);
         let end_ns = self.range.end;
         let ios = decode::Ios::new(&self.recording, read, columns).started_before(end_ns);
@@ -191,7 +191,7 @@ impl Part {
         Ok(false)
     }
 
-    /// `io` as it is shown: without the name of its process where the recording hides names.
+    /// `io` as it is shown: without its process name if the recording hides names.
     pub fn shown(&self, io: &Io) -> Io {
         if self.recording.hides_names() {
             io.without_name()
@@ -200,7 +200,7 @@ impl Part {
         }
     }
 
-    /// Its range, for the analyses.
+    /// Its range as a window for the analyses.
     pub fn window(&self) -> Window {
         Window::from(&self.range)
     }

@@ -1,12 +1,12 @@
-//! Findings without names of files and processes. A recording keeps them as its files' modes do; who reaches an answer in
-//! another way, as over loopback, gets the same figures without them.
+//! Removes names of files and processes from findings. The file modes of a recording protect its names. A user who
+//! reaches an answer in another way, such as over loopback, gets the same figures without names.
 
 use iolens_core::model::{KindName, StoredFinding};
 use serde_json::Value;
 
 use super::caller::Caller;
 
-/// Texts of a finding that name no file and no process.
+/// Keys of a finding's evidence whose texts contain no names of files or processes.
 const SHOWN_KEYS: [&str; 14] = [
     "kind",
     "device",
@@ -24,7 +24,7 @@ const SHOWN_KEYS: [&str; 14] = [
     "cgroup",
 ];
 
-/// A finding that was reported while it was recorded, as `caller` may see it.
+/// A finding that was reported during recording, as `caller` may see it.
 pub fn shown_finding(finding: StoredFinding, caller: &Caller) -> StoredFinding {
     match caller.hides_names() {
         true => without_names(finding),
@@ -32,7 +32,7 @@ pub fn shown_finding(finding: StoredFinding, caller: &Caller) -> StoredFinding {
     }
 }
 
-/// A finding without names of files and processes.
+/// The finding without names of files and processes.
 pub fn without_names(mut finding: StoredFinding) -> StoredFinding {
     finding.summary = summary(&finding.kind, finding.device.as_deref());
     for (key, value) in &mut finding.evidence {
@@ -41,7 +41,7 @@ pub fn without_names(mut finding: StoredFinding) -> StoredFinding {
     finding
 }
 
-/// One line about a finding, without names.
+/// A one-line summary of a finding without names.
 pub fn summary(kind: &KindName, device: Option<&str>) -> String {
     match device {
         Some(device) => format!("{kind} on {device} (names are left out)"),
@@ -49,7 +49,7 @@ pub fn summary(kind: &KindName, device: Option<&str>) -> String {
     }
 }
 
-/// Texts under other keys than [`SHOWN_KEYS`] become null, whatever a kind of finding has.
+/// Replaces texts under keys other than [`SHOWN_KEYS`] by null, for every kind of finding.
 fn hide_texts(value: &mut Value, key: &str) {
     match value {
         Value::Object(fields) => {

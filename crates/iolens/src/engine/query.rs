@@ -1,7 +1,7 @@
-//! One question about what is stored, and the parts of recordings that answer it: what all engines begin with.
+//! A query about stored data, and the parts of recordings that answer it. All engines start from it.
 //!
-//! [`Query::parts`] chooses recordings, resolves the window in each, and says which source answers there, which I/Os count and
-//! what they are called. Engines add up what the parts hold.
+//! [`Query::parts`] selects the recordings, resolves the window in each, and determines the source that answers, the
+//! I/Os that count, and their names. Engines then add up the parts.
 
 use std::ops::Range;
 use std::path::Path;
@@ -19,86 +19,86 @@ use super::part::{Part, Tier};
 use super::sources;
 use super::{Instant, TimeWindow, names};
 
-/// How long a question is about that names no time.
+/// Default length of a query's window: 15 minutes.
 pub const DEFAULT_NS: i64 = 900_000_000_000;
 
-/// So many single I/Os are counted in columns of a part of a second; of more, in whole seconds.
+/// Up to this many single I/Os may be counted in columns shorter than a second; above it, columns are whole seconds.
 const MAX_COUNTED_IOS: f64 = 4_000_000.0;
 
-/// What is asked, of what, and by whom.
+/// A query: what to read, when, and for which caller.
 #[derive(Clone, Copy)]
 pub struct Query<'a> {
     /// A recording or a recording root.
     pub place: &'a Path,
-    /// When. Of a root without a time the newest recording is meant.
+    /// The time. Of a root without a time, the newest recording is selected.
     pub window: TimeWindow,
-    /// Names of the devices that count; none: all.
+    /// Names of the selected devices; empty: all.
     pub devices: &'a [String],
-    /// Which I/Os count; `None`: all.
+    /// The selected I/Os; `None`: all.
     pub ios: Option<&'a FilterPlan>,
     /// Who asks.
     pub caller: &'a Caller,
 }
 
-/// In what pieces the answer is given, which decides what can be its source.
+/// The form of the answer. It determines which sources can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grain {
     /// Single I/Os.
     Ios,
-    /// A recording as it is: the engine itself looks at what is left of it.
+    /// A recording as it is. The engine itself checks what is left of it.
     Recording,
     /// All analyses.
     Analysis,
     /// Rows of a time series.
     Rows {
-        /// How long each is.
+        /// The length of each row.
         step: Step,
-        /// Subject of a row.
+        /// The subject of a row.
         by: GroupBy,
-        /// Which source, where several could answer.
+        /// Which source to prefer if several can answer.
         tier: Tier,
     },
-    /// Columns of a picture of latencies.
+    /// Columns of a latency heat map.
     Columns {
-        /// How many.
+        /// Number of columns.
         width: usize,
-        /// Whether the time in queues is wanted.
+        /// Whether queue times are shown.
         of_queue_times: bool,
     },
-    /// Sums of each who caused I/O.
+    /// Sums per actor.
     Actors(GroupBy),
 }
 
-/// How long rows are, in nanoseconds.
+/// The length of rows, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// As given, else as the source has them.
+    /// The given length, else that of the source.
     OfSource(Option<i64>),
-    /// One row over all of a part.
+    /// One row per part.
     Whole,
-    /// As given, else the shortest readable one that makes at most `usual` rows; refused where `most` do not suffice.
+    /// The given length, else the shortest round one with at most `usual` rows. More than `most` rows are an error.
     Fitting {
         /// In nanoseconds.
         given: Option<i64>,
-        /// Rows that are usual.
+        /// Preferred maximum number of rows.
         usual: i64,
-        /// Rows that an answer may have.
+        /// Maximum number of rows of an answer.
         most: usize,
     },
 }
 
-/// All parts that answer, by time.
+/// All parts that answer, in order of time.
 pub struct Parts {
     /// Each of one recording.
     pub parts: Vec<Part>,
-    /// From the first one's beginning to the last one's end, in Unix time.
+    /// From the start of the first part to the end of the last, in Unix time in nanoseconds.
     pub unix_ns: Range<i64>,
-    /// Length of rows or columns in nanoseconds, where it is the same in all parts.
+    /// Length of rows or columns in nanoseconds, if it is the same in all parts.
     pub step_ns: Option<i64>,
 }
 
 impl<'a> Query<'a> {
-    /// All I/Os at `place` in `window`.
+    /// A query for all I/Os at `place` in `window`.
     pub fn new(place: &'a Path, window: TimeWindow, caller: &'a Caller) -> Query<'a> {
         Query {
             place,
@@ -109,24 +109,25 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Where it names no time, of the last `length_ns` before now, or before the newest recording's end if that is longer ago.
+    /// Without a time, selects the last `length_ns` before now, or before the end of the newest recording if that is
+    /// longer ago.
     ///
     /// # Errors
-    /// Nothing that is recorded can be read.
+    /// No recording can be read.
     pub fn or_latest(mut self, length_ns: i64) -> Result<Query<'a>> {
         self.window = choose::or_latest(self.place, &self.window, length_ns, self.caller)?;
         Ok(self)
     }
 
-    /// Of these devices only; none: of all.
+    /// Restricts the query to these devices; empty: all.
     pub fn of_devices(self, devices: &'a [String]) -> Query<'a> {
         Query { devices, ..self }
     }
 
-    /// Of these I/Os only.
+    /// Restricts the query to these I/Os.
     ///
     /// # Errors
-    /// It chooses by a name that the caller may not see: the count alone would tell whether there is one.
+    /// It selects by a name that is hidden from the caller. Even a count of I/Os would reveal that the name exists.
     pub fn of_ios(self, plan: &'a FilterPlan) -> Result<Query<'a>> {
         if plan.is_by_name()
             && let Some(how) = self.caller.names_left_out()
@@ -139,10 +140,10 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// The parts of all recordings that hold something of the time.
+    /// The parts of all recordings that overlap the window.
     ///
     /// # Errors
-    /// No recording does, or one cannot answer in this grain.
+    /// No recording does, or one of them cannot answer in this grain.
     pub fn parts(&self, grain: Grain) -> Result<Parts> {
         let chosen = choose::all(self.place, &self.window, self.caller)?;
         let mut opened = Vec::new();
@@ -158,7 +159,7 @@ impl<'a> Query<'a> {
             && self.ios.is_none_or(FilterPlan::is_all)
             && opened.iter().map(Part::expected_ios).sum::<f64>() > MAX_COUNTED_IOS
         {
-            // There are sums of seconds.
+            // Sums of one second exist.
             step_ns = Some(SECOND_NS);
         }
         let mut parts = Vec::new();
@@ -172,10 +173,10 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// All of the time as one recording.
+    /// The whole window as one recording.
     ///
     /// # Errors
-    /// As of [`Query::parts`], and if several recordings hold the time that cannot be one.
+    /// Those of [`Query::parts`], and if several recordings cover the time that cannot be joined.
     pub fn one(&self, grain: Grain) -> Result<Part> {
         let chosen = choose::one(self.place, &self.window, self.caller)?;
         let part = Part::open(chosen)?;
@@ -184,7 +185,7 @@ impl<'a> Query<'a> {
         self.complete(part, grain, step_ns)
     }
 
-    /// From the beginning to the end that are asked for, where both are times of the wall clock.
+    /// The length of the requested window, if both bounds are wall-clock times.
     fn wall_length_ns(&self) -> Option<i64> {
         match (self.window.from, self.window.to) {
             (Some(Instant::Wall(from)), Some(Instant::Wall(to))) => {
@@ -194,7 +195,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Says of an opened part what answers and what counts.
+    /// Determines the source and the filter of an opened part.
     fn complete(&self, mut part: Part, grain: Grain, step_ns: Option<i64>) -> Result<Part> {
         let recording = &part.recording;
         let wanted = self.ios.filter(|plan| !plan.is_all());
@@ -217,7 +218,7 @@ impl<'a> Query<'a> {
                 } else {
                     step_ns
                 };
-                // Sums do not say whose I/Os they are of.
+                // Sums do not say who caused the I/O, so a selection needs single I/Os.
                 let tier = if wanted.is_some() { Tier::Finest } else { tier };
                 sources::of_rows(&mut part, by, tier, step_ns)?;
             }
@@ -236,7 +237,8 @@ impl<'a> Query<'a> {
             Grain::Rows { by, .. } | Grain::Actors(by) => by,
             _ => GroupBy::All,
         };
-        // Devices that the user names are counted even if they lie above others. Single I/Os are each by itself.
+        // Devices that the user names count even if they are stacked on others. Single I/Os are not summed, so none
+        // is left out.
         if part.filter.devices.is_all() && grain != Grain::Ios {
             part.filter.layers = Layers::of(&part.recording, by, self.caller)?;
         }
@@ -254,7 +256,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// From the first beginning to the last end.
+/// From the first start to the last end, in Unix time in nanoseconds.
 fn unix_ns<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Range<i64> {
     let mut all: Option<Range<i64>> = None;
     for part in parts {
@@ -267,8 +269,8 @@ fn unix_ns<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Range<i64> {
     all.unwrap_or(0..0)
 }
 
-/// The length of rows or columns that all parts have in common; `None`: each part has its own, or none. `asked_ns` is the time between
-/// what is asked for.
+/// The length of rows or columns that all parts share; `None`: each part has its own, or none. `asked_ns` is the
+/// length of the requested window.
 fn common_step(
     grain: Grain,
     length_ns: i64,
@@ -289,7 +291,8 @@ fn common_step(
         },
         Grain::Columns { width, .. } => {
             let width = width.max(1) as i64;
-            // Whole seconds, of which there are sums, stay so where not all of the time is recorded.
+            // If the requested window divides into whole seconds, for which there are sums, keep them even if less
+            // was recorded.
             if let Some(asked_ns) = asked_ns
                 && asked_ns > 0
                 && asked_ns % (width * SECOND_NS) == 0
@@ -303,10 +306,10 @@ fn common_step(
     }
 }
 
-/// The shortest step that makes at most `usual` whole rows of `length_ns`, else the longest there is. A window that is a little
-/// longer than so many rows has one more, which is cut short, and not rows of twice the length.
+/// The shortest step with at most `usual` whole rows in `length_ns`, else the longest available. A slightly longer
+/// window gets one more, shorter row instead of rows of twice the length.
 fn readable_step(length_ns: i64, usual: i64) -> i64 {
-    // Of a nanosecond more there is exactly one row more than there are whole ones.
+    // With one nanosecond more there is exactly one row more than there are whole rows.
     let step_ns = steps::readable_step(length_ns.saturating_add(1), 0, usual.saturating_add(1));
     step_ns.unwrap_or(LONGEST_STEP_NS)
 }

@@ -1,4 +1,4 @@
-//! All analyses of a recording, each on a thread of its own.
+//! Runs all analyses of a recording, each on a thread of its own.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,16 +17,16 @@ use super::part::Part;
 use super::part::Source;
 use super::{decode, names, report_tables, waits, window};
 
-/// What the user knows of devices.
+/// Limits of devices and links that the user specified.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// Of single devices, in bytes per second.
+    /// Limits of single devices, in bytes per second.
     pub of_devices: BTreeMap<DevId, f64>,
-    /// Links that several share.
+    /// Links that several devices share.
     pub links: Vec<Link>,
 }
 
-/// The report of a part, with what imported tables add to it.
+/// The report of a part, including its imported tables.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -34,7 +34,7 @@ pub fn of_part(part: &Part, limits: &Limits, caller: &Caller) -> Result<Report> 
     of_part_and(part, limits, caller, &mut [])
 }
 
-/// The same, while `others` take the I/Os as well: the recording is read once.
+/// As [`of_part`], and passes the I/Os to `others` as well, so that the recording is read only once.
 ///
 /// # Errors
 /// As of [`of_part`].
@@ -71,7 +71,7 @@ pub fn of_part_and(
     Ok(report)
 }
 
-/// The report of `range` with nothing known beside the recording.
+/// The report of `range`, without limits from the user and without imported tables.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -91,7 +91,7 @@ pub fn plain(recording: &Recording, range: &Range<i64>, caller: &Caller) -> Resu
     Ok(report)
 }
 
-/// All analyses over what completed in `range`, and what was in flight in it; `others` take the same I/Os.
+/// Runs all analyses over the I/Os that completed or were in flight in `range`. `others` get the same I/Os.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -133,8 +133,8 @@ fn analyse(
     Ok(report)
 }
 
-/// The I/Os of `range`, and those that were in flight in it, for the analyses and for `others`; who waits for whom is learned from
-/// what came before, too: inside a stretch of trouble no I/O is undisturbed.
+/// Reads the I/Os that completed or were in flight in `range`, for the analyses and for `others`. The analysis of
+/// waits also learns from earlier I/Os: inside a busy stretch, no I/O shows its undisturbed latency.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -155,7 +155,7 @@ fn feed_ios(
     let mut nameless = Vec::new();
     let mut consumers: Vec<&mut dyn Consumer> = Vec::new();
     let ios = if recording.hides_names() {
-        // I/Os of a program are taken together by its name; what is found loses the names at the end.
+        // Programs are identified by name during the analysis; the findings lose the names at the end.
         nameless.extend(inside.iter_mut().map(|consumer| Nameless::new(consumer)));
         consumers.extend(nameless.iter_mut().map(|c| c as &mut dyn Consumer));
         decode::Ios::identified(recording, read, IoColumns::ALL)
@@ -163,14 +163,14 @@ fn feed_ios(
         consumers.extend(inside.iter_mut().map(|c| c as &mut dyn Consumer));
         decode::Ios::new(recording, read, IoColumns::ALL)
     };
-    // The part of the report that takes longest is the last one: it has this thread.
+    // The analysis of waits takes longest, so it comes last and runs on this thread.
     consumers.extend(by_names);
-    // What starts later was not in flight in the window, and analyses learn nothing from it.
+    // I/Os that start later were not in flight in the window and teach the analyses nothing.
     let ios = ios.started_before(Window::from(range).learned_until_ns());
     decode::feed_all(ios, caller, &mut consumers)
 }
 
-/// What the analyses look at beside I/Os: requests of programs, stages, the pressure of the host and counters.
+/// Reads what the analyses need besides I/Os: file-level requests, stages, the host's pressure and counters.
 ///
 /// # Errors
 /// The recording cannot be read.

@@ -1,5 +1,5 @@
-//! What imported tables add to a report: the devices of a recording without I/Os of its own, bursts in fine rows, and the
-//! audit of averages.
+//! Adds imported tables to a report: devices without single I/Os, bursts in rows of short intervals, and the audit of
+//! averages.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,8 +14,9 @@ use iolens_core::analysis::{DeviceSummary, Report, findings};
 use iolens_core::model::{DevId, IntervalRates};
 use iolens_core::store::Recording;
 
-/// Adds the audit (A25), and a row per device of the tables that was not idle with its bursts (A13), unless single I/Os are there,
-/// which tell more. `limits` are what the user knows of devices, in bytes per second.
+/// Adds the audit (A25), and for each device of the tables that was not idle a row with its bursts (A13). Recordings
+/// with single I/Os are skipped: those give better figures. `limits` are the user's limits of devices, in bytes per
+/// second.
 pub fn add(
     recording: &Recording,
     rates: &[IntervalRates],
@@ -48,7 +49,7 @@ pub fn add(
     let clocks = clocks(&single, range.clone(), &lost);
     report.findings.extend(clocks);
     findings::sort(&mut report.findings);
-    // Totals are of devices that hold no other's I/Os; rows are of all.
+    // The total excludes stacked devices; there is a row for every device.
     report.devices.ios += unclassed_ios(&single, range.clone());
     for s in summaries(&single, range.clone()) {
         report.devices.ios += s.ios();
@@ -69,8 +70,8 @@ pub fn add(
     }
 }
 
-/// Whether nothing happened on a device according to its tables: reports leave it out, as they do where counters were recorded. One that
-/// is busy without completing anything hangs, and is no idle one.
+/// Whether a device was idle according to its tables. Reports leave such devices out, as they do with recorded
+/// counters. A device that is busy without completing anything hangs, and is not idle.
 fn is_idle(
     summary: &DeviceSummary,
     together: Option<&AllClasses>,

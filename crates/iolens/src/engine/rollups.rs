@@ -1,4 +1,4 @@
-//! Rows from rollups, where the size limit of a root has removed the single I/Os of a recording.
+//! Rows from rollups, for recordings whose single I/Os were removed by the size limit of a root.
 
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ use super::error::{DevicesOnly, Distinction, QueryError, Result};
 use super::filter::Filter;
 use super::window::UNSETTLED_NS;
 
-/// The step in seconds of the finest rollups of a recording that has no single I/Os any more; `None` if it has them, or
-/// never had any.
+/// The step in seconds of the finest rollups of a recording whose single I/Os were removed; `None` if it still has
+/// them or never had any.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -21,8 +21,8 @@ pub fn left(recording: &Recording) -> Result<Option<i32>> {
     Ok(all_left(recording)?.first().copied())
 }
 
-/// Whether rollups of `step_s` make up rows of `step_ns` in `range`, which is moved to where they begin and end: by up to a
-/// minute, and by up to an hour only where it is a day or longer.
+/// Whether rollups of `step_s` can make up rows of `step_ns` in `range`. The range is extended to whole rollups: by
+/// up to a minute, or by up to an hour if the range is a day or longer.
 fn make_up(step_s: i32, step_ns: i64, range: &Range<i64>, end_ns: i64) -> bool {
     let own_ns = i64::from(step_s) * SECOND_NS;
     let is_whole = range.start % own_ns == 0 && (range.end % own_ns == 0 || range.end >= end_ns);
@@ -39,7 +39,7 @@ fn all_left(recording: &Recording) -> Result<Vec<i32>> {
     }
 }
 
-/// Of the rollups that are [`left`] the coarsest that make up rows of `step_ns` in `range`; the finest if none do.
+/// The coarsest rollups (see [`left`]) that make up rows of `step_ns` in `range`; the finest if none do.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -52,8 +52,9 @@ pub fn left_for(recording: &Recording, step_ns: i64, range: &Range<i64>) -> Resu
     Ok(coarsest.or(steps.first()).copied())
 }
 
-/// The step in seconds of the coarsest rollups that make up rows of `step_ns`, and up to where in `range` they do so, which
-/// is a whole number of rows from its beginning; that is moved to where a rollup begins. `None` if none of it is.
+/// The step in seconds of the coarsest rollups that make up rows of `step_ns`, and the time in `range` up to which
+/// they do: a whole number of rows from its start. Moves the start of `range` to that of a rollup. `None` if no
+/// rollups fit.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -73,7 +74,7 @@ pub fn carrying(
         }
         let start = floor_to(range.start, own_ns);
         let (end, rows) = match recording.meta().end_ns {
-            // The last rollup of a closed one holds what there is up to its end.
+            // The last rollup of a finished recording covers everything up to its end.
             Some(_) => {
                 let end = ceil_to(range.end, own_ns);
                 let end = end.min(recording.end_ns()).max(range.end);
@@ -95,10 +96,10 @@ pub fn carrying(
     Ok(None)
 }
 
-/// `range` from and to where rollups of `step_s` begin.
+/// `range` extended to the boundaries of rollups of `step_s`.
 ///
 /// # Errors
-/// They cannot be shown so: rows of another step, or of what rollups do not tell apart.
+/// Rollups cannot answer: the step of the rows is not a multiple of theirs, or rows are not by device.
 pub fn window(step_s: i32, step_ns: i64, by: GroupBy, range: &Range<i64>) -> Result<Range<i64>> {
     let own_ns = i64::from(step_s) * SECOND_NS;
     if step_ns % own_ns != 0 {
@@ -113,7 +114,7 @@ pub fn window(step_s: i32, step_ns: i64, by: GroupBy, range: &Range<i64>) -> Res
     Ok(floor_to(range.start, own_ns)..ceil_to(range.end, own_ns))
 }
 
-/// The rows of `plan` over the devices that count.
+/// The rows of `plan`, summed over the devices that count.
 ///
 /// # Errors
 /// The recording cannot be read.

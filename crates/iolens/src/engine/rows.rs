@@ -1,4 +1,4 @@
-//! Rows of a recording's time series: what `zoom` prints and `demo` shows the worst of.
+//! Rows of a recording's time series. `zoom` prints them, and `demo` shows the worst.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -28,12 +28,12 @@ pub fn device_keys(devices: &[Device], by: GroupBy) -> Vec<GroupKey> {
     ids.into_iter().map(GroupKey::Device).collect()
 }
 
-/// The name of a device, its number if the recording does not say.
+/// The name of a device, or its number if the recording has no name.
 pub fn device_name(devices: &[Device], dev: DevId) -> String {
     find_device(devices, dev).map_or_else(|| dev.to_string(), |d| d.name.clone())
 }
 
-/// What a row is called; names are escaped by the writer, which has its own words for what is not known.
+/// The name of a row. Writers escape it, and have their own text for unknown names.
 pub fn group_name(devices: &[Device], names: &Names, key: GroupKey) -> String {
     match key {
         GroupKey::All => String::new(),
@@ -56,7 +56,7 @@ pub fn group_name(devices: &[Device], names: &Names, key: GroupKey) -> String {
     }
 }
 
-/// What must be read beside the required columns.
+/// The columns to read in addition to the required ones.
 pub fn columns(by: GroupBy) -> IoColumns {
     IoColumns::QUEUE
         | match by {
@@ -67,8 +67,8 @@ pub fn columns(by: GroupBy) -> IoColumns {
         }
 }
 
-/// Calls `show` with every row of `plan` over what `filter` has, as soon as it is complete. Counters know none of what it asks
-/// for but devices.
+/// Calls `show` with each row of `plan` over the I/Os that `filter` accepts, as soon as it is complete. With
+/// counters, only the filter by device applies.
 ///
 /// # Errors
 /// The recording cannot be read, or `show` failed.
@@ -83,7 +83,7 @@ pub fn each_row_of(
     if recording.meta().source == Source::Counters {
         return each_row_of_counters(recording, range, plan, filter, caller, show);
     }
-    // What was in flight in the window may complete after it; only the extended columns ask for that.
+    // An I/O in flight in the window may complete after it. Only the extended columns need such I/Os.
     let reach = if plan.extended {
         window::with_in_flight(&range)
     } else {
@@ -110,7 +110,7 @@ pub fn each_row_of(
             show(row)?;
         }
     }
-    // No batch follows a damaged last block.
+    // If the last block is damaged, no batch follows it, so its damage is added here.
     mark_damage(&mut timeline, &ios, damage_seen);
     caller.damage(recording.path(), ios.reader().warnings());
     timeline.finish(range.end)?;
@@ -120,7 +120,7 @@ pub fn each_row_of(
     Ok(())
 }
 
-/// Adds the damage that `ios` met after its first `seen` losses to `timeline`; returns how many losses it has met by now.
+/// Adds to `timeline` the losses of `ios` after the first `seen`. Returns the new number of losses.
 fn mark_damage(timeline: &mut Timeline, ios: &decode::Ios, seen: usize) -> usize {
     let damage = ios.reader().damage();
     for lost in &damage[seen..] {
@@ -129,7 +129,7 @@ fn mark_damage(timeline: &mut Timeline, ios: &decode::Ios, seen: usize) -> usize
     damage.len()
 }
 
-/// The same from counters: rates and mean latencies between samples.
+/// Rows from counters: rates and mean latencies between samples.
 fn each_row_of_counters(
     recording: &Recording,
     range: Range<i64>,
@@ -141,8 +141,9 @@ fn each_row_of_counters(
     let step_ns = plan.step_ns;
     let mut timeline = CounterTimeline::new(plan)?;
     let mut differences = Differences::new(&recording.meta().devices);
-    // From the beginning: the window's first difference needs the sample before it. To where every device has been seen
-    // after the window: a difference covers the time before its later sample.
+    // Samples are read from the start, because the first difference in the window needs the sample before it, and
+    // until every device has had a sample after the window, because a difference covers the time before its later
+    // sample.
     let mut counters = recording.counters(0..i64::MAX);
     let mut seen_ns: HashMap<DevId, i64> = HashMap::new();
     let mut finest_ns = i64::MAX;

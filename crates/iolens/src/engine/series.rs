@@ -1,4 +1,4 @@
-//! Rows over the recordings of a root, from the coarsest source that carries the step.
+//! Time series over the recordings of a root, from the coarsest source that fits the step.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,29 +10,29 @@ use super::part::Tier;
 use super::query::{Grain, Query, Step};
 use super::view::PlannedRows;
 
-/// What a series is of.
+/// The specification of a time series.
 pub struct Series<'a> {
-    /// Of what, and when.
+    /// Which place, devices and time.
     pub query: Query<'a>,
-    /// Length of a row in nanoseconds; `None`: as many rows as a chart is wide.
+    /// Length of a row in nanoseconds; `None`: chosen so that the rows fill a chart.
     pub step_ns: Option<i64>,
     /// Subject of a row.
     pub by: GroupBy,
-    /// Percentiles, in flight and busy, too.
+    /// Whether to compute percentiles, I/Os in flight and busy time.
     pub extended: bool,
 }
 
-/// Rows of an answer: what a page can draw and a client can hold.
+/// Maximum number of rows of an answer: what a page can draw and a client can hold.
 const MAX_ROWS: usize = 200_000;
-/// As many rows as a chart is wide, unless a step is asked for.
+/// Preferred number of rows if no step is given: about the width of a chart.
 const DEFAULT_ROWS: i64 = 900;
 
-/// Rows of one piece, with their names, and its place among the pieces.
+/// The rows of one piece with their names, and the index of the piece.
 type RowsOfPiece = (usize, Vec<(Row, String)>);
 
 impl Series<'_> {
-    /// Gives every row, in Unix time, with the beginning of the first recording before it and the name of its group after
-    /// it, to `show`; the step that was taken.
+    /// Passes each row, in Unix time, to `show`, with the start of the first recording and the name of its group.
+    /// Returns the step that was used.
     ///
     /// # Errors
     /// No recording holds the time, or the rows are too many.
@@ -58,7 +58,7 @@ impl Series<'_> {
         for view in &views {
             pieces.extend(view.pieces().into_iter().map(|piece| (view, piece)));
         }
-        // Rows of one piece are shown as they come.
+        // With a single piece, rows are shown as they come.
         if let [(view, _)] = pieces.as_slice() {
             view.show(view.start_unix_ns(), caller, |row, name| {
                 count_row(&count)?;
@@ -67,7 +67,7 @@ impl Series<'_> {
             })?;
             return Ok(step_ns);
         }
-        // Of several pieces they are gathered first: threads end in no order.
+        // With several pieces, rows are collected first, because threads end in any order.
         let gathered = parallel::shared(&pieces, caller, Vec::new, |of_thread, i, piece| {
             let (view, range) = piece;
             let mut rows = Vec::new();
@@ -88,7 +88,7 @@ impl Series<'_> {
     }
 }
 
-/// Counts a row that is to be shown, on any thread.
+/// Counts a row of the answer. Called on any thread.
 ///
 /// # Errors
 /// There are too many.

@@ -20,17 +20,17 @@ use super::{decode, window};
 /// One I/O with its names, in Unix time.
 #[derive(Debug, Clone)]
 pub struct NamedIo {
-    /// Times since the recording's start are in here as they were recorded.
+    /// The I/O with its times as recorded, since the recording's start.
     pub io: Io,
-    /// Completion in Unix time.
+    /// Completion in Unix time, in nanoseconds.
     pub done_unix_ns: i64,
-    /// Names of its device, control group and file.
+    /// Name of its device.
     pub device: Arc<str>,
-    /// `None` if it is not known.
+    /// Name of its control group; `None` if it is not known.
     pub cgroup: Option<Arc<str>>,
-    /// The same of the file.
+    /// Name of its file; `None` if it is not known.
     pub file: Option<Arc<str>>,
-    /// Where its time went.
+    /// How its time was spent.
     pub wait: Option<IoWait>,
 }
 
@@ -41,16 +41,16 @@ impl NamedIo {
     }
 }
 
-/// More than were asked for: the stretch that has as many.
+/// There are more I/Os than requested; these are the times of a stretch that contains the maximum number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooMany {
-    /// Unix time in nanoseconds.
+    /// Start of the stretch, in Unix time in nanoseconds.
     pub from_ns: i64,
-    /// The first I/O that does not fit completed then.
+    /// Completion of the first I/O beyond the limit, in Unix time in nanoseconds.
     pub to_ns: i64,
 }
 
-/// The names in a part, each made once: of a hundred thousand I/Os most have the same few.
+/// Cache of the names in a part: most I/Os share a few names.
 struct KnownNames<'a> {
     part: &'a Part,
     known: HashMap<GroupKey, Arc<str>>,
@@ -65,7 +65,7 @@ impl KnownNames<'_> {
         Arc::clone(name)
     }
 
-    /// `io` with its names; its wait is not known yet.
+    /// `io` with its names, and without its wait, which is not known yet.
     fn named(&mut self, io: Io, done_unix_ns: i64) -> NamedIo {
         let cgroup = GroupBy::Cgroup.key(&io);
         let file = GroupBy::File.key(&io);
@@ -81,7 +81,7 @@ impl KnownNames<'_> {
     }
 }
 
-/// All I/Os that completed in the window of `query`, by completion; at most `limit`.
+/// All I/Os that completed in the window of `query`, in order of completion; at most `limit`.
 ///
 /// # Errors
 /// No recording holds the time, or it cannot be read.
@@ -114,7 +114,7 @@ fn add_ios_of(
         known: HashMap::new(),
     };
 
-    // Waits need what was in flight around the window too: more is read than is shown.
+    // Waits depend on what was in flight around the window, so more is read than is shown.
     let read = super::waits::around(&part.recording, &(start..end));
     let mut waits = IoWaitsBuilder::of(window, |io| part.filter.has(&part.shown(io)));
     for lost in part.recording.lost(read.clone()) {

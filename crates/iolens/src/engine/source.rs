@@ -1,4 +1,4 @@
-//! What all that read share: opening a recording and saying what of it is damaged.
+//! Opens a recording and reports its damage. Shared by everything that reads.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use iolens_core::store::{IoColumns, Recording};
 use super::caller::Caller;
 use super::error::{QueryError, Result};
 
-/// Opens `path` for `caller`, who gets a note of each damage to it.
+/// Opens `path` for `caller`, who gets a note for each damage.
 ///
 /// # Errors
-/// It is no recording, or not one that this version reads, or none of its I/Os can be read any more: what is ruined must
-/// not look like a quiet disk.
+/// It is not a recording, this version cannot read it, or none of its I/Os can be read any more: a ruined recording
+/// must not look like an idle disk.
 pub fn open(path: &Path, caller: &Caller) -> Result<Recording> {
     let mut recording = Recording::open(path)?;
     let start_unix_ns = recording.meta().start_unix_ns;
@@ -33,10 +33,10 @@ pub fn open(path: &Path, caller: &Caller) -> Result<Recording> {
     Ok(recording)
 }
 
-/// More than a row group: damage that spares nothing of so many is found on opening.
+/// Larger than a row group. If nothing in this many I/Os can be read, the damage was found on opening.
 const MAX_LOOKED_AT: u64 = 1 << 18;
 
-/// What is damaged, if that is all there was.
+/// What is damaged, if nothing else is left to read.
 fn ruined(recording: &Recording) -> Option<String> {
     let mut warnings = recording.warnings().iter();
     let on_opening = warnings.find(|w| w.contains("/io/"));

@@ -1,4 +1,4 @@
-//! Which source answers in a part of a recording: single I/Os, sums of them, imported tables or counters.
+//! Selects the source that answers in a part of a recording: single I/Os, sums, imported tables or counters.
 
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::SECOND_NS;
@@ -9,13 +9,14 @@ use super::error::{Distinction, QueryError, Result};
 use super::part::{Part, Rollups, Source, Tier};
 use super::{rollups, tables};
 
-/// A row of single I/Os, unless it is set otherwise.
+/// Default length of a row of single I/Os.
 const DEFAULT_STEP_NS: i64 = 1_000_000_000;
 
-/// Chooses the source of rows of `asked` nanoseconds, or of those that it has by itself, and moves the part to where they begin.
+/// Selects the source of rows of `asked` nanoseconds, or of the source's own step, and moves the part to where rows
+/// start.
 ///
 /// # Errors
-/// Only sums are left, which do not make up such rows.
+/// Only sums are left, and they cannot make up such rows.
 pub fn of_rows(part: &mut Part, by: GroupBy, tier: Tier, asked: Option<i64>) -> Result<()> {
     let recording = &part.recording;
     let rates = tables::of(recording)?;
@@ -49,10 +50,10 @@ pub fn of_rows(part: &mut Part, by: GroupBy, tier: Tier, asked: Option<i64>) -> 
     Ok(())
 }
 
-/// Chooses the source of a picture's columns, whose length the part has.
+/// Selects the source of the columns of a heat map. The part already has their width.
 ///
 /// # Errors
-/// Only sums are left, which have no times in queues.
+/// Only sums are left, and they have no queue times.
 pub fn of_columns(part: &mut Part, of_queue_times: bool, tier: Tier) -> Result<()> {
     let removed = rollups::left(&part.recording)?;
     if of_queue_times {
@@ -61,8 +62,8 @@ pub fn of_columns(part: &mut Part, of_queue_times: bool, tier: Tier) -> Result<(
             None => Ok(()),
         };
     }
-    // Sums are exact in time to their step. A column must be wider for that not to show, or as wide: then each has the sum whose
-    // middle it holds.
+    // A sum is as exact in time as its step. That does not show if a column is wider than the step, or if column and
+    // step are the same: then each column has the one sum whose middle it contains.
     let column_s = part.step_ns / SECOND_NS;
     let is_whole = column_s >= 1 && part.step_ns % SECOND_NS == 0;
     let [second_s, minute_s, hour_s] = ROLLUP_STEPS_S.map(i64::from);
@@ -87,13 +88,13 @@ pub fn of_columns(part: &mut Part, of_queue_times: bool, tier: Tier) -> Result<(
     Ok(())
 }
 
-/// Longer than any recording: one row for each actor and recording.
+/// Longer than any recording, so that there is one row per actor and recording.
 const WHOLE_NS: i64 = 400 * 86_400 * SECOND_NS;
 
-/// Chooses the source of who caused I/O.
+/// Selects the source that says who caused I/O.
 ///
 /// # Errors
-/// Only sums are left, which do not say it.
+/// Only sums are left, and they do not say it.
 pub fn of_actors(part: &mut Part, by: GroupBy) -> Result<()> {
     if rollups::left(&part.recording)?.is_none() {
         return of_rows(part, by, Tier::Coarsest, Some(WHOLE_NS));
@@ -106,10 +107,10 @@ pub fn of_actors(part: &mut Part, by: GroupBy) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a recording of which only sums are left.
+/// Fails if only sums are left of the recording.
 ///
 /// # Errors
-/// It is one.
+/// Only sums are left.
 pub fn refuse_sums(recording: &Recording) -> Result<()> {
     if recording.ios_stored() == 0 && rollups::left(recording)?.is_some() {
         return Err(QueryError::SumsOnly);
@@ -117,10 +118,10 @@ pub fn refuse_sums(recording: &Recording) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to select I/Os where a source knows devices only.
+/// Fails if I/Os are selected and the source knows devices only.
 ///
 /// # Errors
-/// It does.
+/// The selection is not possible.
 pub fn refuse_selection(part: &Part) -> Result<()> {
     match part.source.devices_only() {
         Some(because) => Err(QueryError::OnlyDevices {

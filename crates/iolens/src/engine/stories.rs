@@ -1,4 +1,4 @@
-//! Stories of a stretch of time, of each recording by itself.
+//! Stories of a time window, for each recording separately.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -16,25 +16,26 @@ use super::query::{Grain, Query};
 use super::report::{self, Limits};
 use super::{Instant, TimeWindow, names, unix_ns, window, worst_stretch};
 
-/// So many I/Os are analysed for an answer: some 0.4 s on two CPUs.
+/// Maximum number of I/Os analysed for an answer. This takes about 0.4 s on two CPUs.
 const MAX_ANALYSED_IOS: f64 = 300_000.0;
 
-/// A shorter time is analysed with what is around it, in nanoseconds: a part of an episode has too few I/Os for a story.
+/// A shorter window is extended to this length, in nanoseconds: a part of an episode has too few I/Os for a story.
 const MIN_ANALYSED_NS: i64 = 20 * SECOND_NS;
 
-/// The stories of a part, in its report.
+/// The stories of a part, as part of its report.
 pub struct PartStories {
     /// The part, with its names.
     pub part: Part,
-    /// Only its stories are those that were asked for.
+    /// The report. Its stories are only those that the query selects.
     pub report: Report,
-    /// A program of those asked for of which it is not known whether it waited, if the part has no story at all.
+    /// A selected program for which it is not known whether it waited, if the part has no story at all.
     pub not_proven: Option<NotProven>,
 }
 
-/// The stories in the window of `query`, by time: those in which one who is meant is the victim or a culprit. `class` is that
-/// of the victim's I/Os. Of a file are those in which the victim's or a culprit's I/Os, of the class that the story has, were its.
-/// Of less than 20 s those of the 20 s around are analysed, and the ones that meet the window are the answer.
+/// The stories in the window of `query`, in order of time, in which a selected program is the victim or a culprit.
+/// `class` selects by the class of the victim's I/Os. A selection by file selects the stories whose victim or culprit
+/// did I/O of the story's class on that file. For a window shorter than 20 s, the 20 s around it are analysed, and
+/// the stories that overlap the window are returned.
 ///
 /// # Errors
 /// No recording holds the time, its single I/Os are gone, or it cannot be read.
@@ -85,8 +86,8 @@ pub fn stories(query: &Query<'_>, class: Option<Class>) -> Result<Vec<PartStorie
     Ok(all)
 }
 
-/// Whether less than 20 s are asked for. `recorded_unix_ns` is what is recorded of it, which says nothing of a time that begins
-/// before or ends after the recording.
+/// Whether the window is shorter than 20 s. `recorded_unix_ns` is its recorded part; it does not count if the window
+/// starts before the recording or ends after it.
 fn is_short(asked: &TimeWindow, recorded_unix_ns: &Range<i64>) -> bool {
     let length_ns = match (asked.from, asked.to) {
         (None, _) => return false,
@@ -101,8 +102,8 @@ fn is_short(asked: &TimeWindow, recorded_unix_ns: &Range<i64>) -> bool {
     length_ns < MIN_ANALYSED_NS
 }
 
-/// Lengthens `parts` to the 20 s around them, as far as the recordings hold them and an answer may have so many I/Os. Returns the
-/// nanoseconds that all of them have then; `None` if they are what they were.
+/// Extends `parts` to the 20 s around them, as far as they are recorded and an answer may have that many I/Os.
+/// Returns their total length in nanoseconds; `None` if nothing was extended.
 ///
 /// # Errors
 /// A recording cannot be read.
@@ -113,7 +114,7 @@ fn widen(parts: &mut [Part], query: &Query<'_>) -> Result<Option<i64>> {
     let mut analysed_ns = 0;
     for (i, part) in parts.iter_mut().enumerate() {
         let asked = part.range.clone();
-        // Between two parts nothing else is recorded, or another part has it.
+        // Between two parts either nothing is recorded, or it belongs to the other part.
         let mut held = asked.clone();
         if i == 0 {
             let kept_ns = window::kept_from(&part.recording, &(0..asked.end));
@@ -122,7 +123,7 @@ fn widen(parts: &mut [Part], query: &Query<'_>) -> Result<Option<i64>> {
         if i == last {
             held.end = part.recording.end_ns().max(asked.end);
         }
-        // Tables have no I/Os of which a story could be.
+        // Tables contain no I/Os, so they have no stories.
         if part.source == Source::Ios {
             let affordable_ns = max_ios / window::ios_per_ns(&part.recording);
             part.range = around(&asked, &held, MIN_ANALYSED_NS.min(affordable_ns as i64));
@@ -139,11 +140,11 @@ fn widen(parts: &mut [Part], query: &Query<'_>) -> Result<Option<i64>> {
     Ok(is_wider.then_some(analysed_ns))
 }
 
-/// `asked` with what is before and after it in `held`, of which it is a part: `length_ns` in all, where there is as much.
+/// Extends `asked` inside `held`, which contains it, to `length_ns` if `held` is long enough.
 fn around(asked: &Range<i64>, held: &Range<i64>, length_ns: i64) -> Range<i64> {
     let asked_ns = asked.end - asked.start;
     let length_ns = length_ns.max(asked_ns);
-    // At the end of what is held there is more before it, and at the beginning more after it.
+    // Near the end of `held` the range is extended more to the front, near its start more to the back.
     let from_ns = (asked.start - (length_ns - asked_ns) / 2)
         .min(held.end - length_ns)
         .max(held.start);
@@ -158,7 +159,7 @@ fn meets(story: &Story, asked: &Range<i64>) -> bool {
     for episode in &episodes.worst {
         spans.push((episode.from_ns, episode.to_ns));
     }
-    // Where not all episodes are kept, any moment between the first and the last may be in one.
+    // If not all episodes are stored, any moment between the first and the last may be in one.
     if episodes.worst.is_empty() || episodes.times > episodes.worst.len() as u64 {
         spans.push((episodes.from_ns, episodes.to_ns));
     }
@@ -167,10 +168,10 @@ fn meets(story: &Story, asked: &Range<i64>) -> bool {
         .any(|(from_ns, to_ns)| from_ns < asked.end && asked.start <= to_ns)
 }
 
-/// The program of which it is not known whether it waited, if it is asked for.
+/// The program for which it is not known whether it waited, if it is selected.
 fn unknown_victim(report: &Report, part: &Part, class: Option<Class>) -> Option<NotProven> {
     let filter = &part.filter;
-    // Who used which file is known of the programs of stories only.
+    // Which program used which file is known only for programs in stories.
     if filter.ios.is_of_files() {
         return None;
     }
@@ -186,7 +187,7 @@ fn is_meant(story: &Story, part: &Part, class: Option<Class>, users: Option<&Fil
     if !filter.devices.has(story.dev) || !is_of_class {
         return false;
     }
-    // One victim or culprit that is asked for is enough.
+    // One selected victim or culprit is enough.
     let mut programs: Vec<(&Program, Class)> = story.victims().collect();
     for (culprit, io) in story.culprits.iter().zip(&story.culprit_ios) {
         programs.push((culprit, io.class));
@@ -197,7 +198,7 @@ fn is_meant(story: &Story, part: &Part, class: Option<Class>, users: Option<&Fil
     })
 }
 
-/// Who did the I/Os that a filter by file chooses.
+/// The programs that did the I/Os selected by file.
 struct FileUsers {
     window: Window,
     filter: IoFilter,
@@ -205,7 +206,7 @@ struct FileUsers {
 }
 
 impl FileUsers {
-    /// `None` if the part's filter chooses no file.
+    /// `None` if the part's filter does not select by file.
     fn of(part: &Part) -> Option<FileUsers> {
         part.filter.ios.is_of_files().then(|| FileUsers {
             window: part.window(),

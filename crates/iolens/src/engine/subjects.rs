@@ -1,4 +1,4 @@
-//! Subjects of rows: which of them are shown, in what order, and what they did in all.
+//! The subjects of rows (devices, processes, groups, files): which are shown, their order, and their totals.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,18 +10,18 @@ use super::caller::Caller;
 use super::error::Result;
 use super::view::PlannedRows;
 
-/// A figure of a row.
+/// A value of a row.
 pub trait Figure: std::fmt::Debug + Sync {
-    /// It; `None` if it is not known.
+    /// The value; `None` if it is not known.
     fn of(&self, row: &Row) -> Option<f64>;
 }
 
-/// What puts rows in order, the largest first.
+/// The order of rows, largest first.
 #[derive(Debug, Clone, Copy)]
 pub enum Order {
-    /// Time that I/Os took, from start to completion, together.
+    /// By total I/O time from start to completion.
     IoTime,
-    /// A figure.
+    /// By a value.
     Figure(&'static dyn Figure),
 }
 
@@ -33,7 +33,7 @@ impl Order {
         }
     }
 
-    /// The larger row first; what is not known comes last.
+    /// Orders the larger row first. Unknown values come last.
     pub fn compare(self, a: &Row, b: &Row) -> Ordering {
         let value_a = self.value(a).unwrap_or(f64::NEG_INFINITY);
         let value_b = self.value(b).unwrap_or(f64::NEG_INFINITY);
@@ -41,7 +41,7 @@ impl Order {
     }
 }
 
-/// Of counts and sums the sum; of a table's averages rate times latency.
+/// Total I/O time in seconds: the sum if there are counts and sums, rate times latency for the averages of a table.
 fn io_time_s(row: &Row) -> f64 {
     let mut time_s = 0.0;
     for class in Class::ALL {
@@ -67,16 +67,17 @@ fn is_idle(row: &Row) -> bool {
     !together
 }
 
-/// A row for each subject, over all of the time.
+/// One row per subject, over the whole time.
 #[derive(Debug, Default)]
 pub struct SubjectTotals {
     of: BTreeMap<String, Row>,
-    /// Where rows of tables are: their averages of several intervals say nothing in all.
+    /// There are rows of tables, whose averages cannot be combined over several intervals.
     has_averages: bool,
 }
 
 impl SubjectTotals {
-    /// Of the recordings' subjects, each in one interval as long as its recording's part; if `waits`, with who owned the I/O time.
+    /// Computes the totals of the recordings' subjects, each over its recording's part. With `waits`, including who
+    /// owned the I/O time.
     ///
     /// # Errors
     /// A recording cannot be read.
@@ -91,9 +92,9 @@ impl SubjectTotals {
         Ok(totals)
     }
 
-    /// Adds what a subject did in one more interval.
+    /// Adds a subject's row of one more interval.
     pub fn add(&mut self, row: &Row, name: &str) {
-        // An interval without I/O has a row of no subject.
+        // The row of an interval without I/O has no subject.
         if name.is_empty() {
             return;
         }
@@ -124,7 +125,7 @@ impl SubjectTotals {
         total.known |= row.known;
     }
 
-    /// Names of the `most` subjects that come first in `order`.
+    /// Names of the first `most` subjects in `order`.
     pub fn first(&self, order: Order, most: usize) -> BTreeSet<String> {
         let sorted = self.sorted(order);
         sorted
@@ -134,7 +135,7 @@ impl SubjectTotals {
             .collect()
     }
 
-    /// Names of the subjects that did something; of all if none did.
+    /// Names of the subjects with any activity; all names if none had any.
     pub fn busy(&self) -> BTreeSet<String> {
         let busy: BTreeSet<String> = self
             .of
@@ -149,7 +150,7 @@ impl SubjectTotals {
         }
     }
 
-    /// All subjects with their sums over the same stretch, in `order`; none where averages cannot be summed.
+    /// All subjects with their sums over the same time, in `order`; empty if averages cannot be summed.
     pub fn over(&mut self, from_ns: i64, to_ns: i64, order: Order) -> Vec<(&str, &Row)> {
         if self.has_averages {
             return Vec::new();
@@ -168,20 +169,20 @@ impl SubjectTotals {
     }
 }
 
-/// Rows of one interval before they are shown: put in order, and one of no subject where all are left out.
+/// Buffers the rows of one interval: sorts them, and keeps an empty row if all subjects are left out.
 #[derive(Debug)]
 pub struct SubjectInterval {
-    /// `None`: as they come.
+    /// `None`: rows stay in the order of arrival.
     order: Option<Order>,
     rows: Vec<(Row, String)>,
-    /// Of no subject: where one is left out.
+    /// An empty row, kept when a subject is left out.
     empty: Option<Row>,
     /// When the interval ends.
     to_ns: Option<i64>,
 }
 
 impl SubjectInterval {
-    /// For rows that are shown in `order`, or as they come.
+    /// A buffer that sorts rows by `order`, or keeps their order of arrival.
     pub fn new(order: Option<Order>) -> SubjectInterval {
         SubjectInterval {
             order,
@@ -191,7 +192,8 @@ impl SubjectInterval {
         }
     }
 
-    /// Takes a row, without a name if its subject is left out; what came before it, if that was of another interval.
+    /// Adds a row; without a name if its subject is left out. If it starts a new interval, returns the rows of the
+    /// one before.
     pub fn push(&mut self, row: &Row, name: Option<&str>) -> Vec<(Row, String)> {
         let is_next = self.to_ns.is_some_and(|to_ns| to_ns != row.to_ns);
         let before = if is_next { self.finish() } else { Vec::new() };
@@ -203,7 +205,7 @@ impl SubjectInterval {
         before
     }
 
-    /// The rows of the last interval.
+    /// Returns the rows of the last interval.
     pub fn finish(&mut self) -> Vec<(Row, String)> {
         let mut rows = std::mem::take(&mut self.rows);
         let empty = self.empty.take();

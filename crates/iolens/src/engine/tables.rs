@@ -1,4 +1,4 @@
-//! Recordings that hold imported tables instead of I/Os: their window, their step, their rows in `zoom`.
+//! Recordings of imported tables instead of I/Os: their window, their step and their rows in `zoom`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use iolens_core::store::{Recording, read_rates};
 use super::error::{QueryError, Result};
 use super::filter::Filter;
 
-/// A recording's tables, if it holds no I/Os, which tell more.
+/// A recording's tables; `None` if it holds single I/Os, which give better figures.
 ///
 /// # Errors
 /// The tables are damaged.
@@ -22,7 +22,7 @@ pub fn of(recording: &Recording) -> Result<Option<Vec<IntervalRates>>> {
     Ok(Some(read_rates(recording.path())?).filter(|r| !r.is_empty()))
 }
 
-/// How long the rows of the finest table usually are: the step that shows each row as it stands; in nanoseconds.
+/// The usual row length of the finest table in nanoseconds: with this step each row is shown as it is.
 pub fn own_step_ns(rates: &[IntervalRates]) -> Option<i64> {
     let mut lengths: BTreeMap<DevId, Vec<i64>> = BTreeMap::new();
     for r in rates {
@@ -37,8 +37,8 @@ fn median(mut values: Vec<i64>) -> Option<i64> {
     values.get(values.len() / 2).copied()
 }
 
-/// `range` from where the tables begin, unless it begins as asked: their time column need not begin at zero, and before it
-/// nothing is known.
+/// `range` from the start of the tables on, unless the query gives its start. The time column of a table need not
+/// start at zero, and nothing is known before it.
 pub fn window(rates: &[IntervalRates], begins_as_asked: bool, range: Range<i64>) -> Range<i64> {
     let begin_ns = rates.iter().map(|r| r.from_ns).min().unwrap_or(0).max(0);
     if begins_as_asked {
@@ -48,17 +48,17 @@ pub fn window(rates: &[IntervalRates], begins_as_asked: bool, range: Range<i64>)
     }
 }
 
-/// So many intervals of a log may be empty whatever it holds.
+/// A log may always show this many empty intervals.
 const MAX_EMPTY_OF_LOG: i64 = 100_000;
-/// The same of a recording, which may have watched an idle disk for weeks.
+/// The same for a recording, which may have watched an idle disk for weeks.
 const MAX_EMPTY: i64 = 2_000_000;
-/// Beyond them so many for each I/O or row of a table: a damaged date would make millions.
+/// Additional empty intervals allowed per I/O or row of a table. A damaged date would produce millions.
 const MAX_EMPTY_PER_ROW: i64 = 20;
 
-/// Refuses to show intervals that are nearly all empty: a few hundred I/Os with a date that is wrong would print gigabytes.
+/// Refuses a time series of almost only empty intervals: a few hundred I/Os with a wrong date would print gigabytes.
 ///
 /// # Errors
-/// `filled` I/Os or rows of tables are too few for the intervals of `step_ns` in `range`.
+/// There are too few (`filled`) I/Os or rows of tables for the number of intervals of `step_ns` in `range`.
 pub fn refuse_mostly_empty(
     source: &Source,
     range: &Range<i64>,
@@ -81,10 +81,10 @@ pub fn refuse_mostly_empty(
     Ok(())
 }
 
-/// The rows.
+/// The rows of the tables.
 ///
 /// # Errors
-/// More of them than an answer may have.
+/// There are more rows than the maximum of an answer.
 pub fn rows(
     recording: &Recording,
     rates: &[IntervalRates],
@@ -94,7 +94,7 @@ pub fn rows(
 ) -> Result<Vec<Row>> {
     let mut timeline = TableTimeline::new(plan.clone())?;
     match plan.by {
-        // Devices that the user names are counted even if they lie above others.
+        // Devices that the user names count even if they are stacked on others.
         GroupBy::All if filter.devices.is_all() => {
             let single = without_doubles(rates, &recording.meta().devices);
             for rate in single.iter().filter(|r| filter.counts(r.dev)) {

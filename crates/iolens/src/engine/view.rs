@@ -1,4 +1,4 @@
-//! The rows of a part of a recording: of single I/Os, counters, tables or sums.
+//! The rows of a part of a recording: from single I/Os, counters, tables or sums.
 
 use std::ops::Range;
 
@@ -14,21 +14,21 @@ use super::part::Source;
 use super::rows::{columns, device_keys, each_row_of, group_name};
 use super::{rollups, tables, waits};
 
-/// The rows of one part, planned.
+/// The planned rows of one part.
 pub struct PlannedRows {
-    /// What answers.
+    /// The part, with its source.
     pub part: Part,
-    /// Which rows.
+    /// The plan of the rows.
     pub timeline: TimelinePlan,
-    /// Rows say who owned the I/O time.
+    /// Whether rows include who owned the I/O time.
     pub waits: bool,
 }
 
 impl PlannedRows {
-    /// The rows of `part` by `by`; the caller gets notes of what the source cannot show.
+    /// Plans the rows of `part`, grouped `by`. The caller gets notes about limitations of the source.
     ///
     /// # Errors
-    /// More rows than an answer may have, or what the source does not know.
+    /// There are more rows than the maximum of an answer, or the source cannot group this way.
     pub fn new(part: Part, by: GroupBy, extended: bool, caller: &Caller) -> Result<PlannedRows> {
         let meta = part.recording.meta();
         let mut always = device_keys(&meta.devices, by);
@@ -54,7 +54,7 @@ impl PlannedRows {
         })
     }
 
-    /// The same; rows of single I/Os say who owned the I/O time.
+    /// With `waits`, rows of single I/Os include who owned the I/O time.
     #[must_use]
     pub fn with_waits(self, waits: bool, caller: &Caller) -> PlannedRows {
         let has_ios = match &self.part.source {
@@ -68,23 +68,23 @@ impl PlannedRows {
         PlannedRows { waits, ..self }
     }
 
-    /// Whether no I/O can be shown, because the recording has no name that was asked for.
+    /// Whether there are no rows, because the recording does not contain a selected name.
     pub fn is_empty(&self) -> bool {
         self.part.filter.ios.is_empty()
     }
 
-    /// What is shown, in nanoseconds since the recording's start.
+    /// The range of the rows, in nanoseconds since the recording's start.
     pub fn range(&self) -> Range<i64> {
         self.part.range.clone()
     }
 
-    /// When its recording started, in Unix time.
+    /// Start of its recording, in Unix time in nanoseconds.
     pub fn start_unix_ns(&self) -> i64 {
         self.part.recording.meta().start_unix_ns
     }
 
-    /// Gives one row of each subject, over the whole time and with the plain columns, to `show`; if `waits`, with who owned the I/O
-    /// time.
+    /// Passes one row per subject to `show`, over the whole time and with the basic columns; with `waits`, including
+    /// who owned the I/O time.
     ///
     /// # Errors
     /// As [`PlannedRows::show`].
@@ -103,17 +103,17 @@ impl PlannedRows {
         self.show_as(self.range(), &timeline, waits, 0, caller, show)
     }
 
-    /// The time in pieces whose rows together are those of all of it: threads can make them beside each other.
+    /// Splits the time into pieces whose rows are together those of the whole; threads can compute them in parallel.
     pub fn pieces(&self) -> Vec<Range<i64>> {
         if self.waits {
-            // What an I/O takes undisturbed is learned from all before it.
+            // Undisturbed latencies are learned from all earlier I/Os, so the time cannot be split.
             return vec![self.range()];
         }
         let columns = columns(self.timeline.by);
         self.part.pieces(self.timeline.step_ns, columns)
     }
 
-    /// Gives every row with its name to `show`, `shift_ns` later than the recording says.
+    /// Passes each row with its name to `show`. Times are those of the recording plus `shift_ns`.
     ///
     /// # Errors
     /// The recording cannot be read, or `show` failed.
@@ -126,7 +126,7 @@ impl PlannedRows {
         self.show_piece(self.range(), shift_ns, caller, show)
     }
 
-    /// The same of one of its [`PlannedRows::pieces`].
+    /// As [`PlannedRows::show`], for one of its [`PlannedRows::pieces`].
     ///
     /// # Errors
     /// As [`PlannedRows::show`].
@@ -166,7 +166,7 @@ impl PlannedRows {
             )? {
                 self.show_row(row, shift_ns, &mut show)?;
             }
-            // What the sums do not reach yet is still there as single I/Os.
+            // The time after the end of the sums is read from single I/Os.
             rest.start = end_ns;
         }
         if rest.is_empty() {
@@ -192,7 +192,7 @@ impl PlannedRows {
         })
     }
 
-    /// Gives `row`, moved by `shift_ns`, and its name to `show`.
+    /// Passes `row`, shifted by `shift_ns`, and its name to `show`.
     fn show_row(
         &self,
         mut row: Row,
@@ -207,7 +207,7 @@ impl PlannedRows {
     }
 }
 
-/// The plan over another time.
+/// The same plan for another time.
 fn over(timeline: &TimelinePlan, range: &Range<i64>) -> TimelinePlan {
     TimelinePlan {
         window: Window::from(range),
@@ -215,7 +215,8 @@ fn over(timeline: &TimelinePlan, range: &Range<i64>) -> TimelinePlan {
     }
 }
 
-/// Where only sums are left, or samples of counters, the rows are known to be there.
+/// Fails if nearly all rows would be empty. Not checked if only sums or samples of counters are left: they are known
+/// to exist.
 fn refuse_mostly_empty(part: &Part) -> Result<()> {
     let filled = match &part.source {
         Source::Counters => return Ok(()),
@@ -237,7 +238,7 @@ fn refuse_grouping(part: &Part) -> Result<()> {
     }
 }
 
-/// Says where the rows come from, and what that cannot show.
+/// Adds notes about the source of the rows and its limitations.
 fn note_source(part: &Part, caller: &Caller) {
     let meta = part.recording.meta();
     if meta.source != model::Source::Ebpf {

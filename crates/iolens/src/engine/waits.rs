@@ -1,4 +1,4 @@
-//! Who waited for whom, from single I/Os.
+//! Who waited for whom, from single I/Os or from stored sums of waits.
 
 use std::ops::Range;
 
@@ -19,42 +19,42 @@ use super::part::Part;
 use super::query::{Grain, Query};
 use super::{decode, window};
 
-/// What completed so long before a short window is looked at, too: it shows what I/Os take undisturbed, and what the devices
-/// were busy with when the window began.
+/// I/Os that completed this long before a short window are read, too: they show the undisturbed latencies, and what
+/// the devices were busy with when the window began.
 pub const LEARN_NS: i64 = 30 * SECOND_NS;
 
-/// As many I/Os show as much, however short the time is in which they complete.
+/// This many I/Os are enough to learn from, however short the time in which they complete.
 const LEARN_IOS: f64 = 50_000.0;
 
-/// So many I/Os are analysed for an answer where sums are there as well: a sixth of a second of a CPU.
+/// If there are sums too, up to this many single I/Os are analysed instead: 1/6 s of CPU time.
 const MAX_ANALYSED_IOS: f64 = 250_000.0;
 
-/// Longer stretches are answered by the coarser sums.
+/// Longer windows are answered from the coarser sums.
 const MAX_FINER_NS: i64 = 3_600_000_000_000;
 
 /// The waits of a part of a recording.
 pub struct PartWaits {
     /// The part, with its names.
     pub part: Part,
-    /// They add up.
+    /// The pieces of the part; their times add up.
     pub pieces: Vec<WaitPiece>,
 }
 
-/// The waits of some time of a part.
+/// The waits in one piece of a part.
 pub struct WaitPiece {
-    /// By device, those that were asked for.
+    /// Waits by device, for the selected devices.
     pub devices: Vec<DeviceVictims>,
-    /// From sums: how a device serves is not known.
+    /// Whether they are from sums, which do not say how a device serves I/O.
     pub is_of_sums: bool,
 }
 
-/// The waits in the window of `query`, of each recording by itself. Devices below others count like all others. Sums answer
-/// where single I/Os are gone or very many.
+/// The waits in the window of `query`, for each recording separately. Devices below others are included. Sums are
+/// used if single I/Os were removed or are very many.
 ///
 /// # Errors
 /// No recording holds the time, its single I/Os are gone and there are no sums, or it cannot be read.
 pub fn waits(query: &Query<'_>, grouping: Grouping) -> Result<Vec<PartWaits>> {
-    // Sums know neither files nor a choice of I/Os.
+    // Sums contain no files and cannot be restricted to selected I/Os.
     let is_of_all = query.ios.is_none_or(FilterPlan::is_all);
     let grain = match (grouping, is_of_all) {
         (Grouping::Process | Grouping::Cgroup, true) => Grain::Recording,
@@ -84,7 +84,7 @@ fn of_ios(part: Part, grouping: Grouping, caller: &Caller) -> Result<PartWaits> 
     })
 }
 
-/// What `part` shows of the waits in it.
+/// The waits of the devices that `part` selects, without names if its recording hides them.
 fn shown(part: &Part, mut devices: Vec<DeviceVictims>, is_of_sums: bool) -> WaitPiece {
     devices.retain(|d| part.filter.devices.has(d.dev));
     if part.recording.hides_names() {
@@ -96,7 +96,7 @@ fn shown(part: &Part, mut devices: Vec<DeviceVictims>, is_of_sums: bool) -> Wait
     }
 }
 
-/// Of the sums as far as they reach, if they are there and single I/Os are not or are too many; of single I/Os after them.
+/// Uses the sums as far as they reach, if they exist and single I/Os do not or are too many; single I/Os after that.
 fn of_sums_or_ios(
     part: Part,
     are_many: bool,
@@ -132,11 +132,11 @@ fn of_sums_or_ios(
     Ok(PartWaits { part, pieces })
 }
 
-/// The step of the sums that answer about so much time, if there are any.
+/// The step in seconds of the sums to use for a window of this length, if there are any.
 fn wait_step(part: &Part, length_ns: i64) -> Result<Option<i32>> {
     let steps = SumTable::Waits.steps(part.recording.path())?;
     for step_s in &steps {
-        // The finest sums of a long time are too many to read.
+        // The finest sums of a long window are too many to read.
         if length_ns <= MAX_FINER_NS || *step_s > WAIT_STEPS_S[0] {
             return Ok(Some(*step_s));
         }
@@ -144,29 +144,29 @@ fn wait_step(part: &Part, length_ns: i64) -> Result<Option<i32>> {
     Ok(steps.last().copied())
 }
 
-/// Takes the processes of a control group together.
+/// Merges the processes of a control group.
 fn by_cgroup(row: &mut WaitSums) {
     let culprit = row.culprit.iter_mut();
     for party in culprit.chain([&mut row.victim]) {
         party.comm = None;
         party.tgid = None;
     }
-    // What waited behind another process of the same group waited behind its own.
+    // A wait behind another process of the same group is a wait behind the group's own I/O.
     if row.culprit == Some(row.victim) {
         row.cause = TimeOwner::Own;
         row.culprit = None;
     }
 }
 
-/// The waits of a part by time.
+/// The waits of a part over time.
 pub struct PartWaitBins {
     /// The part, with its names.
     pub part: Part,
-    /// By time and device, those that were asked for.
+    /// Waits by interval and device, for the selected devices.
     pub bins: Vec<WaitBin>,
 }
 
-/// As [`waits`], in intervals of `step_ns` that begin with each recording's part of the window.
+/// As [`waits`], per interval of `step_ns`. Intervals start with each recording's part of the window.
 ///
 /// # Errors
 /// As [`waits`].
@@ -197,7 +197,8 @@ pub fn bins(query: &Query<'_>, grouping: Grouping, step_ns: i64) -> Result<Vec<P
     Ok(all)
 }
 
-/// The waits in the rows of `plan`, by process whatever the rows are of: of a file's I/Os own are those of the same process.
+/// The waits in the rows of `plan`. Victim and culprit are always processes: for rows by file, a wait is its own if
+/// the same process did the other I/O.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -205,7 +206,7 @@ pub fn of_rows(part: &Part, plan: &TimelinePlan, caller: &Caller) -> Result<Subj
     let filter = &part.filter;
     let by = plan.by;
     let mut builder = SubjectWaitsBuilder::new(plan.window, plan.step_ns, |io: &Io| {
-        // Rows are of subjects as they are shown.
+        // Rows show subjects with hidden names, so waits use the same.
         let shown = part.shown(io);
         filter.has(&shown).then(|| by.key(&shown))
     });
@@ -221,7 +222,8 @@ pub fn of_rows(part: &Part, plan: &TimelinePlan, caller: &Caller) -> Result<Subj
     Ok(builder.finish())
 }
 
-/// What is read for the waits of a window: also what came before it, and what was in flight at its end and worked on inside it.
+/// The range to read for the waits of a window. It includes I/Os before the window, and I/Os that were in flight at
+/// its end.
 pub fn around(recording: &Recording, range: &Range<i64>) -> Range<i64> {
     let in_flight = window::with_in_flight(range);
     let learn_ns = (LEARN_IOS / window::ios_per_ns(recording)).min(LEARN_NS as f64);
@@ -245,7 +247,7 @@ fn of_part(part: &Part, grouping: Grouping, caller: &Caller) -> Result<Vec<Devic
     Ok(builder.finish())
 }
 
-/// Counts the waits of those I/Os of a part that are meant.
+/// Counts only the waits of a part's selected I/Os.
 struct ChosenWaits<'a, B> {
     filter: &'a IoFilter,
     hides_names: bool,
@@ -265,7 +267,7 @@ impl<'a, B> ChosenWaits<'a, B> {
 impl<B: CountsWaits> Consumer for ChosenWaits<'_, B> {
     fn consume(&mut self, ios: &[Io], later_start_ns: i64) {
         for io in ios {
-            // Who may see no names may not choose by them either; a class names no process.
+            // A caller without access to names may not select by them either. A selection by class reveals no name.
             let is_meant = if self.hides_names {
                 self.filter.has(&io.without_name())
             } else {
@@ -277,8 +279,8 @@ impl<B: CountsWaits> Consumer for ChosenWaits<'_, B> {
     }
 }
 
-/// Hands `builder` the I/Os that completed in `range`, and what is missing of them. Reading ends where all that follows starts
-/// so long after `window` that it changes no waits.
+/// Passes the I/Os that completed in `range`, and the losses, to `builder`. Stops reading when all remaining I/Os
+/// start too long after `window` to change its waits.
 fn feed<B: Consumer>(
     part: &Part,
     range: Range<i64>,

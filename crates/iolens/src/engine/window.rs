@@ -1,4 +1,4 @@
-//! The part of a recording that a question names.
+//! Resolves the time window of a query in one recording.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::error::{QueryError, Result, Stretch, WindowBound};
 use super::note::Note;
 use super::{Instant, TimeWindow, unix_ns};
 
-/// Nanoseconds since the recording's start, half-open.
+/// The window in nanoseconds since the recording's start, half-open.
 ///
 /// # Errors
 /// The window is empty or lies outside the recording.
@@ -36,13 +36,13 @@ pub fn resolve(recording: &Recording, asked: &TimeWindow) -> Result<Range<i64>> 
 fn since_start_ns(recording: &Recording, instant: Instant) -> i64 {
     match instant.until_now() {
         Instant::SinceStart(ns) => ns,
-        // Only a time that no calendar has is left of those without a zone.
+        // Other times of day are resolved already; what is left does not exist in the calendar.
         Instant::Civil(_) => i64::MIN,
         Instant::Wall(t) => unix_ns(t).saturating_sub(recording.meta().start_unix_ns),
     }
 }
 
-/// That the recording does not have a time, in the clock in which it was asked for.
+/// The error for a time outside the recording, in the clock in which it was given.
 pub fn outside(
     recording: &Recording,
     bound: WindowBound,
@@ -71,10 +71,10 @@ pub fn outside(
     }
 }
 
-/// Longer stretches are analysed in parts: groups of intervals fill the memory, and times that far apart are mostly wrong.
+/// Longer windows are refused: groups of intervals would fill the memory, and such distant times are mostly errors.
 const MAX_DAYS: i64 = 400;
 
-/// What is left of `range` for the analyses, which keep something for every minute.
+/// The part of `range` that is left, for the analyses. They keep state for every minute.
 ///
 /// # Errors
 /// It is longer than 400 days, or nothing is left of it.
@@ -97,9 +97,9 @@ pub fn for_analysis(
     Ok(kept..range.end)
 }
 
-/// Where what is left of `range` begins: rates and busy time over what the size limit removed would be too low.
+/// The start of what is left of `range`: rates and busy time that include removed I/Os would be too low.
 pub fn kept_from(recording: &Recording, range: &Range<i64>) -> i64 {
-    // The oldest goes first: nothing is left of what lies between two removals.
+    // The oldest I/Os are removed first, so nothing is left between two removals.
     let removed = recording
         .lost(range.clone())
         .into_iter()
@@ -107,23 +107,24 @@ pub fn kept_from(recording: &Recording, range: &Range<i64>) -> i64 {
     removed.map(|l| l.to_ns).fold(range.start, i64::max)
 }
 
-/// Losses of the moment are in rollups before the I/Os beside them, which are complete a minute later: of a recording that is
-/// not closed, the newest of what is in its files counts for nothing.
+/// The newest rollups of a recording that is still open are not used for this long: rollups include the losses of a
+/// moment before the I/Os of the same time, which are complete a minute later.
 pub const UNSETTLED_NS: i64 = 120 * SECOND_NS;
 
-/// I/Os in a nanosecond, in the mean over what is left of a recording.
+/// Mean number of I/Os per nanosecond, over what is left of a recording.
 pub fn ios_per_ns(recording: &Recording) -> f64 {
     let end_ns = recording.end_ns();
     let kept_ns = end_ns - kept_from(recording, &(0..end_ns));
     recording.ios_stored() as f64 / kept_ns.max(1) as f64
 }
 
-/// About how many single I/Os `range` has.
+/// Estimated number of single I/Os in `range`.
 pub fn ios_in(recording: &Recording, range: &Range<i64>) -> f64 {
     (range.end - range.start) as f64 * ios_per_ns(recording)
 }
 
-/// `range`, and if it reaches to the recording's end the end itself: what completes at the last instant was recorded.
+/// `range`, extended to include the last instant of the recording if it reaches the end: what completes then was
+/// recorded.
 pub fn with_last_instant(recording: &Recording, range: &Range<i64>) -> Range<i64> {
     let to_ns = if range.end >= recording.end_ns() {
         i64::MAX
@@ -133,8 +134,8 @@ pub fn with_last_instant(recording: &Recording, range: &Range<i64>) -> Range<i64
     range.start..to_ns
 }
 
-/// Moves what completed at the recording's last instant, which half-open windows leave out, into the nanosecond before:
-/// a window one nanosecond longer would end with a slot of one nanosecond, and rates of billions in it.
+/// Moves I/Os that complete at the recording's last instant, which half-open windows exclude, one nanosecond earlier.
+/// A window that is one nanosecond longer would end with a bin of one nanosecond, and rates of billions in it.
 pub fn hold_inside(ios: &mut [Io], end_ns: i64) {
     for io in ios
         .iter_mut()
@@ -146,10 +147,10 @@ pub fn hold_inside(ios: &mut [Io], end_ns: i64) {
     }
 }
 
-/// How long an I/O may outlive the window and still be counted as in flight in it.
+/// An I/O that completes up to this long after the window is still counted as in flight in it.
 const IN_FLIGHT_NS: i64 = 30_000_000_000;
 
-/// `range` and what completes up to 30 s after it: I/Os that were in flight inside it.
+/// `range` and the 30 s after it, in which I/Os that were in flight inside it may complete.
 pub fn with_in_flight(range: &Range<i64>) -> Range<i64> {
     range.start..range.end.saturating_add(IN_FLIGHT_NS)
 }

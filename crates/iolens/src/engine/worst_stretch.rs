@@ -1,4 +1,4 @@
-//! Where in a long time most I/O time was lost, from the sums of waits.
+//! Finds the stretch of a long window in which most I/O time was lost, from the stored sums of waits.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,25 +10,25 @@ use super::error::Result;
 use super::part::Part;
 use super::window;
 
-/// A stretch of time, and the I/O time that was lost in it.
+/// A stretch of time and the I/O time lost in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LossyStretch {
-    /// When.
+    /// The stretch, in nanoseconds, in the clock of the searched range.
     pub range: Range<i64>,
     lost_ns: i64,
 }
 
-/// What the sums of one slot say.
+/// The sums of waits of one slot.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Slot {
-    /// The I/O time that was lost.
+    /// Lost I/O time in nanoseconds.
     pub lost_ns: i64,
-    /// What is asked for where a slot is longer than a stretch.
+    /// The worst wait, which locates the stretch if a slot is longer than it.
     pub worst: WorstWait,
 }
 
-/// Of `parts` the one with the stretch of at most some `max_ios` I/Os in which most I/O time was lost, cut to that stretch. Where
-/// there are no sums it is the newest.
+/// Selects the part that contains the stretch of about `max_ios` I/Os in which most I/O time was lost, cut to that
+/// stretch. Without sums, the newest stretch is taken.
 ///
 /// # Errors
 /// The sums cannot be read.
@@ -37,7 +37,7 @@ pub fn of_parts(parts: Vec<Part>, max_ios: f64) -> Result<Vec<Part>> {
     for part in parts {
         let length_ns = (max_ios / window::ios_per_ns(&part.recording)) as i64;
         let stretch = of_part(&part, length_ns)?;
-        // Of equals the newest.
+        // Of equal stretches the newest is taken.
         let worst_ns = worst.as_ref().map(|(_, found)| found.lost_ns);
         if worst_ns.is_none_or(|ns| stretch.lost_ns >= ns) {
             worst = Some((part, stretch));
@@ -51,7 +51,7 @@ pub fn of_parts(parts: Vec<Part>, max_ios: f64) -> Result<Vec<Part>> {
     Ok(chosen)
 }
 
-/// The stretch of a part, at most `length_ns` long.
+/// The worst stretch of a part, at most `length_ns` long.
 fn of_part(part: &Part, length_ns: i64) -> Result<LossyStretch> {
     let range = &part.range;
     let newest = LossyStretch {
@@ -83,8 +83,8 @@ fn of_part(part: &Part, length_ns: i64) -> Result<LossyStretch> {
     Ok(longest_wait(&slots, step_ns, length_ns, range).unwrap_or(newest))
 }
 
-/// Of the stretches of whole slots that are at most `length_ns` long the one with most time lost; `None` if nothing was lost. Where
-/// a slot is longer than that, the time around the worst wait in it.
+/// The stretch of whole slots, at most `length_ns` long, with the most lost time; `None` if no time was lost. If a
+/// slot is longer than `length_ns`, the time around its worst wait.
 pub fn longest_wait(
     slots: &BTreeMap<i64, Slot>,
     step_ns: i64,
@@ -93,8 +93,8 @@ pub fn longest_wait(
 ) -> Option<LossyStretch> {
     let whole_ns = (length_ns / step_ns).max(1) * step_ns;
     let mut worst: Option<(i64, i64)> = None;
-    // The sum of the stretch that begins with a slot is that of the one before, without what it began with and with what comes in
-    // at its end.
+    // A sliding window: each stretch adds the slots that enter at its end, and removes the slot that leaves at its
+    // start.
     let mut ahead = slots.iter().peekable();
     let mut lost_ns = 0;
     for (from_ns, first) in slots {

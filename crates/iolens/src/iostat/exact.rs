@@ -1,4 +1,4 @@
-//! `--hist` and `--true`: the single I/Os of each interval, from the kernel's tracepoints, beside the counters.
+//! `--hist` and `--true`: statistics of single I/Os per interval from the kernel's tracepoints, beside the counters.
 
 use super::list::{DeviceList, EntryKind};
 use crate::cli::iostat::Options;
@@ -9,20 +9,21 @@ use iolens_observe::topology::Topology;
 use iolens_recorder::{Feed, FeedOptions, SourceChoice, Taken};
 use std::time::Duration;
 
-/// The ring is emptied this often.
+/// Interval between reads of the ring.
 pub const POLL: Duration = Duration::from_millis(10);
-/// A report waits at most so long for I/Os that were in flight at its end, and no longer than a tenth of the interval.
+/// Maximum time that a report waits for I/Os in flight at the end of its interval; also limited to a tenth of the
+/// interval.
 const MAX_WAIT: Duration = Duration::from_millis(100);
 
 /// Statistics of the last interval's single I/Os.
 #[derive(Debug, Default)]
 pub struct Exact {
-    /// `None`: nothing is known of the interval.
+    /// `None`: nothing is known about the interval.
     closed: Option<Closed>,
 }
 
 impl Exact {
-    /// What is known of a whole disk.
+    /// Statistics of a whole disk.
     pub fn of(&self, number: Option<(u32, u32)>) -> Option<DeviceExact> {
         let (major, minor) = number?;
         let closed = self.closed.as_ref()?;
@@ -36,8 +37,8 @@ impl Exact {
     }
 }
 
-/// Attaches the probes, if `--hist` or `--true` needs them. Where that fails, one line on standard error says why and
-/// the columns stay empty: never in the way.
+/// Attaches the probes, if `--hist` or `--true` needs them. If that fails, one line on stderr says why, and the
+/// columns stay empty: the report itself is never prevented.
 pub fn watch(options: &Options, recorded: bool, timed: bool) -> Option<Box<Watch>> {
     if !options.exact && !options.percentiles {
         return None;
@@ -64,7 +65,7 @@ fn warn(message: &str) {
     super::output::write_error(format!("iolens iostat: {message}\n").as_bytes());
 }
 
-/// An attached tracer and the interval that is open.
+/// An attached tracer and the current interval.
 pub struct Watch {
     feed: Feed,
     intervals: Option<Intervals>,
@@ -84,7 +85,7 @@ impl Watch {
     /// Loads and attaches the BPF programs.
     ///
     /// # Errors
-    /// One line: why there are none.
+    /// A one-line text that says why the probes cannot be attached.
     pub fn start() -> Result<Watch, String> {
         let topology = Topology::read("/".as_ref())
             .map_err(|e| format!("/sys/block cannot be listed: {e}"))?;
@@ -101,7 +102,7 @@ impl Watch {
         })
     }
 
-    /// Empties the ring. If that fails, it says so once and knows nothing from then on.
+    /// Reads the ring. An error is reported once, and disables the statistics.
     pub fn poll(&mut self) {
         let mut taken = Taken::default();
         if self.broken {
@@ -120,8 +121,8 @@ impl Watch {
         self.seen_to_ns = taken.complete_to_ns.unwrap_or(self.seen_to_ns);
     }
 
-    /// Ends the open interval at `at_ns` of the monotonic clock, when the counters of `list` in `slot` were read, and
-    /// begins the next. The first call only begins.
+    /// Ends the current interval at `at_ns` of the monotonic clock, when the counters of `list` in `slot` were read,
+    /// and starts the next. The first call only starts an interval.
     pub fn close(&mut self, at_ns: i64, period: Duration, list: &DeviceList, slot: usize) -> Exact {
         let at_ns = at_ns - self.feed.start_ns();
         let Some(intervals) = &mut self.intervals else {
@@ -145,7 +146,7 @@ impl Watch {
         Exact { closed }
     }
 
-    /// The time since the feed's start, in which its I/Os and the ends of intervals are given.
+    /// Time since the feed's start, the clock of its I/Os and of the ends of intervals.
     fn now_ns(&self) -> i64 {
         monotonic_ns() - self.feed.start_ns()
     }
@@ -167,7 +168,8 @@ impl Watch {
         }
     }
 
-    /// Whether everything that the counters had in flight at the interval's end has completed since.
+    /// Whether everything that was in flight at the end of the interval, according to the counters, has completed
+    /// since.
     fn all_completed(&self, list: &DeviceList, slot: usize) -> bool {
         let Some(intervals) = &self.intervals else {
             return true;
@@ -182,13 +184,13 @@ impl Watch {
                     .map(|(a, b)| (DevId::new(a, b), e.slots[slot].in_flight))
             })
             .all(|(dev, n)| {
-                // The kernel has printed wrapped negative gauges: they mean nothing.
+                // The kernel has printed negative in-flight counts as wrapped unsigned numbers; these are ignored.
                 n == 0 || n > u64::from(u32::MAX) / 2 || intervals.straddling(dev) >= n
             })
     }
 }
 
-/// Whether single I/Os are known of a kind of entry: they name whole disks, never partitions.
+/// Whether single I/Os are known for this kind of entry: they name whole disks, never partitions.
 pub fn is_disk(kind: EntryKind) -> bool {
     matches!(kind, EntryKind::Disk | EntryKind::DiskWithPartitions)
 }

@@ -1,46 +1,46 @@
-//! The ordered list of devices, partitions and groups that is kept for the whole run.
+//! The ordered list of devices, partitions and groups, kept for the whole run.
 
 use iolens_core::model::DiskCounters;
 use iolens_observe::counters::StatFile;
 
-/// Names this long are ignored.
+/// Names of this length or more are ignored.
 const NAME_BYTES: usize = 256;
 
-/// What an entry is; settled when it enters the list.
+/// The kind of an entry, determined when it enters the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
-    /// Something without a directory in `/sys/block`.
+    /// An entry without a directory in `/sys/block`.
     Partition,
     /// A disk.
     Disk,
-    /// A disk whose partitions are shown too.
+    /// A disk whose partitions are shown as well.
     DiskWithPartitions,
-    /// A sum over the entries that follow.
+    /// A group: the sum of the entries that follow.
     Group,
 }
 
 /// One entry of the device list.
 #[derive(Debug)]
 pub struct Entry {
-    /// Name in sysfs; of a group, a blank and the group's name.
+    /// Name in sysfs; for a group, a space followed by the group's name.
     pub name: Vec<u8>,
     /// EntryKind of the device.
     pub kind: EntryKind,
-    /// Major and minor number, if looked up and found.
+    /// Device number, if it was looked up and found.
     pub number: Option<(u32, u32)>,
-    /// Whether the current sample has it.
+    /// Whether it is in the current sample.
     pub exists: bool,
-    /// Counters of the current sample and of the one before it in turn. An entry that misses a sample keeps its old ones,
-    /// so that on its return it is compared with the sample before the previous one, as in the reference.
+    /// Counters of the current and the previous sample, alternating. An entry that misses a sample keeps its old
+    /// counters, so that on its return it is compared with the sample before the previous one, as in the reference.
     pub slots: [DiskCounters; 2],
-    /// Which sample each slot is from.
+    /// Index of the sample in each slot.
     pub sampled: [Option<u64>; 2],
-    /// Its `stat` files, opened when needed: the kernel's and the alternate directory's. In most runs no entry has any.
+    /// Its `stat` files in the kernel's and in the alternate directory, opened when needed. Most runs need none.
     pub files: Option<Box<[Option<StatFile>; 2]>>,
 }
 
 impl Entry {
-    /// Takes the counters of a sample.
+    /// Sets the counters of a sample.
     pub fn set(&mut self, counters: DiskCounters, slot: usize, sample: u64) {
         self.slots[slot] = counters;
         self.sampled[slot] = Some(sample);
@@ -48,7 +48,7 @@ impl Entry {
     }
 }
 
-/// What is asked of a name when it enters the list.
+/// What to look up when a name enters the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// Just the device.
@@ -64,13 +64,13 @@ pub enum Ask {
 pub struct DeviceList {
     entries: Vec<Entry>,
     appending: bool,
-    /// A name is sorted by its typed form: the list is not in byte order any more.
+    /// Whether a name was sorted by the form in which it was typed, so that the list is not in byte order.
     disordered: bool,
     cursor: usize,
 }
 
 impl DeviceList {
-    /// From now on new names go to the end, in place of their place in byte order.
+    /// New names are now appended instead of inserted in byte order.
     pub fn append_from_now_on(&mut self) {
         self.appending = true;
     }
@@ -85,19 +85,19 @@ impl DeviceList {
         &mut self.entries
     }
 
-    /// Nothing has been seen yet in the sample that begins.
+    /// A new sample starts: no entry has been seen in it.
     pub fn mark_all_absent(&mut self) {
         self.entries.iter_mut().for_each(|e| e.exists = false);
         self.cursor = 0;
     }
 
-    /// Closes the open files: the next sample is in another directory.
+    /// Closes the open files, because the next sample is in another directory.
     pub fn close_files(&mut self) {
         self.entries.iter_mut().for_each(|e| e.files = None);
     }
 
-    /// The position of a name, which now exists; it is added if it was not there. `probe` checks whether a new name
-    /// is a disk, and its number. `None`: the name is too long.
+    /// The index of a name, which is added if it is new. `probe` returns whether a new name is a disk, and its
+    /// number. `None`: the name is too long.
     pub fn add(
         &mut self,
         name: &[u8],
@@ -107,7 +107,7 @@ impl DeviceList {
         self.add_typed(name, name, ask, probe)
     }
 
-    /// [`DeviceList::add`] of a device that was `typed` by another name: a new one goes where that name belongs.
+    /// As [`DeviceList::add`], for a device `typed` under another name: a new entry is sorted by that name.
     pub fn add_typed(
         &mut self,
         name: &[u8],
@@ -157,9 +157,9 @@ impl DeviceList {
         Some(at)
     }
 
-    /// Where a name is, or where it goes. As long as names go to their place in byte order the whole list is in it.
+    /// The index of a name, or where to insert it. The list is in byte order as long as all names are inserted so.
     fn find(&self, name: &[u8], typed: &[u8]) -> Result<usize, usize> {
-        // Names mostly come in the list's own order.
+        // Names mostly arrive in the order of the list.
         if self
             .entries
             .get(self.cursor)
@@ -175,7 +175,7 @@ impl DeviceList {
         if let Some(here) = self.entries.iter().position(|e| e.name == name) {
             return Ok(here);
         }
-        // It is new: it goes to the end, or before the first name that is greater than what was typed.
+        // A new name is inserted before the first name that is greater than the typed one, or appended.
         let end = self.entries.len();
         if self.appending {
             return Err(end);

@@ -1,4 +1,5 @@
-//! `iolens iostat`, and the same when the program is called `iostat`: the reference's reports from a cheaper sampler.
+//! `iolens iostat`, also when called as `iostat`: the reports of sysstat's iostat (the reference) from a cheaper
+//! sampler.
 
 mod exact;
 mod list;
@@ -22,10 +23,11 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use words::Ending;
 
-/// The version of the reference whose behaviour this is.
+/// The version of sysstat whose behaviour is reproduced.
 const REFERENCE_VERSION: &str = "12.8.0";
 
-/// Whether a command line (with the program's name) is for `iostat`: called by a link of that name, or as `iolens iostat`.
+/// Whether a command line, including the program name, is for `iostat`: by a link of this name, or as `iolens
+/// iostat`.
 pub fn is_meant(args: &[OsString]) -> bool {
     called_iostat(args) || args.get(1).is_some_and(|a| a == "iostat")
 }
@@ -92,7 +94,7 @@ fn fail(code: u8, message: &str) -> u8 {
     code
 }
 
-/// What `-V` prints: variables that matter, and the version whose behaviour this is, for scripts that ask.
+/// The output of `-V`: relevant environment variables, and the version whose behaviour is reproduced, for scripts.
 fn version() -> Vec<u8> {
     let mut out = Vec::new();
     for name in [
@@ -113,7 +115,7 @@ fn version() -> Vec<u8> {
     out
 }
 
-/// What the system says of an error, as C's `strerror`.
+/// The text of an error number, as by C's `strerror`.
 fn reason(e: Errno) -> String {
     let text = std::io::Error::from(e).to_string();
     match text.rfind(" (os error") {

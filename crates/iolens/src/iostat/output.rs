@@ -1,4 +1,4 @@
-//! Standard output and standard error without a buffer between: one `write` per report.
+//! Unbuffered standard output and standard error: one `write` per report.
 
 use iolens_observe::counters::process;
 use rustix::io::Errno;
@@ -9,7 +9,7 @@ use crate::present::escape;
 /// Writes everything to standard output.
 ///
 /// # Errors
-/// What `write` says; `EBADF` if the program was started with its standard output closed.
+/// The error of `write`; `EBADF` if the program was started with its standard output closed.
 pub fn try_write(bytes: &[u8]) -> Result<(), Errno> {
     if process::stdout_was_closed() {
         return Err(Errno::BADF);
@@ -31,9 +31,9 @@ fn all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match rustix::io::retry_on_intr(|| rustix::io::write(fd, bytes)) {
             Ok(n) => bytes = &bytes[n..],
-            // Started with SIGPIPE ignored: the reference does not look at what it writes either.
+            // The program was started with SIGPIPE ignored. The reference does not check its writes either.
             Err(Errno::PIPE) if process::broken_pipes_were_ignored() => return Ok(()),
-            // A handler for what `kill` sends has outlived the reader: die of it, as without one.
+            // A signal handler may have replaced the default action: end by SIGPIPE, as without one.
             Err(Errno::PIPE) => {
                 signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGPIPE)
                     .map_err(|_| Errno::PIPE)?

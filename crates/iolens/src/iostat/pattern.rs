@@ -1,12 +1,12 @@
-//! Patterns of device names: `*`, `?` and `[...]` as the shell has them.
+//! Patterns of device names with `*`, `?` and `[...]`, as in shells.
 
 /// Whether a word is a pattern.
 pub fn is_pattern(word: &[u8]) -> bool {
     word.iter().any(|b| matches!(b, b'*' | b'?' | b'['))
 }
 
-/// Whether a whole name matches. `*` is any run of bytes, `?` any byte, `[a-c]` and `[!a-c]` a byte (not) of a set; a `[`
-/// without its `]` stands for itself.
+/// Whether the whole name matches. `*` matches any bytes, `?` one byte, `[a-c]` and `[!a-c]` one byte in or not in a
+/// set; a `[` without `]` matches itself.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let mut p = 0;
     let mut n = 0;
@@ -29,7 +29,7 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
             }
             _ => {}
         }
-        // Let the last `*` take one byte more.
+        // Backtrack: the last `*` matches one more byte.
         match &mut retry {
             Some((after, from)) if *from < name.len() => {
                 *from += 1;
@@ -41,14 +41,14 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Whether the first item of a pattern takes a byte, and how long the item is.
+/// Whether the first item of a pattern matches a byte, and the length of the item.
 fn one(pattern: &[u8], byte: u8) -> (bool, usize) {
     match pattern[0] {
         b'?' => (true, 1),
         b'[' => {
             let negated = matches!(pattern.get(1), Some(b'!' | b'^'));
             let start = if negated { 2 } else { 1 };
-            // A `]` right at the start belongs to the set.
+            // A `]` right after the start is part of the set.
             let Some(end) = pattern
                 .iter()
                 .skip(start + 1)

@@ -1,4 +1,4 @@
-//! Fills the list from one sample: which file each entry's counters come from, and in which order names appear.
+//! Reads one sample into the list: which file the counters of each entry come from, and in which order names appear.
 
 use super::list::{Ask, DeviceList, EntryKind};
 use super::scan::{DirectoryScan, KernelScan};
@@ -14,22 +14,22 @@ use std::path::{Path, PathBuf};
 /// The directory given by `-f` or `+f`.
 #[derive(Debug, Clone)]
 pub struct Alternate {
-    /// Directory of the samples, as given.
+    /// Directory of the samples, as given by the user.
     pub dir: PathBuf,
-    /// `+f`: beside the kernel's files, not in place of them.
+    /// `+f`: in addition to the kernel's files, not instead of them.
     pub both: bool,
 }
 
-/// What is read from each sample.
+/// Which devices are read from each sample.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// All of `/proc/diskstats`, and nothing else.
     pub everything: bool,
-    /// All of `/sys/block`, after what is listed.
+    /// All of `/sys/block`, after the listed devices.
     pub all: bool,
     /// `-x`: partitions without extended statistics are left out.
     pub extended: bool,
-    /// Names are looked up by number, so every entry needs its own.
+    /// Names are looked up by device number, so every entry needs one.
     pub numbers: bool,
     /// Patterns of names, and whether their disks' partitions are included.
     pub patterns: Vec<(Vec<u8>, bool)>,
@@ -41,7 +41,7 @@ pub struct Selection {
 #[derive(Debug)]
 pub struct Reader {
     root: Root,
-    /// Where counters are: the kernel's files, the alternate directory's, or both in this order.
+    /// The sources of counters: the kernel's files, the alternate directory's, or both in this order.
     places: Vec<SnapshotPlace>,
     numbers: Option<Vec<Numbered>>,
     /// All disks of the running kernel.
@@ -50,7 +50,7 @@ pub struct Reader {
     buffer: Vec<u8>,
 }
 
-/// A device's name in sysfs, and its major and minor number.
+/// Name of a device in sysfs, and its device number.
 type Numbered = (Vec<u8>, (u32, u32));
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ struct SnapshotPlace {
     dev_block: PathBuf,
     diskstats: DiskstatsReader,
     scan: DirectoryScan,
-    /// In the kernel's directories a partition's name begins with its disk's.
+    /// Whether these are the kernel's directories, where the name of a partition starts with that of its disk.
     kernel: bool,
 }
 
@@ -86,7 +86,7 @@ impl SnapshotPlace {
     }
 }
 
-/// A directory given by the user: as it stands on the machine itself, otherwise inside the root.
+/// A directory given by the user: unchanged on the live machine, otherwise inside the root.
 pub fn in_root(root: &Root, dir: &Path) -> PathBuf {
     if root.is_live() {
         dir.to_path_buf()
@@ -96,7 +96,7 @@ pub fn in_root(root: &Root, dir: &Path) -> PathBuf {
 }
 
 impl Reader {
-    /// Prepares to read under `root`; nothing is opened yet.
+    /// Prepares reading under `root`; opens nothing yet.
     pub fn new(root: &Root, alternate: Option<&Alternate>) -> Reader {
         let mut places = Vec::new();
         if alternate.is_none_or(|a| a.both) {
@@ -126,7 +126,7 @@ impl Reader {
         (disk, number)
     }
 
-    /// A device's number: from `/proc/diskstats`, else from its node.
+    /// The number of a device: from `/proc/diskstats`, else from its device node.
     fn number(&mut self, name: &[u8]) -> Option<(u32, u32)> {
         let numbers = self.numbers.get_or_insert_with(|| {
             let text = read_once(&self.root.path("/proc/diskstats")).unwrap_or_default();
@@ -192,7 +192,7 @@ impl Reader {
         }
     }
 
-    /// Names that match a pattern enter the list as if they had been typed.
+    /// Adds names that match a pattern as if they had been typed.
     fn add_matching(&mut self, list: &mut DeviceList, what: &Selection) {
         if what.patterns.is_empty() {
             return;
@@ -232,7 +232,7 @@ impl Reader {
                 continue;
             }
             let partition = entry.kind == EntryKind::Partition;
-            // A scan of all disks, which follows, reads the disks that are listed too.
+            // The scan of all disks that follows also reads the listed disks.
             if (partition || !what.all)
                 && let Some(counters) = self.stat_of(&mut list.entries_mut()[at], partition)
             {
@@ -251,7 +251,7 @@ impl Reader {
         }
     }
 
-    /// The counters of a listed entry, from the first place that has them.
+    /// The counters of a listed entry, from the first source that has it.
     fn stat_of(&mut self, entry: &mut super::list::Entry, partition: bool) -> Option<DiskCounters> {
         for (place, file) in self
             .places
@@ -272,7 +272,8 @@ impl Reader {
         None
     }
 
-    /// Every sub-directory of the disk's that has a `stat`, from the first place that has the disk.
+    /// Reads every sub-directory of the disk's directory that has a `stat` file, from the first source that has the
+    /// disk.
     fn read_partitions(
         &mut self,
         list: &mut DeviceList,

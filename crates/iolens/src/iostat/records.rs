@@ -1,4 +1,4 @@
-//! NDJSON and CSV: one record per device, with correct arithmetic where the reference's is wrong.
+//! NDJSON and CSV output: one record per device, with correct arithmetic where the reference's is wrong.
 
 use super::exact::Exact;
 use super::list::{DeviceList, Entry, EntryKind};
@@ -14,10 +14,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Which sample, when, and how long after the one before.
+/// The sample, its time, and the length of its interval.
 #[derive(Debug, Clone, Copy)]
 pub struct Interval {
-    /// Index of the sample, from 0; the interval of the first goes back to boot.
+    /// Index of the sample, starting at 0; the interval of the first one starts at boot.
     pub sample: u64,
     /// Slot of its counters.
     pub slot: usize,
@@ -27,7 +27,7 @@ pub struct Interval {
     pub unix_ns: i64,
 }
 
-/// What a sample left behind.
+/// The input of a report.
 #[derive(Debug)]
 pub struct ReportInput<'a> {
     /// File system root of the sample.
@@ -92,11 +92,11 @@ pub fn report(
     }
 }
 
-/// What an entry did in the interval. A device that the sample before did not have is compared with nothing.
+/// The difference of an entry's counters over the interval. A device without a previous sample has none.
 fn delta(entry: &Entry, at: Interval, root: &Root) -> Delta {
     let now = entry.slots[at.slot];
     let before = if at.sample == 0 {
-        // Counters start from zero at boot, with the fields that the kernel has.
+        // Counters start at zero at boot, with the same fields.
         DiskCounters {
             discard: now.discard.map(|_| Default::default()),
             flush: now.flush.map(|_| Default::default()),
@@ -114,7 +114,7 @@ fn delta(entry: &Entry, at: Interval, root: &Root) -> Delta {
     )
 }
 
-/// Counters of a device whose number does not matter.
+/// The counters of a device as a sample; the device number does not matter.
 fn sample(at_ns: i64, counters: DiskCounters) -> CounterSample {
     CounterSample {
         at_ns,

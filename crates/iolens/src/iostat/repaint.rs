@@ -1,8 +1,8 @@
-//! Repaints the previous report in place: of most devices nothing has changed, so that neither their counters nor
-//! their rows need to be looked at, and the report is the previous text except for a few lines.
+//! Patches the previous report in place. Most devices have not changed, so neither their counters nor their rows need
+//! to be processed, and the text is the same except for a few lines.
 //!
-//! After a second of sleep nothing of the program is in the processor's caches any more: a report costs less for the
-//! instructions that it takes than for the memory that it touches.
+//! After a second of sleep, the processor's caches contain nothing of the program. A report then costs less for its
+//! instructions than for the memory that it touches.
 
 use super::list::{DeviceList, EntryKind};
 use super::rows::row_of;
@@ -15,29 +15,29 @@ use std::ops::Range;
 /// A disk's row in `/proc/diskstats`.
 #[derive(Debug, Clone, Copy)]
 struct PaintedDisk {
-    /// Which entry of the list it is.
+    /// Index of its entry in the list.
     entry: usize,
-    /// Which row of the report; `None`: it has never been used and is not shown.
+    /// Index of its row in the report; `None`: it was never used and is not shown.
     row: Option<usize>,
-    /// Its counters changed between the last two samples, so that its row is not all zero.
+    /// Whether its counters changed between the last two samples, so that its row is not all zeros.
     moved: bool,
 }
 
-/// A written report, and what belongs where in it.
+/// A report that was written, and the positions of its parts.
 #[derive(Debug)]
 pub struct Repaint {
     text: Vec<u8>,
     places: Places,
     /// By row of `/proc/diskstats`; `None` for partitions.
     disks: Vec<Option<PaintedDisk>>,
-    /// Disks whose rows are to be painted.
+    /// Disks whose rows must be patched.
     stale: Vec<PaintedDisk>,
     scratch: Vec<u8>,
 }
 
 impl Repaint {
-    /// From a report that was just written; `shown` says of each device that is there, in the list's order, whether it
-    /// has a row in it. `None` unless the sample came from `scan` alone.
+    /// From a report that was just written. `shown` says for each existing device, in the order of the list, whether
+    /// it has a row. `None` unless the sample came from `scan` alone.
     pub fn of(
         text: Vec<u8>,
         places: Places,
@@ -79,8 +79,8 @@ impl Repaint {
         })
     }
 
-    /// Reads a sample into `slot` of the entries that changed. `false`: this needs a report of another shape; the sample
-    /// is to be taken anew.
+    /// Reads a sample into `slot` of the entries that changed. `false`: the report gets another shape, and the sample
+    /// must be read again.
     pub fn sample(
         &mut self,
         scan: &mut KernelScan,
@@ -96,7 +96,7 @@ impl Repaint {
         for (at, disk) in self.disks.iter_mut().enumerate() {
             let moved = changed.next_if_eq(&at).is_some();
             let Some(disk) = disk else { continue };
-            // An entry whose counters rest holds them in both slots already, once it has rested for two samples.
+            // After two samples without a change, an entry has the same counters in both slots already.
             if moved || disk.moved {
                 if disk.row.is_none() {
                     return false;
@@ -155,7 +155,7 @@ impl Repaint {
         }
     }
 
-    /// Puts `scratch` in the place of a part; what follows moves if the lengths differ.
+    /// Replaces a part by `scratch`; if the lengths differ, everything after it moves.
     fn replace(&mut self, place: Range<usize>) {
         if place.len() == self.scratch.len() {
             self.text[place].copy_from_slice(&self.scratch);
@@ -164,7 +164,7 @@ impl Repaint {
         let from = place.start;
         let end = place.end;
         self.text.splice(place, self.scratch.iter().copied());
-        // The end of the part itself moves, too, and both ends of every part behind it.
+        // The end of the part moves, and both ends of every later part.
         let Places { stamp, cpu, rows } = &mut self.places;
         for part in [stamp, cpu].into_iter().chain(rows) {
             for at in [&mut part.start, &mut part.end] {

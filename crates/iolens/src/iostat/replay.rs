@@ -1,4 +1,4 @@
-//! Recorded samples, in the order of their names.
+//! Recorded samples, ordered by name.
 
 use std::cmp::Ordering;
 use std::fs::DirEntry;
@@ -11,7 +11,7 @@ const EXPECTED: &str = "one sub-directory per sample is expected (1, 2, ...), wi
 /// The samples of a directory: its sub-directories, in version order of their names (1, 2, ... 10).
 ///
 /// # Errors
-/// One line: the directory cannot be read, or holds no samples, or something else than samples.
+/// A one-line text: the directory cannot be read, contains no samples, or contains something else.
 pub fn samples(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let entries: Vec<DirEntry> = std::fs::read_dir(dir)
         .and_then(Iterator::collect)
@@ -31,7 +31,7 @@ pub fn samples(dir: &Path) -> Result<Vec<PathBuf>, String> {
     if found.is_empty() {
         return Err(format!("{} holds no samples: {EXPECTED}", dir.display()));
     }
-    // The root of a sample has sub-directories as well, `proc` among them: they are no samples.
+    // The root of a single sample also has sub-directories, such as `proc`; these are not samples.
     if dir.join("proc").is_dir()
         && found
             .iter()
@@ -49,7 +49,7 @@ pub fn samples(dir: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Compares names with the numbers in them taken as numbers; equal numbers with different zeros go by bytes.
+/// Compares names, with numbers in them by value; equal numbers with different leading zeros by bytes.
 fn version_order(a: &[u8], b: &[u8]) -> Ordering {
     let mut x = a;
     let mut y = b;
@@ -73,7 +73,7 @@ fn version_order(a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
-/// Takes digits off the front; leading zeros are left out of the result.
+/// Removes the digits at the start and returns them without leading zeros.
 fn take_number<'a>(text: &mut &'a [u8]) -> &'a [u8] {
     let n = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(n);

@@ -1,4 +1,4 @@
-//! From the list to the rows of a report: groups are summed, filters applied, names chosen.
+//! Converts the list to the rows of a report: sums groups, applies filters, selects names.
 
 use super::Failure;
 use super::exact::{Exact, is_disk};
@@ -18,15 +18,15 @@ use std::borrow::Cow;
 /// Which rows are shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Filter {
-    /// Devices that were never used too.
+    /// Whether devices that were never used are shown.
     pub unfiltered: bool,
-    /// `-z`: not those without an operation in the interval.
+    /// `-z`: devices without operations in the interval are not shown.
     pub omit_idle: bool,
-    /// `-H`: of a group only the sum.
+    /// `-H`: only the sum of each group is shown.
     pub hide_members: bool,
 }
 
-/// How a device's name is chosen.
+/// How names of devices are shown.
 #[derive(Debug, Default)]
 pub struct ShownNames {
     /// `-N`.
@@ -46,7 +46,7 @@ impl ShownNames {
         }
     }
 
-    /// The name to show. `!` is shown as the `/` that it encodes.
+    /// The name to show. `!` in sysfs stands for `/`.
     ///
     /// # Errors
     /// `/dev/mapper` cannot be listed.
@@ -74,7 +74,7 @@ impl ShownNames {
         Ok(own_name(entry))
     }
 
-    /// Whether names are the kernel's own.
+    /// Whether names are shown as in the kernel.
     pub fn are_own(&self) -> bool {
         !self.mapper && self.persistent.is_none()
     }
@@ -94,7 +94,7 @@ fn slashes(mut name: Vec<u8>) -> Vec<u8> {
     name
 }
 
-/// Sums the members of each group into its current slot. Members that the filter hides add nothing.
+/// Sums the members of each group into its current slot, without members that the filter hides.
 pub fn sum_groups(list: &mut DeviceList, slot: usize, sample: u64, unfiltered: bool) {
     let mut group: Option<usize> = None;
     for at in 0..list.entries().len() {
@@ -112,12 +112,12 @@ pub fn sum_groups(list: &mut DeviceList, slot: usize, sample: u64, unfiltered: b
     }
 }
 
-/// An entry in its place among the rows.
+/// An entry with its position among the rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Placed<'a> {
     /// Entry of the device list.
     pub entry: &'a Entry,
-    /// Members of a group that are there; 1 for a device.
+    /// Number of existing members of a group; 1 for a device.
     pub members: usize,
     /// Whether it is a member of a group.
     pub grouped: bool,
@@ -133,7 +133,7 @@ impl Placed<'_> {
     }
 }
 
-/// The entries in the order of their rows: a group's sum comes after its members.
+/// The entries in the order of their rows: the sum of a group follows its members.
 pub fn in_order(list: &DeviceList) -> impl Iterator<Item = Placed<'_>> {
     let entries = list.entries();
     let first = entries
@@ -141,7 +141,7 @@ pub fn in_order(list: &DeviceList) -> impl Iterator<Item = Placed<'_>> {
         .position(|e| e.kind == EntryKind::Group)
         .unwrap_or(entries.len());
     let (alone, grouped) = entries.split_at(first);
-    // Each chunk begins with the group itself, and its members follow.
+    // Each chunk starts with the group, followed by its members.
     let groups = grouped
         .chunk_by(|_, next| next.kind != EntryKind::Group)
         .flat_map(move |chunk| {
@@ -172,7 +172,7 @@ pub fn shown(placed: &Placed<'_>, slot: usize, filter: Filter) -> bool {
     !hidden
 }
 
-/// The rows of a report. With an error, those before the one whose name could not be found.
+/// The rows of a report. If a name cannot be determined, the rows before it and an error.
 pub fn rows<'a>(
     list: &'a DeviceList,
     slot: usize,
@@ -224,7 +224,8 @@ fn statistics(entry: &Entry, slot: usize, interval_cs: f64) -> Values {
     values(before, now, interval_cs)
 }
 
-/// Single I/Os of the rows, in the order of [`in_order`]: a group's are its members', if all of them are known.
+/// Statistics of single I/Os for the rows, in the order of [`in_order`]; for a group, over its members if all are
+/// known.
 #[derive(Debug)]
 pub struct Sums<'a> {
     exact: &'a Exact,
@@ -242,7 +243,7 @@ impl<'a> Sums<'a> {
         }
     }
 
-    /// What is known of the next row.
+    /// The statistics of the next row.
     pub fn of(&mut self, placed: &Placed<'_>) -> Option<DeviceExact> {
         if placed.entry.kind == EntryKind::Group {
             self.members = 0;
@@ -266,7 +267,7 @@ impl<'a> Sums<'a> {
     }
 }
 
-/// How the run ends when `/dev/mapper` cannot be listed.
+/// The failure when `/dev/mapper` cannot be listed.
 pub fn mapper_failure(e: Errno) -> Failure {
     Failure {
         code: 4,

@@ -1,4 +1,4 @@
-//! The loop: sample, report, wait.
+//! The main loop: sample, report, wait.
 
 use super::exact::{self, Exact, POLL, Watch};
 use super::list::DeviceList;
@@ -21,7 +21,7 @@ use iolens_observe::counters::{
 use rustix::io::Errno;
 use std::path::PathBuf;
 
-/// One instant of the machine as a whole.
+/// The state of the whole machine at one instant.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moment {
     uptime_cs: u64,
@@ -57,14 +57,14 @@ pub struct Run {
     signals: ReportSignals,
     instants: [Moment; 2],
     out: Vec<u8>,
-    /// The last report, if the next may be painted over it, and whether that has been done.
+    /// The last report, if the next one may patch it, and whether it already has been patched.
     repaint: Option<Repaint>,
     painted: bool,
-    /// What comes before the next report, or what of it comes before the end.
+    /// Text that is written before the next report, or part of it before the end.
     pending: PendingReport,
 }
 
-/// What separates two reports is written when the second is due.
+/// The separator between two reports is written when the second one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PendingReport {
     Nothing,
@@ -180,7 +180,7 @@ impl Run {
         }
     }
 
-    /// Seconds since the Unix epoch, of the machine or of the recorded sample.
+    /// Current time in seconds since the epoch, of the machine or of the recorded sample.
     fn now(&mut self) -> i64 {
         if self.root.is_recorded() {
             self.system.recorded_time_s(&self.root).unwrap_or(0)
@@ -195,8 +195,8 @@ impl Run {
             .unwrap_or_default()
     }
 
-    /// Reports until the count is reached, a signal comes, or the recorded samples end. An error ends the document too,
-    /// so that JSON is always whole.
+    /// Reports until the count is reached, a signal arrives, or the recorded samples end. The document is completed
+    /// even after an error, so that JSON is always valid.
     pub fn reports(mut self) -> Result<(), Failure> {
         let mut sample = 0;
         let mut skip = self.skips_first;
@@ -245,7 +245,7 @@ impl Run {
     fn sample(&mut self, slot: usize, sample: u64) -> Result<(), Failure> {
         let own_clock = self.system.has_own_clock();
         let mut uptime_cs = if own_clock { 0 } else { self.uptime_cs()? };
-        // It is dear to print for the kernel: a live run that shows no processors looks at it only once.
+        // This file is expensive for the kernel: a live run without CPU statistics reads it only once.
         let cpu = if self.cpu || sample == 0 || self.root.is_recorded() {
             self.system.cpu().map_err(|e| Failure {
                 code: 2,
@@ -258,7 +258,7 @@ impl Run {
         } else {
             CpuCounters::default()
         };
-        // As close to the devices' counters as can be, now that the processors' have been printed.
+        // Read as close to the devices' counters as possible, now that the CPU counters have been read.
         if let Some(cs) = self.system.clock_cs() {
             uptime_cs = cs;
         }
@@ -297,8 +297,8 @@ impl Run {
         }
     }
 
-    /// Hundredths of a second since the previous sample (since boot, for the first): whole ones of the kernel's uptime,
-    /// as in the reference, or measured more finely where the reference has no interval.
+    /// Hundredths of a second since the previous sample; since boot, for the first. Based on the kernel's uptime, as
+    /// in the reference, or measured with a finer resolution for intervals that the reference does not support.
     fn interval_cs(&self, slot: usize, sample: u64) -> f64 {
         let now = self.instants[slot];
         let before = self.instants[1 - slot];
@@ -359,7 +359,7 @@ impl Run {
         }
         if let Some(e) = error {
             if self.options.format == IostatFormat::Json {
-                // A report that breaks off would break the document.
+                // An incomplete report would make the document invalid.
                 self.out.truncate(before);
             }
             return Err(mapper_failure(e));
@@ -367,7 +367,7 @@ impl Run {
         Ok(())
     }
 
-    /// ShownNames that cannot be looked up end the program in a report that is not shown, too.
+    /// A name that cannot be determined ends the program even if the report is not shown.
     fn check_names(&mut self, slot: usize) -> Result<(), Failure> {
         if !self.devices || self.names.are_own() {
             return Ok(());
@@ -384,7 +384,7 @@ impl Run {
         error.map_or(Ok(()), |e| Err(mapper_failure(e)))
     }
 
-    /// Whether reports have one shape as long as the devices stay the same, and only `/proc/diskstats` is read for them.
+    /// Whether the shape of reports only depends on the devices, and only `/proc/diskstats` is read.
     fn may_repaint(&self) -> bool {
         let Selection {
             everything,
@@ -399,7 +399,7 @@ impl Run {
         scanned && plain && self.names.are_own() && !self.filter.omit_idle && self.watch.is_none()
     }
 
-    /// Keeps the report that was just written, for the next to be painted over it.
+    /// Keeps the report that was just written, so that the next one can patch it.
     fn keep(&mut self, places: plain::Places, slot: usize) {
         let shown = in_order(&self.list).map(|placed| shown(&placed, slot, self.filter));
         self.repaint = Repaint::of(
@@ -431,7 +431,7 @@ impl Run {
         repaint.rows(&self.style, &self.layout, &self.list, slot, itv);
     }
 
-    /// What was painted goes on like what was written.
+    /// Continues with a patched report like with a written one.
     fn take_painted(&mut self) {
         if let Some(repaint) = self.repaint.take().filter(|_| self.painted) {
             self.out.extend_from_slice(repaint.text());
@@ -520,7 +520,7 @@ impl Run {
         })
     }
 
-    /// Waits for the next sample. `false`: there is none, because a signal came or the recorded samples ended.
+    /// Waits for the next sample. `false`: a signal arrived or the recorded samples ended.
     fn wait(&mut self) -> bool {
         if self.root.is_recorded() {
             let Some(next) = self.samples.next() else {
@@ -554,7 +554,7 @@ impl Run {
         false
     }
 
-    /// The empty line after the last report, and the document's end.
+    /// Writes the empty line after the last report, and completes the document.
     fn end(&mut self) {
         match self.options.format {
             IostatFormat::Plain => self.out.push(b'\n'),
@@ -566,7 +566,7 @@ impl Run {
         }
     }
 
-    /// Writes what there is before an error, and ends the document.
+    /// Writes what precedes an error, and completes the document.
     fn close_after(&mut self) {
         match self.options.format {
             IostatFormat::Json => self.end(),

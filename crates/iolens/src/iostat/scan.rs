@@ -1,4 +1,4 @@
-//! All disks at once, by the cheapest method with the same result.
+//! Reads all disks at once, by the cheapest method with the same result.
 
 use iolens_core::model::DiskCounters;
 use iolens_observe::counters::{DiskstatsReader, Root, RowKind, StatFile};
@@ -7,11 +7,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A directory on an ordinary file system that changed less than this long ago is listed again: time stamps of
-/// directories are no finer than a tick of the kernel's clock.
+/// A directory on an ordinary file system that changed less than this long ago is listed again, because its
+/// timestamps are no finer than a tick of the kernel's clock.
 const SETTLED_S: i64 = 2;
 
-/// Names in a directory: as the system lists them, or in byte order.
+/// Names in a directory, unsorted or in byte order.
 pub fn names(dir: &Path, sorted: bool) -> std::io::Result<Vec<Vec<u8>>> {
     let mut names: Vec<Vec<u8>> = std::fs::read_dir(dir)?
         .map_while(Result::ok)
@@ -23,7 +23,7 @@ pub fn names(dir: &Path, sorted: bool) -> std::io::Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Every directory with a `stat` file in `/sys/block`, or in a copy of it.
+/// Scans all directories with a `stat` file in `/sys/block`, or in a copy of it.
 #[derive(Debug, Default)]
 pub struct DirectoryScan {
     dir: PathBuf,
@@ -43,7 +43,7 @@ impl DirectoryScan {
         }
     }
 
-    /// Hands the counters of every disk that can be read to `take`, in the directory's order.
+    /// Passes the counters of every readable disk to `take`, in the order of the directory.
     pub fn read(&mut self, mut take: impl FnMut(&[u8], DiskCounters)) {
         self.list();
         for (name, file) in &mut self.files {
@@ -86,13 +86,13 @@ impl DirectoryScan {
     }
 }
 
-/// `/proc/diskstats` in place of one file per disk, for as long as it names the same disks as `/sys/block`: one system
-/// call per 45 devices, against two or three per device.
+/// Reads `/proc/diskstats` instead of one file per disk, as long as it contains the same disks as `/sys/block`: one
+/// system call per 45 devices, instead of two or three per device.
 #[derive(Debug, Default)]
 pub struct KernelScan {
     reader: Option<DiskstatsReader>,
     generation: Option<u64>,
-    /// Rows of disks in `/sys/block`'s order; `None`: the two disagree.
+    /// Indices of the rows of disks, in the order of `/sys/block`; `None`: the two differ.
     order: Option<Vec<usize>>,
     /// In tests any file counts as the kernel's.
     #[cfg(test)]
@@ -100,7 +100,7 @@ pub struct KernelScan {
 }
 
 impl KernelScan {
-    /// Prepares it, if `root` may be a running kernel and `allowed`.
+    /// Prepares it, if `allowed` and `root` may be a running kernel.
     pub fn new(root: &Root, allowed: bool) -> KernelScan {
         let is_possible = allowed && !root.is_recorded();
         KernelScan {
@@ -124,14 +124,15 @@ impl KernelScan {
         Some((self.reader.as_ref()?, self.order.as_ref()?))
     }
 
-    /// Reads the file alone. `None`: it cannot be read, or names other devices than before.
+    /// Reads only this file. `None`: it cannot be read, or contains other devices than before.
     pub fn refresh(&mut self) -> Option<&DiskstatsReader> {
         let reader = self.reader.as_mut()?;
         reader.read().ok()?;
         (self.generation == Some(reader.generation())).then_some(reader)
     }
 
-    /// Hands the counters of every disk to `take`, in `/sys/block`'s order. `false`: it cannot; read the directory.
+    /// Passes the counters of every disk to `take`, in the order of `/sys/block`. `false`: not possible; read the
+    /// directory instead.
     pub fn read(&mut self, mut take: impl FnMut(&[u8], DiskCounters)) -> bool {
         let readable = self.reader.as_mut().is_some_and(|r| r.read().is_ok());
         if !readable || !self.is_kernels() {
@@ -154,7 +155,7 @@ impl KernelScan {
     }
 }
 
-/// The rows of the directory's disks, in its order; `None` unless both hold the same names.
+/// The indices of the directory's disks, in its order; `None` unless both contain the same names.
 fn order(reader: &DiskstatsReader) -> Option<Vec<usize>> {
     let rows = reader.rows();
     let mut by_name: Vec<usize> = (0..rows.len())

@@ -1,4 +1,4 @@
-//! Signals between reports: those that end a run end it after its document.
+//! Handles signals between reports: a run is ended only after its document is complete.
 
 use iolens_observe::counters::process;
 use signal_hook::consts::*;
@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// End the run with exit code 0, as in the reference.
 const ASKED: [i32; 2] = [SIGINT, SIGTERM];
-/// End the program, which dies of them once its document is whole. Not taken over if they were ignored from the start
+/// Signals that end the program after its document is complete. Not handled if they were ignored from the start
 /// (`nohup`).
 const FATAL: [i32; 9] = [
     SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF,
 ];
 
-/// What has been caught.
+/// The signals caught.
 #[derive(Debug, Default)]
 pub struct ReportSignals {
     end: Arc<AtomicUsize>,
@@ -21,12 +21,12 @@ pub struct ReportSignals {
 }
 
 impl ReportSignals {
-    /// Catches all that would end the program.
+    /// Catches all signals that would end the program.
     pub fn catch() -> ReportSignals {
         let signals = ReportSignals::default();
         let fatal = FATAL.into_iter().filter(|s| !process::is_ignored(*s));
         for signal in ASKED.into_iter().chain(fatal) {
-            // Without a handler the signal ends the program at once; nothing else depends on it.
+            // Without a handler, the signal ends the program immediately; nothing else depends on it.
             let _ = signal_hook::flag::register_usize(
                 signal,
                 Arc::clone(&signals.end),
@@ -42,13 +42,14 @@ impl ReportSignals {
         self.end.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether an alarm has come since the last call: the reference counts its intervals by them, so that one from
-    /// outside brings the next report at once.
+    /// Whether an alarm has arrived since the last call. The reference counts its intervals by alarms, so one from
+    /// outside triggers the next report immediately.
     pub fn take_alarm(&self) -> bool {
         self.alarm.load(Ordering::Relaxed) && self.alarm.swap(false, Ordering::Relaxed)
     }
 
-    /// Dies of the signal that ended the run, if it is one that programs die of; to be called when all has been written.
+    /// Ends the program by the signal that ended the run, if its default action is to do so. Call this after
+    /// everything is written.
     pub fn die_if_meant(&self) {
         let signal = self.end.load(Ordering::Relaxed) as i32;
         if FATAL.contains(&signal) {

@@ -1,4 +1,4 @@
-//! Resolves the words of a command line on this machine: which words are devices, which are the interval and the count.
+//! Resolves the words of a command line on this machine: which are devices, which are the interval and the count.
 
 use super::list::{Ask, DeviceList};
 use super::pattern::is_pattern;
@@ -20,11 +20,11 @@ pub struct Setup {
     pub list: DeviceList,
     /// Devices to read.
     pub selection: Selection,
-    /// Devices that were never used are shown.
+    /// Whether devices that were never used are shown.
     pub unfiltered: bool,
-    /// Time between reports; `None`: there is only one.
+    /// Interval between reports; `None`: there is only one report.
     pub interval: Option<Duration>,
-    /// How many reports; `None`: no end.
+    /// Number of reports; `None`: unlimited.
     pub count: Option<u64>,
     /// `-j`.
     pub persistent: Option<PersistentNames>,
@@ -33,7 +33,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Whether the interval is one that the reference has: whole seconds.
+    /// Whether the reference supports the interval: whole seconds.
     pub fn whole_seconds(&self) -> bool {
         self.interval.is_none_or(|i| i.subsec_nanos() == 0)
     }
@@ -44,13 +44,13 @@ impl Setup {
 pub enum Ending {
     /// `-V`.
     Version,
-    /// The usage and more, and exit code 1 as in the reference.
+    /// Prints the help; exit code 1 as in the reference.
     Help,
     /// The usage, and exit code 1.
     Usage,
-    /// A message of the reference's, and exit code 1.
+    /// An error message of the reference; exit code 1.
     Message(String),
-    /// A message about what the reference does not have, and exit code 2 as in every other command.
+    /// An error message about a feature that the reference does not have; exit code 2, as in all other commands.
     Own(String),
 }
 
@@ -66,7 +66,7 @@ struct Resolver<'a> {
     count: Option<i64>,
 }
 
-/// Carries out a plan's steps under `root`; the first that fails or ends the program wins.
+/// Executes the steps of a plan under `root`. The first step that fails or ends the program determines the result.
 pub fn resolve(plan: &IostatPlan, root: &Root) -> Result<Setup, Ending> {
     let selection = Selection {
         extended: plan.options.extended,
@@ -83,7 +83,7 @@ pub fn resolve(plan: &IostatPlan, root: &Root) -> Result<Setup, Ending> {
         interval: None,
         count: None,
     };
-    // Names may be looked up by number later; what is listed is looked up once, now.
+    // Names may be looked up by number later, but listed devices are looked up now, and only once.
     let o = &plan.options;
     let by_number = o.mapper_names || o.exact || o.percentiles;
     r.selection.numbers = by_number
@@ -131,7 +131,7 @@ impl Resolver<'_> {
                     });
             }
             Step::MapperNames => self.mapper = true,
-            // The kind is the name of a directory under /dev/disk, which has to be there.
+            // The kind is the name of a directory under /dev/disk, which must exist.
             Step::PersistentNames(kind) => {
                 let Some(names) = PersistentNames::of_kind(self.root, kind) else {
                     let message = "Invalid type of persistent device name";
@@ -139,7 +139,7 @@ impl Resolver<'_> {
                 };
                 self.persistent = Some(names);
             }
-            // A device that was named before it was probed without it; words are taken in their order.
+            // Words are processed in order: a device named before this option was probed without it.
             Step::Directory(dir, both) => {
                 if dir.as_os_str().is_empty() || !in_root(self.root, dir).is_dir() {
                     return Err(Ending::Usage);
@@ -232,7 +232,7 @@ impl Resolver<'_> {
             });
     }
 
-    /// The name in sysfs for what a user calls a device: a kernel name, a path to its node, or a link to that.
+    /// The name in sysfs of a device given as a kernel name, a path to its node, or a link to that.
     fn device_name(&self, word: &[u8]) -> Vec<u8> {
         let path = Path::new(OsStr::from_bytes(word));
         let resolved = if self.is_device(&sysfs_name(word)) {
@@ -246,7 +246,8 @@ impl Resolver<'_> {
         };
         match resolved {
             Some(path) => sysfs_name(strip_dev(&path.into_os_string().into_vec())),
-            // What a live run would not find stays as it is; a recorded sample may lack the node.
+            // On a live machine, a path that does not exist stays unchanged. A recorded sample may lack the device
+            // node.
             None if self.root.is_live() && path.is_absolute() => word.to_vec(),
             None => sysfs_name(strip_dev(word)),
         }
@@ -257,7 +258,7 @@ fn strip_dev(path: &[u8]) -> &[u8] {
     path.strip_prefix(b"/dev/").unwrap_or(path)
 }
 
-/// `0.5`, `100ms`, `2s`, `1.5m`: a number with a fraction, a unit or both. Plain digits are the reference's own.
+/// `0.5`, `100ms`, `2s`, `1.5m`: a number with a fraction, a unit or both. Plain digits have the reference's meaning.
 fn duration(word: &[u8]) -> Option<Duration> {
     let text = std::str::from_utf8(word).ok()?;
     let split = text

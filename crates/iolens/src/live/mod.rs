@@ -1,4 +1,4 @@
-//! The rows of `iolens live --plain`, from events or from counters, while they happen.
+//! The rows of `iolens live --plain`, computed from events or counters as they come.
 
 pub mod replay;
 pub mod screen;
@@ -40,10 +40,10 @@ const SAMPLE_NS: i64 = 1_000_000_000;
 
 const DEVICES_ONLY: &str = "--by: counters know devices only; events are needed for the rest (iolens doctor says what is missing)";
 
-/// Prints rows from `feed` until `over` (given nanoseconds since the start) says so.
+/// Prints rows from `feed` until `over`, which gets the nanoseconds since the start, returns true.
 ///
 /// # Errors
-/// The grouping needs events that `feed` has not, the source failed, or stdout is gone.
+/// The grouping needs events that `feed` does not have, the source failed, or stdout is closed.
 pub fn run(
     feed: Feed,
     plan: &LivePlan,
@@ -82,7 +82,7 @@ struct RowsOutput {
     layers: Layers,
     devices: Vec<Device>,
     names: Names,
-    /// How instants are written; `None`: no date is known of them.
+    /// Formats times; `None`: their date is not known.
     times: Option<Times>,
 }
 
@@ -126,7 +126,7 @@ impl RowsOutput {
         })
     }
 
-    /// The devices are these from now on.
+    /// The set of devices has changed.
     fn devices_changed(&mut self, devices: &[Device]) {
         self.devices = devices.to_vec();
         self.layers = Layers::doubled(devices, self.by);
@@ -141,7 +141,7 @@ impl RowsOutput {
         Ok(self.out.flush()?)
     }
 
-    /// Whether rows are called by names that have to be looked up.
+    /// Whether the names of rows must be looked up.
     fn wants_names(&self) -> bool {
         matches!(self.by, GroupBy::Cgroup | GroupBy::File)
     }
@@ -158,7 +158,7 @@ impl RowsOutput {
         }
     }
 
-    /// Says what the kernel counted and its tracepoints did not report: no row can show that.
+    /// Reports I/Os that the kernel counted but its tracepoints did not report: no row can show them.
     fn warn(&self, lost: &[Lost]) {
         let times = self.times.clone().unwrap_or_else(Times::relative);
         for l in lost.iter().filter(|l| l.reason == LossReason::Unaccounted) {
@@ -242,7 +242,7 @@ fn from_events(
             lookup.note(&taken.ios, now_ns);
             output.learn(lookup.found(now_ns));
         }
-        // What began before the probes were attached is not ours to show.
+        // I/Os that started before the probes were attached are left out.
         for io in taken
             .ios
             .iter()
@@ -257,7 +257,7 @@ fn from_events(
         output.rows(std::iter::from_fn(|| timeline.next_row()))?;
         if over(now_ns) {
             let whole_ns = seen_to_ns / plan.rows.step_ns() * plan.rows.step_ns();
-            // A last interval that is not over yet would show too little, unless there is no other.
+            // An incomplete last interval is left out unless it is the only one.
             timeline.finish(if whole_ns == 0 { seen_to_ns } else { whole_ns })?;
             return output.rows(std::iter::from_fn(|| timeline.next_row()));
         }
@@ -265,7 +265,7 @@ fn from_events(
     }
 }
 
-/// One row per step, from the samples at its two ends. The last row is as long as what was left.
+/// One row per step, from the samples at its start and end. The last row may be shorter.
 fn from_counters(
     mut feed: Feed,
     mut known: KnownDevices,
@@ -293,17 +293,17 @@ fn from_counters(
             feed.finish(&mut last)?;
             return steps.take(&last.counters, plan, output);
         }
-        // A long step is no reason to go on after the end, or after Ctrl-C.
+        // Checked within a step as well, so that a long step does not delay the end or Ctrl-C.
         let look_ns = end_ns.min(at_ns + SessionOptions::IDLE_POLL_NS);
         feed.wait(start_ns + look_ns);
     }
 }
 
-/// What the counters' last sample was, for the row up to the next.
+/// Keeps the last sample of the counters, which the next row needs.
 struct Steps {
     differences: Differences,
     before_ns: Option<i64>,
-    /// Whether there were two samples with time between them, and so a row.
+    /// Whether a row was shown, for which two samples at different times are needed.
     shown: bool,
 }
 
@@ -316,7 +316,7 @@ impl Steps {
         }
     }
 
-    /// Shows what happened between the sample before and `counters`, which were taken at one instant.
+    /// Shows the row between the previous sample and `counters`, whose values were all read at one instant.
     fn take(
         &mut self,
         counters: &[CounterSample],

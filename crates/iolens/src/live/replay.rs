@@ -1,4 +1,4 @@
-//! `iolens live --plain --replay DIR`: the same rows from recorded samples of counters, one per sample.
+//! `iolens live --plain --replay DIR`: the rows computed from recorded samples of counters, one per sample.
 
 use std::path::Path;
 
@@ -17,10 +17,10 @@ use crate::present::query_text::{self, Spelling};
 
 const CENTISECOND_NS: i64 = 10_000_000;
 
-/// Shows what happened between each two samples of `dir`, without waiting; the samples' own uptimes give the intervals.
+/// Shows the row between each two samples of `dir`, without waiting. Intervals are those of the samples' own uptimes.
 ///
 /// # Errors
-/// The samples cannot be read, or hold no such disk.
+/// The samples cannot be read, or contain no selected disk.
 pub fn run(plan: &LivePlan, dir: &Path) -> Result<u8> {
     if plan.source == SourceChoice::Ebpf {
         bail!("--source ebpf: recorded counters hold no single I/Os; leave it out");
@@ -92,7 +92,7 @@ fn read(dir: &Path) -> Result<Replayed> {
     let mut sampler =
         Sampler::new(&root, None, std::time::Duration::from_secs(1)).context(unreadable.clone())?;
     let sample = sampler.now().context(unreadable)?;
-    // Disks only: a partition's I/O is its disk's as well.
+    // Disks only, because I/O of a partition is counted for its disk as well.
     let disks = sample.rows.iter().filter(|r| r.kind == RowKind::Disk);
     let disks = disks.map(|r| {
         let name = String::from_utf8_lossy(&r.name).replace('!', "/");
@@ -111,7 +111,7 @@ fn read(dir: &Path) -> Result<Replayed> {
     })
 }
 
-/// The disks to show. In sums dm and md devices are left out: samples do not list the disks below.
+/// The disks to show. Sums leave out dm and md devices, because samples do not list the disks below them.
 fn chosen(samples: &[Replayed], plan: &LivePlan) -> Result<Vec<Device>> {
     let mut all: Vec<Device> = Vec::new();
     for (device, _) in samples.iter().flat_map(|s| &s.disks) {
@@ -120,7 +120,7 @@ fn chosen(samples: &[Replayed], plan: &LivePlan) -> Result<Vec<Device>> {
         }
     }
     if plan.devices.is_empty() {
-        // A sum of devices on top of others and of those below them would have their I/O twice.
+        // A sum that includes stacked devices and the disks below them would count their I/O twice.
         if GroupBy::from(plan.rows.by) == GroupBy::All
             && all.iter().any(is_stacked)
             && !all.iter().all(is_stacked)
@@ -147,7 +147,7 @@ fn chosen(samples: &[Replayed], plan: &LivePlan) -> Result<Vec<Device>> {
     Ok(chosen)
 }
 
-/// Whether a device is on top of others, by its name: samples say no more of it.
+/// Whether a device is stacked on others, judged by its name: samples contain nothing else about it.
 fn is_stacked(device: &Device) -> bool {
     device.name.starts_with("dm-") || device.name.starts_with("md")
 }

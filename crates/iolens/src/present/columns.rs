@@ -1,6 +1,6 @@
-//! Long tables, column by column: as JSON, as CSV and as a stream of Arrow.
+//! Long tables stored by column: as JSON, as CSV and as an Arrow stream.
 //!
-//! A value takes four or eight bytes until it is written: a hundred thousand rows are some MiB.
+//! A value takes four or eight bytes until it is written, so a hundred thousand rows take some MiB.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -14,19 +14,19 @@ use serde::{Serialize, Serializer};
 
 use super::escape;
 
-/// In which form a table is asked for.
+/// The requested format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableFormat {
-    /// The document.
+    /// A JSON document.
     Json,
-    /// A line of names, and one for each row; empty where a value is not known.
+    /// A line of column names, then one line per row; empty cells for unknown values.
     Csv,
-    /// The stream format of Arrow IPC, one batch; null where a value is not known.
+    /// The Arrow IPC stream format, with a single batch; null for unknown values.
     Arrow,
 }
 
 impl TableFormat {
-    /// By the names of the parameter `format`.
+    /// The values of the parameter `format`.
     pub const NAMES: [(&'static str, TableFormat); 3] = [
         ("json", TableFormat::Json),
         ("csv", TableFormat::Csv),
@@ -34,7 +34,7 @@ impl TableFormat {
     ];
 }
 
-/// Texts of which many are equal: each is held once.
+/// Texts with many repetitions: each distinct text is stored once.
 #[derive(Debug, Clone, Default)]
 pub struct Texts {
     known: Vec<Arc<str>>,
@@ -42,7 +42,7 @@ pub struct Texts {
     rows: Vec<u32>,
 }
 
-/// The number of a text that is not known.
+/// The index of an unknown text.
 const UNKNOWN: u32 = u32::MAX;
 
 impl Texts {
@@ -86,29 +86,29 @@ impl<'a> FromIterator<Option<&'a str>> for Texts {
     }
 }
 
-/// One column.
+/// A column.
 #[derive(Debug, Clone)]
 pub enum Column {
-    /// Names and the like.
+    /// Texts.
     Texts(Texts),
     /// Whole numbers.
     Integers(Vec<Option<i64>>),
-    /// Numbers; not a number where a value is not known.
+    /// Numbers; NaN if unknown.
     Numbers(Vec<f64>),
-    /// The same of numbers that are whole unless they are not known.
+    /// Whole numbers; NaN if unknown.
     Counts(Vec<f64>),
-    /// Yes or no.
+    /// Booleans.
     Flags(Vec<bool>),
 }
 
 impl Column {
-    /// Of numbers, some of which may not be known.
+    /// A column of numbers, some of which may be unknown.
     pub fn numbers(values: impl IntoIterator<Item = Option<f64>>) -> Column {
         let values = values.into_iter();
         Column::Numbers(values.map(|v| v.unwrap_or(f64::NAN)).collect())
     }
 
-    /// Of texts that are all known.
+    /// A column of texts that are all known.
     pub fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> Column {
         Column::Texts(values.into_iter().map(Some).collect())
     }
@@ -122,7 +122,7 @@ impl Column {
         }
     }
 
-    /// The value of a row as a cell of CSV; nothing where it is not known.
+    /// Writes the value of a row as a CSV cell; empty if it is unknown.
     fn write_cell(&self, row: usize, out: &mut dyn Write) -> std::io::Result<()> {
         match self {
             Column::Texts(texts) => match texts.get(row) {
@@ -179,7 +179,7 @@ impl Serialize for Column {
         match self {
             Column::Texts(texts) => to.collect_seq(texts.iter()),
             Column::Integers(values) => to.collect_seq(values),
-            // What is not a number is `null` in JSON.
+            // NaN is `null` in JSON.
             Column::Numbers(values) => to.collect_seq(values),
             Column::Counts(values) => {
                 to.collect_seq(values.iter().map(|v| v.is_finite().then_some(*v as u64)))
@@ -189,7 +189,7 @@ impl Serialize for Column {
     }
 }
 
-/// A table: its columns with their names, all of one length.
+/// A table: named columns of the same length.
 #[derive(Debug, Clone, Default)]
 pub struct Columns(Vec<(String, Column)>);
 
@@ -199,16 +199,16 @@ impl Columns {
         self.0.push((name.into(), column));
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.0.first().map_or(0, |(_, column)| column.len())
     }
 
-    /// A line of names, and one for each row. Texts are quoted as RFC 4180 has it; what could act on a terminal or in a
-    /// spreadsheet is escaped.
+    /// A line of column names, then one line per row. Texts are quoted according to RFC 4180; characters that could
+    /// act on a terminal or in a spreadsheet are escaped.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Writing fails.
     pub fn write_csv(&self, out: &mut dyn Write) -> Result<()> {
         let names: Vec<&str> = self.0.iter().map(|(name, _)| name.as_str()).collect();
         writeln!(out, "{}", names.join(","))?;
@@ -224,10 +224,10 @@ impl Columns {
         Ok(())
     }
 
-    /// As a stream of Arrow.
+    /// Writes the table as an Arrow stream.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Writing fails.
     pub fn write_arrow(&self, out: &mut dyn Write) -> Result<()> {
         let mut fields = Vec::new();
         let mut arrays = Vec::new();

@@ -1,16 +1,16 @@
-//! Names that others chose (processes, files, devices, imported text) made harmless for a surface.
+//! Escapes untrusted names (processes, files, devices, imported text) for each kind of output.
 
 use std::borrow::Cow;
 
-/// Whether a terminal, a log or a reader's eye could be misled by `c`: controls, C1, bidirectional overrides, invisible
-/// marks, line and paragraph separators, private and unassigned specials.
+/// Whether `c` could mislead a terminal, a log or a reader: controls, C1, bidirectional overrides, invisible marks,
+/// line and paragraph separators, private and unassigned specials.
 fn is_treacherous(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// For a terminal: treacherous characters become `\x1b` or `\u{202e}`, a backslash becomes two, so that nothing typed by
-/// others can be mistaken for an escape of ours.
+/// For a terminal: dangerous characters become `\x1b` or `\u{202e}`, and a backslash is doubled, so that untrusted
+/// text cannot look like such an escape.
 pub fn terminal(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| is_treacherous(c) || c == '\\') {
         return Cow::Borrowed(text);
@@ -29,8 +29,8 @@ pub fn terminal(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A whole message, or a name that must look as the reference prints it: as [`terminal`], but line ends, tabs and single
-/// backslashes stay.
+/// For a whole message, or a name that must look as in the reference: as [`terminal`], but line ends, tabs and single
+/// backslashes are kept.
 pub fn message(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_treacherous_in_message) {
         return Cow::Borrowed(text);
@@ -50,7 +50,7 @@ fn is_treacherous_in_message(c: char) -> bool {
     is_treacherous(c) && !matches!(c, '\n' | '\t')
 }
 
-/// [`message`] for bytes that need not be UTF-8: those without control characters stay as they are.
+/// [`message`] for bytes that may not be UTF-8. Bytes without control characters are kept.
 pub fn bytes(text: &[u8]) -> Cow<'_, [u8]> {
     match std::str::from_utf8(text) {
         Ok(text) => match message(text) {
@@ -73,8 +73,8 @@ pub fn bytes(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A JSON text: what a terminal could be misled by becomes `\uXXXX`, which says the same to every reader of JSON. Such
-/// characters stand in strings only, and those below U+0020 are escaped there already.
+/// For JSON text: characters that could mislead a terminal become `\uXXXX`, which is equivalent for every JSON
+/// parser. Such characters occur only in strings, and those below U+0020 are escaped there already.
 pub fn json(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_treacherous_in_json) {
         return Cow::Borrowed(text);
@@ -92,12 +92,12 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// JSON itself escapes what is below U+0020.
+/// Characters below U+0020 are escaped by JSON itself.
 fn is_treacherous_in_json(c: char) -> bool {
     c >= '\x7f' && is_treacherous(c)
 }
 
-/// For a shell: a word that stands for exactly this text, in `$'...'` where it holds control characters.
+/// For a shell: a word that is exactly this text, in `$'...'` if it contains control characters.
 pub fn shell(text: &str) -> Cow<'_, str> {
     if !text.is_empty() && text.chars().all(is_plain_in_shell) {
         return Cow::Borrowed(text);
@@ -120,12 +120,12 @@ pub fn shell(text: &str) -> Cow<'_, str> {
     Cow::Owned(out + "'")
 }
 
-/// Whether a shell takes `c` as it is, without quotes.
+/// Whether `c` needs no quotes in a shell.
 fn is_plain_in_shell(c: char) -> bool {
     c.is_alphanumeric() || "-_./+,=:@%".contains(c)
 }
 
-/// For the value of a label: what a reader's eye could be misled by becomes text, as [`terminal`] writes it.
+/// For the value of a label: misleading characters become text as in [`terminal`].
 pub fn label(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -137,7 +137,7 @@ pub fn label(text: &str) -> String {
     out
 }
 
-/// [`label`] in the text that Prometheus scrapes.
+/// As [`label`], for the text format of Prometheus.
 pub fn prometheus(text: &str) -> String {
     label(text)
         .replace('\\', "\\\\")
@@ -145,13 +145,13 @@ pub fn prometheus(text: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// Begins a formula in a spreadsheet; with an East Asian locale also in full width.
+/// Characters that start a formula in a spreadsheet; in East Asian locales also their full-width forms.
 const FORMULA: [char; 8] = [
     '=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
 ];
 
-/// For a CSV field (RFC 4180), safe to open in a spreadsheet: what would begin a formula, some also after blanks, gets an
-/// apostrophe in front.
+/// For a CSV field (RFC 4180), safe to open in a spreadsheet: text that would start a formula, in some programs also
+/// after spaces, gets a leading apostrophe.
 pub fn csv(text: &str) -> Cow<'_, str> {
     let formula = text.trim_start().starts_with(FORMULA);
     let safe = if text.chars().any(is_treacherous) {

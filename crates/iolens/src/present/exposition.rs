@@ -1,4 +1,5 @@
-//! What Prometheus scrapes: its own text (0.0.4), OpenMetrics 1.0, and its protocol, in which histograms are native.
+//! The exposition formats of Prometheus: its text format (0.0.4), OpenMetrics 1.0, and protobuf with native
+//! histograms.
 
 mod protobuf;
 
@@ -12,19 +13,19 @@ use prost::Message as _;
 use super::escape;
 use protobuf::MetricFamily;
 
-/// Which of the three.
+/// The exposition format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposition {
     /// `text/plain; version=0.0.4`.
     Prometheus,
     /// `application/openmetrics-text; version=1.0.0`.
     OpenMetrics,
-    /// `application/vnd.google.protobuf`: messages, each after its length.
+    /// `application/vnd.google.protobuf`: length-delimited messages.
     Protobuf,
 }
 
 impl Exposition {
-    /// What an `Accept` header likes best; of equals the one that it names first.
+    /// The preferred format of an `Accept` header; of equal preferences the first.
     pub fn accepted(accept: &str) -> Exposition {
         let known = accept.split(',').filter_map(|range| {
             let mut parts = range.split(';').map(str::trim);
@@ -46,7 +47,7 @@ impl Exposition {
         best.map_or(Exposition::Prometheus, |(form, _)| form)
     }
 
-    /// The type of what is written.
+    /// The content type of the format.
     pub fn content_type(self) -> &'static str {
         match self {
             Exposition::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -58,23 +59,24 @@ impl Exposition {
     }
 }
 
-/// What a family of metrics is.
+/// The type of a metric family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only grows; its name ends with `_total`.
+    /// A counter; its name ends with `_total`.
     Counter,
-    /// Goes up and down.
+    /// A gauge.
     Gauge,
-    /// Durations.
+    /// A histogram of durations.
     Histogram,
 }
 
-/// Decades of the bounds of classic histograms, as powers of ten of nanoseconds, and bounds of each decade.
+/// The decades covered by the bounds of classic histograms, as powers of ten of nanoseconds, and the bounds per
+/// decade.
 const DECADES: std::ops::RangeInclusive<u32> = 4..=9;
 const OF_DECADE: [f64; 4] = [1.0, 1.8, 3.2, 5.6];
 
-/// Bounds of classic histograms in nanoseconds and, in seconds, as text: four to a decade from 18 us to 5.6 s. Each is the edge of
-/// [`CallHistogram`] that is next to a round number, so that counts are exact.
+/// Bounds of classic histograms in nanoseconds, and in seconds as text: four per decade from 18 us to 5.6 s. Each is
+/// the edge of a [`CallHistogram`] bucket nearest to a round number, so that counts are exact.
 static BOUNDS: LazyLock<Vec<(i64, String)>> = LazyLock::new(|| {
     let mut bounds = Vec::new();
     for decade in DECADES {
@@ -89,20 +91,20 @@ static BOUNDS: LazyLock<Vec<(i64, String)>> = LazyLock::new(|| {
             bounds.push((nearest, (nearest as f64 / 1e9).to_string()));
         }
     }
-    // 10 us: what is below the first bound is fast.
+    // 10 us: everything below the first bound is fast.
     bounds.remove(0);
     bounds
 });
 
-/// Writes families one after the other, each as soon as it is complete.
+/// Writes metric families, each as soon as it is complete.
 pub struct ExpositionWriter<'a> {
     out: &'a mut dyn Write,
-    /// Text that is not yet in `out`.
+    /// Text that has not been written to `out` yet.
     text: String,
-    /// In place of the text.
+    /// The current family, for protobuf.
     family: Option<MetricFamily>,
     form: Exposition,
-    /// The first write that failed; nothing is written after it.
+    /// The first error; nothing is written after it.
     written: io::Result<()>,
 }
 
@@ -118,7 +120,7 @@ impl<'a> ExpositionWriter<'a> {
         }
     }
 
-    /// A family; its samples follow.
+    /// Starts a family; its samples follow.
     pub fn family(&mut self, name: &str, kind: MetricKind, help: &str) {
         self.write_family();
         if self.form == Exposition::Protobuf {
@@ -130,7 +132,7 @@ impl<'a> ExpositionWriter<'a> {
             MetricKind::Gauge => "gauge",
             MetricKind::Histogram => "histogram",
         };
-        // In OpenMetrics the family of a counter has the name without the ending that its samples have.
+        // In OpenMetrics, the family of a counter has the name of its samples without `_total`.
         let name = match (self.form, kind) {
             (Exposition::OpenMetrics, MetricKind::Counter) => {
                 name.strip_suffix("_total").unwrap_or(name)
@@ -140,7 +142,7 @@ impl<'a> ExpositionWriter<'a> {
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind_name}");
     }
 
-    /// A value.
+    /// Writes a sample.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         if let Some(family) = &mut self.family {
             family.sample(labels, value);
@@ -154,7 +156,8 @@ impl<'a> ExpositionWriter<'a> {
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// Durations, as text in classic buckets. They are those of [`CallHistogram`] merged, whose edges the bounds are: exact.
+    /// Writes a histogram, in text with classic buckets. Their bounds are edges of [`CallHistogram`] buckets, so
+    /// counts are exact.
     pub fn histogram(
         &mut self,
         name: &str,
@@ -166,7 +169,7 @@ impl<'a> ExpositionWriter<'a> {
             family.histogram(labels, of, sum_ns);
             return;
         }
-        // The same in each of its lines.
+        // The labels are the same in all lines of the histogram.
         let labels = label_text(labels);
         let comma = if labels.is_empty() { "" } else { "," };
         let start = format!("{name}_bucket{{{labels}{comma}le=\"");
@@ -206,10 +209,10 @@ impl<'a> ExpositionWriter<'a> {
         }
     }
 
-    /// The end.
+    /// Completes the output.
     ///
     /// # Errors
-    /// Something could not be written.
+    /// Writing has failed.
     pub fn finish(mut self) -> io::Result<()> {
         if self.form == Exposition::OpenMetrics {
             self.text.push_str("# EOF\n");

@@ -1,22 +1,22 @@
-//! The columns of the zoom: one line each, for the table, CSV, JSON and help alike.
+//! The columns of time series (`zoom`): one table for the text, CSV and JSON output and the help.
 //!
-//! To add one: a line in [`FIELDS`], and its definition in `fields.json`, the table from which the schemas, the page and
-//! docs/fields.md take what a key means. Names are fixed once released, because scripts rely on them.
+//! To add a column: add a line to [`FIELDS`], and its definition to `fields.json`, which the schemas, the page and
+//! docs/fields.md use. Names are fixed once released, because scripts rely on them.
 
 use iolens_core::analysis::timeline::{Extended, Row};
 use iolens_core::analysis::waits::TimeOwner;
 use iolens_core::model::{Class, ClassRates};
 
-/// A value as it leaves a row.
+/// A value of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// Could not be known: null, empty or `-`, never 0.
+    /// Not known: null, empty or `-`, never 0.
     Unknown,
     /// A count.
     Count(u64),
     /// A measure.
     Number(f64),
-    /// Less than the source resolves: `<` and the bound in the table, else as what is not known.
+    /// Less than the source can resolve: `<` and the bound in the table, not known in other formats.
     Below(f64),
 }
 
@@ -30,17 +30,17 @@ impl From<Option<f64>> for Value {
 /// A column.
 #[derive(Debug)]
 pub struct Field {
-    /// In CSV and JSON; carries its unit.
+    /// Name in CSV and JSON, including the unit.
     pub name: &'static str,
-    /// Above the table.
+    /// Title in the table.
     pub title: &'static str,
-    /// Of the table's column, the space before it included.
+    /// Width of the table's column, including the space before it.
     pub width: usize,
     /// Digits after the point in the table.
     pub decimals: usize,
-    /// Only with `-x`.
+    /// Whether it is only shown with `-x`.
     pub extended: bool,
-    /// Takes it out of a row.
+    /// Gets the value from a row.
     pub get: fn(&Row) -> Value,
 }
 
@@ -86,7 +86,7 @@ fn mean(row: &Row, class: Class) -> Value {
         .map_or_else(|| row.mean_us(class).into(), Value::Below)
 }
 
-/// All columns after the time and the group, in their order.
+/// All columns after the time and the group, in order.
 pub const FIELDS: &[Field] = &[
     plain("r_per_s", "r/s", 12, |r| r.ios_per_s(Class::Read).into()),
     plain("r_kib_per_s", "Kr/s", 9, |r| {
@@ -125,20 +125,20 @@ const FLUSHES_PER_S: Field = extra("f_per_s", "f/s", 12, 0, |r| {
     r.ios_per_s(Class::Flush).into()
 });
 
-/// The columns of `--class discard`, of which no other says anything.
+/// The columns of `--class discard`.
 pub const DISCARDS: &[Field] = &[
     DISCARDS_PER_S,
     DISCARDED_KIB_PER_S,
     plain("d_us", "us/d", 9, |r| mean(r, Class::Discard)),
 ];
 
-/// The columns of `--class flush`. A flush has no bytes.
+/// The columns of `--class flush`. Flushes carry no bytes.
 pub const FLUSHES: &[Field] = &[
     FLUSHES_PER_S,
     plain("f_us", "us/f", 9, |r| mean(r, Class::Flush)),
 ];
 
-/// The columns that only charts have, in the answers of `series` and the slots of `live`: after those of [`FIELDS`].
+/// Columns for charts only, in the answers of `series` and the slots of `live`, after those of [`FIELDS`].
 pub const CHARTED: &[Field] = &[
     extra("r_p50_us", "p50 us/r", 11, 0, |r| ext(r, |x| x.r_p50_us)),
     extra("r_p90_us", "p90 us/r", 11, 0, |r| ext(r, |x| x.r_p90_us)),
@@ -161,7 +161,7 @@ pub const CHARTED: &[Field] = &[
     }),
 ];
 
-/// The columns of imported tables that say something of all classes together only, after all others.
+/// Columns of imported tables with totals over all classes only, after all others.
 pub const ALL_CLASSES: &[Field] = &[
     plain("all_per_s", "io/s", 12, |r| all(r, |a| a.ios_per_s)),
     plain("all_kib_per_s", "K/s", 9, |r| {
@@ -170,7 +170,7 @@ pub const ALL_CLASSES: &[Field] = &[
     plain("all_us", "us/io", 9, |r| all(r, |a| a.mean_us)),
 ];
 
-/// The columns of `--waits`: who owned the I/O time, in the order of its causes.
+/// The columns of `--waits`: who owned the I/O time, by cause.
 pub const WAITS: &[Field] = &[
     owned("undisturbed_s", "undisturbed s", |r| {
         owned_s(r, TimeOwner::Undisturbed)
@@ -200,23 +200,23 @@ fn all(row: &Row, get: fn(&ClassRates) -> Option<f64>) -> Value {
     row.of_all_classes().and_then(get).into()
 }
 
-/// Which columns rows have beside the plain ones.
+/// Which columns are shown in addition to the basic ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ShownColumns {
-    /// Those of `-x`.
+    /// The columns of `-x`.
     pub extended: bool,
-    /// Those of an imported table that says something of all classes together.
+    /// The columns of imported tables with totals over all classes.
     pub all_classes: bool,
-    /// Those of the class that is asked for with `--class`.
+    /// The columns of the class selected with `--class`.
     pub class: Option<Class>,
-    /// Those of `--waits`.
+    /// The columns of `--waits`.
     pub waits: bool,
-    /// Those that only charts have.
+    /// The columns for charts only.
     pub charted: bool,
 }
 
 impl ShownColumns {
-    /// Those of a chart.
+    /// The columns of a chart.
     pub fn of_chart(extended: bool) -> ShownColumns {
         ShownColumns {
             extended,
@@ -225,7 +225,7 @@ impl ShownColumns {
         }
     }
 
-    /// All of them in their order.
+    /// All selected columns in order.
     pub fn fields(self) -> impl Iterator<Item = &'static Field> {
         let all_classes = if self.all_classes { ALL_CLASSES } else { &[] };
         let of_class = match self.class {

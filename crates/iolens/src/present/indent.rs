@@ -1,15 +1,15 @@
-//! JSON that people can read and that hundreds of devices do not fill with blanks.
+//! Readable JSON without excessive indentation for hundreds of devices.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
-/// The document with a line for each value of its first three levels, and a line end; what lies deeper shares one: with
-/// hundreds of devices half of it would be indentation.
+/// The document with one line per value of its first three levels, and a final line end. Deeper levels share a line,
+/// because with hundreds of devices half of the text would be indentation.
 ///
 /// # Errors
-/// It cannot be serialised.
+/// Serialisation fails.
 pub fn indented(document: &impl Serialize) -> serde_json::Result<String> {
     let mut text = Vec::new();
     let formatter = Indented {
@@ -23,7 +23,7 @@ pub fn indented(document: &impl Serialize) -> serde_json::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Pretty down to three levels.
+/// Pretty-prints down to three levels.
 struct Indented {
     pretty: PrettyFormatter<'static>,
     depth: usize,

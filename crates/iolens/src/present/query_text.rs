@@ -1,5 +1,5 @@
-//! Why a question has no answer, and remarks beside answers: sentences for the command line or for HTTP, which name what can be
-//! asked for in their own way.
+//! Texts for errors of queries and for notes beside answers, for the command line and for HTTP. Each names options or
+//! parameters in its own syntax.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use super::times::rfc3339;
 use crate::engine::error::{DevicesOnly, Distinction, QueryError, Stretch, WindowBound};
 use crate::engine::note::Note;
 
-/// How what can be asked for is called.
+/// The syntax in which options are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spelling {
     /// `--from T --to T`.
     Flags,
     /// `from=T&to=T`.
     Parameters,
-    /// `--before T..T`: both ends are in one option, which is called so.
+    /// `--before T..T`: one option, with this name, that contains both ends.
     Ends(&'static str),
 }
 
@@ -37,7 +37,7 @@ impl Spelling {
         }
     }
 
-    /// What chooses one of several recordings.
+    /// What selects one of several recordings.
     fn choice(self) -> String {
         match self {
             Spelling::Flags | Spelling::Parameters => {
@@ -55,7 +55,7 @@ impl Spelling {
         })
     }
 
-    /// As it can be typed.
+    /// The stretch in a form that can be typed.
     fn stretch(self, stretch: Stretch) -> String {
         let from = rfc3339(stretch.from_unix_ns);
         let to = rfc3339(stretch.to_unix_ns);
@@ -66,7 +66,7 @@ impl Spelling {
         }
     }
 
-    /// Where something is not, at the beginning of a sentence: who asks over HTTP need not know where recordings are kept.
+    /// A place at the start of a sentence. HTTP clients need not know where recordings are stored.
     fn place(self, place: &Path) -> String {
         match self {
             Spelling::Flags | Spelling::Ends(_) => format!("{}: ", place.display()),
@@ -74,7 +74,7 @@ impl Spelling {
         }
     }
 
-    /// The size limit is a flag of the recorder, which no request has.
+    /// The size limit as a phrase: it is an option of the recorder, not of a request.
     fn size_limit(self) -> &'static str {
         match self {
             Spelling::Flags | Spelling::Ends(_) => "the size limit (--keep)",
@@ -83,17 +83,17 @@ impl Spelling {
     }
 }
 
-/// Where a stretch begins and ends, in whole milliseconds around it: what is proposed to be typed has all digits.
+/// Start and end of a stretch, rounded outwards to milliseconds: proposed values contain all digits.
 fn ends(stretch: Stretch) -> [String; 2] {
     let from_ns = floor_to(stretch.from_unix_ns, MS_NS);
     let to_ns = ceil_to(stretch.to_unix_ns, MS_NS);
     [rfc3339(from_ns), rfc3339(to_ns)]
 }
 
-/// A machine may have hundreds of devices; a sentence names so many.
+/// Maximum number of devices named in a sentence, because a machine may have hundreds.
 const MAX_NAMED: usize = 8;
 
-/// The first names of a list, and how many more there are.
+/// The first names of a list, and the number of others.
 pub fn some_of(names: &[String]) -> String {
     let shown = names[..names.len().min(MAX_NAMED)].join(", ");
     match names.len().saturating_sub(MAX_NAMED) {
@@ -102,7 +102,7 @@ pub fn some_of(names: &[String]) -> String {
     }
 }
 
-/// Why `name`, as it was typed, means no device: there are those called `known`.
+/// The error for a `name` that matches no device; the known ones are listed.
 pub fn no_such_device(name: &str, known: &[String]) -> String {
     match known {
         [] => format!("{name}: no such device; there is none"),
@@ -110,7 +110,7 @@ pub fn no_such_device(name: &str, known: &[String]) -> String {
     }
 }
 
-/// Why something was not done: of the engines in words, all else as it says itself.
+/// The text of an error: for errors of queries as by [`error`], else its own text.
 pub fn failure(e: &anyhow::Error, spelling: Spelling) -> String {
     match e.downcast_ref::<QueryError>() {
         Some(e) => error(e, spelling),
@@ -118,7 +118,7 @@ pub fn failure(e: &anyhow::Error, spelling: Spelling) -> String {
     }
 }
 
-/// Why a question has no answer. Texts of others in it are not yet harmless.
+/// The text of an error of a query. Names contained in it are not escaped yet.
 pub fn error(e: &QueryError, spelling: Spelling) -> String {
     match e {
         QueryError::Store(e) => e.to_string(),
@@ -132,7 +132,7 @@ pub fn error(e: &QueryError, spelling: Spelling) -> String {
         QueryError::Plan(e) => e.to_string(),
         QueryError::Io(e) => e.to_string(),
         QueryError::NothingReadable { damage, repairable } => {
-            // A request names no recording by its path.
+            // A request cannot name a recording by its path.
             let advice = match (repairable, spelling) {
                 (Some(path), Spelling::Flags | Spelling::Ends(_)) => format!(
                     "; iolens repair {} -o NEW saves what is left",
@@ -329,7 +329,7 @@ fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// A remark beside an answer, harmless for a terminal.
+/// The text of a note, escaped for terminals.
 pub fn note(note: &Note, spelling: Spelling) -> String {
     match note {
         Note::Damaged { what, .. } | Note::Unread(what) => escape::terminal(what).into_owned(),

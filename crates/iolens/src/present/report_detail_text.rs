@@ -1,5 +1,5 @@
-//! One device in depth as lines of the text report: what the analyses say of it. Periods and how
-//! much depends on the binning are in the document (`--json`): without their intervals and p-values they mislead.
+//! The details of one device as lines of the text report. Periods and the dependence on the binning are only in the
+//! document (`--json`), because they are misleading without their intervals and p-values.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use super::html::capacity::summary;
 use super::layout::{Layout, size};
 use super::times::Times;
 
-/// Groups of slots that the text shows; `--json` has all.
+/// Maximum number of groups of slots printed; `--json` has all.
 const MAX_GROUPS: usize = 12;
 
 /// The lines under a device.
@@ -47,8 +47,8 @@ fn util(out: &mut String, u: &UtilCheck) {
     let _ = writeln!(out, "  %util: {}", util_sentence(u));
 }
 
-/// The kernel's figure, the exact one, and what explains the difference. What this kernel's estimator must count is an
-/// explanation only where there is a difference and the kernel counted that.
+/// The sentence about the kernel's %util, the exact value, and the reason for the difference. The bias of this
+/// kernel's estimator is a reason only if there is a difference and the kernel counted the value.
 pub(super) fn util_sentence(u: &UtilCheck) -> String {
     let kernel = u.util_io_ticks_percent;
     let exact = u.busy_percent;
@@ -76,7 +76,7 @@ pub(super) fn util_sentence(u: &UtilCheck) -> String {
     format!("{kernel:.2} % is {verdict}: exactly {exact:.2} %{why}")
 }
 
-/// Gaps without a completion that are no stalls of the device.
+/// Adds the gaps without a completion that are not stalls of the device.
 fn gaps_of_the_host(out: &mut String, stalls: &Stalls) {
     let explained = stalls.stalls.iter().filter(|s| s.cpu_shortage.is_some());
     let lengths_ns: Vec<i64> = explained.map(|s| s.to_ns - s.from_ns).collect();
@@ -104,7 +104,7 @@ fn stages(out: &mut String, s: &StagesSummary) {
             .map(|p| format!("read/write switches {p:.1} % of requests")),
     ];
     let _ = writeln!(out, "  stages: {}", known(parts));
-    // Few sources see single bios; of requests alone nothing is known from before they were made.
+    // Few sources report single bios. With requests only, the time before the request was allocated is not known.
     if let Some(b) = &s.bios {
         let named = [
             ("Q2G", &b.q2g),
@@ -120,7 +120,7 @@ fn stages(out: &mut String, s: &StagesSummary) {
     }
 }
 
-/// What a stage takes on average, if it was seen, with its share of the time.
+/// The mean time of a stage with its share, if it was observed.
 fn stage(name: &str, stage: &Stage) -> Option<String> {
     let mean_us = stage.mean_us?;
     let share = match stage.share_percent {
@@ -130,7 +130,7 @@ fn stage(name: &str, stage: &Stage) -> Option<String> {
     Some(format!("{name} mean {mean_us:.1} us{share}"))
 }
 
-/// What is known of `parts`.
+/// The known ones of `parts`.
 fn known<const N: usize>(parts: [Option<String>; N]) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
@@ -195,7 +195,7 @@ fn p50_and_p75(q: SlotQuantiles) -> String {
     format!("{}/{}", short(q.p50), short(q.p75))
 }
 
-/// Whole numbers without a point.
+/// A number, without decimals if it is whole.
 fn short(v: f64) -> String {
     if v.fract() == 0.0 {
         format!("{v:.0}")
@@ -235,10 +235,10 @@ fn capacity(out: &mut String, d: &DeviceDetail, times: &Times) {
     );
 }
 
-/// From this number in flight on a device is not called unloaded.
+/// With at least this many I/Os in flight, a device is not called unloaded.
 const UNLOADED_IN_FLIGHT: f64 = 1.0;
 
-/// The latency under the lightest load that was seen, which need not be light.
+/// The latency under the lightest observed load, which need not be light.
 fn lightest(us: f64, in_flight: f64) -> String {
     if in_flight < UNLOADED_IN_FLIGHT {
         return format!("{us:.1} us when unloaded");
@@ -246,7 +246,7 @@ fn lightest(us: f64, in_flight: f64) -> String {
     format!("{us:.1} us with {in_flight:.1} in flight, the lightest load seen")
 }
 
-/// What is left at least, where the device's limit was not seen.
+/// The minimum headroom, if the device's limit was not observed.
 fn room(room: &Room) -> String {
     let interval = room
         .interval

@@ -1,4 +1,4 @@
-//! The first screen of a report: what matters most, in at most 40 lines.
+//! The first screen of a report: the most important results in at most 40 lines.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -21,15 +21,16 @@ use iolens_core::model::Names;
 
 /// Lines of the whole text on a terminal of at least 80 columns.
 pub const MAX_LINES: usize = 40;
-/// Rows of the tables of devices and of processes; of processes fewer where several stories say which ones matter.
+/// Maximum number of rows in the tables of devices and of processes; fewer of processes if several stories name the
+/// relevant ones.
 const MAX_ROWS: usize = 6;
 const MAX_ROWS_BESIDE_STORIES: usize = 3;
-/// Rows of the table of waits.
+/// Maximum number of rows in the table of waits.
 const MAX_WAITS: usize = 3;
-/// Lines for what was not seen.
+/// Maximum number of lines about what could not be observed.
 const MAX_LIMITS: usize = 2;
 
-/// The text.
+/// Renders the summary.
 pub fn render(
     report: &Report,
     meta: &RecordingMeta,
@@ -44,7 +45,7 @@ pub fn render(
     rest.push_str(&processes(report, meta, names, facts, layout));
     rest.push_str(&layout.sentences(&quality(report, meta, facts)));
     rest.push_str(&layout.sentences(&more(facts)));
-    // Stories come first and get the lines that everything else leaves, then findings.
+    // Stories get all lines that the other parts leave, then findings get the rest.
     let used = head.lines().count() + rest.lines().count();
     let most = MAX_LINES.saturating_sub(used);
     let least = findings(report, meta, MIN_FINDING_LINES.min(most), times, layout);
@@ -55,11 +56,11 @@ pub fn render(
     head + &stories + &findings + &rest
 }
 
-/// Lines that stories leave to findings, if there are as many.
+/// Number of lines reserved for findings, if there are that many.
 const MIN_FINDING_LINES: usize = 8;
 
-/// The findings that fit `max_lines`, heading and the empty line after them included: of each kind the first, then others, in
-/// the report's order.
+/// The findings that fit in `max_lines`, including the heading and the empty line at the end: first one of each kind,
+/// then the others in the order of the report.
 fn findings(
     report: &Report,
     meta: &RecordingMeta,
@@ -67,7 +68,7 @@ fn findings(
     times: &Times,
     layout: Layout,
 ) -> String {
-    // Three lines: the heading, how many are left out, an empty one.
+    // Three lines are for the heading, the number of findings left out, and an empty line.
     let mut lines_left = max_lines.saturating_sub(3);
     let mut texts = Vec::new();
     let all: Vec<&Finding> = report.findings.iter().filter(|f| !f.is_fact()).collect();
@@ -115,10 +116,10 @@ const COLUMNS: [&str; 10] = [
     "busy %",
     "in flight",
 ];
-/// Columns that are left out on a narrow terminal, the first one first: in flight, p50, size.
+/// Columns that are dropped on a narrow terminal, in this order: in flight, p50, size.
 const DROPPABLE: [usize; 3] = [9, 5, 3];
 
-/// A row for each class of the devices with most I/O time.
+/// Rows per class for the devices with the most I/O time.
 fn devices(
     report: &Report,
     meta: &RecordingMeta,
@@ -157,10 +158,10 @@ fn devices(
     out
 }
 
-/// A class by name and what is known of it.
+/// The name and summary of a class.
 type ClassOf = (&'static str, ClassSummary);
 
-/// Sum of the latencies, as far as they are known.
+/// Sum of the known latencies in microseconds.
 fn io_time_us(classes: &[ClassOf]) -> f64 {
     let mut sum = 0.0;
     for (_, class) in classes {
@@ -183,7 +184,7 @@ fn device_rows(d: &DeviceSummary, classes: &[ClassOf], meta: &RecordingMeta) -> 
             number(c.p99_us, 1),
             number(c.max_us, 1),
         ];
-        // Busy time and I/Os in flight are those of the device: they stand once.
+        // Busy time and I/Os in flight are those of the whole device, so they are printed once.
         if rows.is_empty() {
             row.push(number(d.busy_percent, 2));
             row.push(number(d.concurrency.mean, 2));
@@ -215,7 +216,7 @@ fn processes(
     table + "\n"
 }
 
-/// Who waited for whom.
+/// The table of waits.
 fn waits(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, layout: Layout) -> String {
     let shown = RowsShown::of_all(facts, MAX_WAITS);
     let table = waits::table(report, meta, &shown, layout);
@@ -225,7 +226,7 @@ fn waits(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, layout: 
     table + "\n"
 }
 
-/// How far the numbers can be trusted; losses stand in the head and among the findings.
+/// How far the numbers can be trusted. Losses are in the head and among the findings already.
 fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
     let mut out = String::new();
     if report.devices.censored_ios > 0 {
@@ -242,14 +243,14 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> Str
         let more = meta.limits.len() - MAX_LIMITS;
         let _ = writeln!(out, "Not recorded: {more} more, see --full");
     }
-    // Of an import nothing was recorded here.
+    // The log of an import was not recorded here.
     if meta.cost.cpu_s.is_some() {
         let _ = writeln!(out, "Recorder: {}", report_text::cost(meta, facts));
     }
     out
 }
 
-/// How to see the rest.
+/// How to see more.
 fn more(facts: &RecordingFacts) -> String {
     let path = shell_word(Path::new(&facts.path));
     let window = &facts.window_options;

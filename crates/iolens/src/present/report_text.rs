@@ -1,5 +1,5 @@
-//! The whole report as text for a terminal: findings first, then devices, processes, each device in depth, then how far to
-//! trust it.
+//! The full report as text for a terminal: findings, devices, processes, details of each device, and how far to trust
+//! it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -27,7 +27,7 @@ use super::times::Times;
 use super::waits;
 use iolens_core::model::Names;
 
-/// The whole text; if `facts` name devices, of these alone.
+/// Renders the full report; if `facts` names devices, only of these.
 pub fn render(
     report: &Report,
     meta: &RecordingMeta,
@@ -75,7 +75,7 @@ pub fn render(
     out
 }
 
-/// The findings, or the facts, about the devices asked for, and an empty line.
+/// The findings or facts about the selected devices, followed by an empty line.
 fn list_of(
     report: &Report,
     meta: &RecordingMeta,
@@ -96,7 +96,7 @@ fn list_of(
     out + "\n"
 }
 
-/// Rows of the table of processes; `--json` has more.
+/// Maximum number of rows in the table of processes; `--json` has more.
 const MAX_PROCESSES: usize = 50;
 
 fn processes(
@@ -110,7 +110,7 @@ fn processes(
     actors::table(report, meta, names, &shown, layout)
 }
 
-/// Rows of the table of waits; `--json` has more.
+/// Maximum number of rows in the table of waits; `--json` has more.
 const MAX_WAITS: usize = 8;
 
 fn who_waited(
@@ -123,7 +123,7 @@ fn who_waited(
     waits::table(report, meta, &shown, layout)
 }
 
-/// Whether `f` concerns one of `devices` (none: all), or the recording as a whole.
+/// Whether `f` is about one of `devices` (empty: all), or about the recording as a whole.
 fn is_about(f: &Finding, devices: &BTreeSet<DevId>) -> bool {
     let is_of_link = f.link().iter().any(|dev| devices.contains(dev));
     let is_of_device = f.dev.is_some_and(|dev| devices.contains(&dev));
@@ -153,7 +153,7 @@ pub(super) fn head(
         or_unknown(meta.kernel.as_deref()),
         terminal(&meta.source.to_string()),
     );
-    // An I/O on a layer above is counted once, on the disk under it.
+    // An I/O of a stacked device is counted once, on the disk under it.
     let (ios_above, bytes_above) = counted_above(report, meta, facts);
     let ios = report.devices.ios - ios_above;
     let bytes = report.devices.bytes - bytes_above;
@@ -199,7 +199,7 @@ fn or_unknown(name: Option<&str>) -> String {
     terminal(name.unwrap_or("unknown")).into_owned()
 }
 
-/// The stories alone, and at most `most` findings: of every kind at least the first, then the others in their order.
+/// Only the stories, and at most `most` findings: first one of each kind, then the others in order.
 pub fn stories_and_findings(
     report: &Report,
     meta: &RecordingMeta,
@@ -233,7 +233,7 @@ pub fn stories_and_findings(
     out
 }
 
-/// The story of the process that made the recording; else all stories.
+/// The story of the process that made the recording; all stories if there is none.
 pub fn own_story(
     report: &Report,
     meta: &RecordingMeta,
@@ -259,7 +259,7 @@ fn is_first_of_kind(all: &[&Finding], i: usize) -> bool {
     all[..i].iter().all(|f| f.kind() != all[i].kind())
 }
 
-/// Indices of findings: of every kind the first, then the others, both in the order of `all`.
+/// Indices of findings: first one of each kind, then the others, each in the order of `all`.
 pub(super) fn first_of_each_kind_first(all: &[&Finding]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by_key(|i| !is_first_of_kind(all, *i));
@@ -294,7 +294,7 @@ pub(super) fn finding(
     out.push_str(&layout.paragraph(&terminal(&summary), INDENT));
 }
 
-/// Columns of the table of devices: classes are indented under their device.
+/// Columns of the table of devices; classes are indented below their device.
 const COLUMNS: [&str; 11] = [
     "Device, class",
     "I/Os",
@@ -313,7 +313,7 @@ fn is_shown(dev: DevId, devices: &BTreeSet<DevId>) -> bool {
     devices.is_empty() || devices.contains(&dev)
 }
 
-/// The table of `shown` devices (none: all).
+/// The table of the devices in `shown` (empty: all).
 fn devices(
     out: &mut String,
     report: &Report,
@@ -334,7 +334,7 @@ fn devices(
     out.push('\n');
 }
 
-/// `shown` devices (none: all, and what passes through several together) one after the other.
+/// The details of the devices in `shown` (empty: all, and links), one after another.
 fn devices_in_depth(
     out: &mut String,
     report: &Report,
@@ -434,7 +434,7 @@ fn device_rows(d: &DeviceSummary, report: &Report, meta: &RecordingMeta) -> Vec<
     rows
 }
 
-/// The classes of which something is known to have happened; `all` is what imported tables say of all of them together.
+/// The classes with known activity; `all` are the totals of imported tables over all classes.
 pub(super) fn classes_with_ios(
     d: &DeviceSummary,
     report: &Report,
@@ -471,7 +471,7 @@ fn device(out: &mut String, d: &DeviceSummary, report: &Report, times: &Times, l
     {
         let _ = writeln!(lines, "  svctm {us:.1} us (obsolete: busy time by I/Os)");
     }
-    // Where the kernel's figure can be checked, the details say it together with what it is worth.
+    // If the kernel's figure can be checked, it is printed in the details with its assessment.
     let is_checked = report.detail(d.dev).is_some_and(|own| own.util.is_some());
     let util = if is_checked {
         String::new()
@@ -571,7 +571,7 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, times:
     out
 }
 
-/// How many I/Os are missing in all, and when.
+/// The total number of lost I/Os, and when they were lost.
 fn lost_ios(report: &Report, times: &Times) -> String {
     let mut out = String::new();
     let s = &report.devices;
@@ -601,7 +601,7 @@ fn lost_ios(report: &Report, times: &Times) -> String {
     out
 }
 
-/// What recording cost.
+/// The cost of recording.
 pub(super) fn cost(meta: &RecordingMeta, facts: &RecordingFacts) -> String {
     format!(
         "{} % of one CPU, {} of memory, {} on disk, {} bytes per I/O",

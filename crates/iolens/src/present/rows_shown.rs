@@ -1,4 +1,4 @@
-//! Which rows of a report's tables are printed.
+//! Selects the rows that the tables of a report print.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,17 @@ use iolens_core::model::DevId;
 
 use super::report_json::RecordingFacts;
 
-/// Which rows a table by device has.
+/// The rows of a table by device.
 pub(super) struct RowsShown<'a> {
-    /// Of these devices alone, if there are any.
+    /// Restricts the table to these devices; `None`: all except stacked ones.
     devices: Option<&'a BTreeSet<DevId>>,
     facts: &'a RecordingFacts,
-    /// At most so many.
+    /// Maximum number of rows.
     pub max_rows: usize,
 }
 
 impl<'a> RowsShown<'a> {
-    /// Of all devices but those above others, on which I/Os of other rows would count a second time.
+    /// Rows of all devices except stacked ones, whose I/Os would be counted twice.
     pub fn of_all(facts: &'a RecordingFacts, max_rows: usize) -> RowsShown<'a> {
         RowsShown {
             devices: None,
@@ -25,7 +25,7 @@ impl<'a> RowsShown<'a> {
         }
     }
 
-    /// Of the devices that the user asked for; if there are none, of all as in [`RowsShown::of_all`].
+    /// Rows of the devices that the user asked for; if there are none, as [`RowsShown::of_all`].
     pub fn of_asked(facts: &'a RecordingFacts, max_rows: usize) -> RowsShown<'a> {
         RowsShown {
             devices: Some(&facts.detailed).filter(|asked| !asked.is_empty()),
@@ -34,7 +34,7 @@ impl<'a> RowsShown<'a> {
         }
     }
 
-    /// Whether rows of `dev` are among them.
+    /// Whether rows of `dev` are shown.
     pub fn has(&self, dev: DevId) -> bool {
         match self.devices {
             Some(devices) => devices.contains(&dev),

@@ -1,4 +1,4 @@
-//! What `iolens serve` says on stderr: its first lines, what the size limit removed, its end.
+//! Messages of `iolens serve` on stderr: start, removals by the size limit, end.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::layout::{count_of, duration, size};
 use super::record_text::shell_word;
 use super::stories::StoryNews;
 
-/// The lines before recording begins; `limits` says what this source cannot show and why.
+/// The lines printed before recording starts. `limits` are the limitations of the source.
 pub fn started(source: &Source, limits: &[String], root: &Path, keep_bytes: u64) -> String {
     let mut out = String::new();
     for limit in limits {
@@ -32,7 +32,7 @@ pub fn started(source: &Source, limits: &[String], root: &Path, keep_bytes: u64)
     out
 }
 
-/// Where closed files are copied to.
+/// The message that names the target of shipping.
 pub fn ships_to(target: &str) -> String {
     format!(
         "iolens: shipping what is closed to {}\n",
@@ -40,28 +40,28 @@ pub fn ships_to(target: &str) -> String {
     )
 }
 
-/// Shipping to `target` fails: once, until it works again.
+/// The message that shipping to `target` fails; printed once until it works again.
 pub fn ship_fails(target: &str, why: &str) -> String {
     let line = format!("--ship {target}: {why}; it is tried again and again");
     format!("iolens: {}\n", escape::terminal(&line))
 }
 
-/// It works again.
+/// The message that shipping works again.
 pub fn ship_works(target: &str) -> String {
     format!("iolens: --ship {}: works again\n", escape::terminal(target))
 }
 
-/// What `/healthz` says of it.
+/// The text in `/healthz` about shipping that is behind.
 pub fn ship_degraded(seconds: u64, waiting: u64) -> String {
     format!("shipping has failed for {seconds} s (standard error says why); {waiting} files wait")
 }
 
-/// What `/healthz` says of files that the target will never have.
+/// The text in `/healthz` about files that will never be at the target.
 pub fn ship_dropped(files: u64) -> String {
     format!("{files} files were removed by the size limit, or unreadable, before they were shipped")
 }
 
-/// Where it can be asked.
+/// The message with the addresses of the server.
 pub fn listening(places: &[impl std::fmt::Display]) -> String {
     let mut out = String::new();
     for place in places {
@@ -71,10 +71,10 @@ pub fn listening(places: &[impl std::fmt::Display]) -> String {
     out
 }
 
-/// What an answer without names says where nothing is recorded, and no file has the token.
+/// The note of a response without names, if nothing is being recorded and there is no token file.
 pub const HOW_TO_SEE_SHOWN: &str = "names of files and processes are left out, as everybody on this machine can ask; to see them, open the link that iolens serve has printed";
 
-/// What an answer without names says; `command` prints the link that logs in.
+/// The note of a response without names; `command` prints the login link.
 pub fn how_to_see_names(command: &str) -> String {
     format!(
         "names of files and processes are left out, as everybody on this machine can ask; to see them, open the link that this prints: {command}"
@@ -91,7 +91,8 @@ pub fn link_command(root: &Path, token_file: Option<&Path>) -> String {
     command
 }
 
-/// How to see names: the link itself where only the user who started it reads this, else the command that prints it.
+/// How to see names: the login link itself if only the user who started the service reads this, else the command that
+/// prints it.
 pub fn log_in(link: Option<&str>, command: &str) -> String {
     match link {
         Some(link) => format!("iolens: to see names of files and processes, too: {link}\n"),
@@ -101,7 +102,8 @@ pub fn log_in(link: Option<&str>, command: &str) -> String {
     }
 }
 
-/// What had to go: recordings that lost their single I/Os, their sums per second, or everything. Nothing, if none.
+/// What the size limit removed: number of recordings that lost their single I/Os, their sums per second, or
+/// everything. Empty if none.
 pub fn freed(of_ios: usize, of_seconds: usize, whole: usize) -> String {
     let mut parts = Vec::new();
     for (n, what) in [
@@ -121,7 +123,7 @@ pub fn freed(of_ios: usize, of_seconds: usize, whole: usize) -> String {
     }
 }
 
-/// A stretch that was kept around a finding.
+/// The message about a stretch that was preserved around a finding.
 pub fn frozen(path: &Path, bytes: u64, ios: u64) -> String {
     let path = path.display().to_string();
     let ios = count_of(ios, "I/O");
@@ -132,26 +134,26 @@ pub fn frozen(path: &Path, bytes: u64, ios: u64) -> String {
     )
 }
 
-/// A finding that begins or ends; times are Unix time.
+/// A finding that begins or ends, with Unix times.
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'a> {
-    /// It has ended.
+    /// Whether it has ended.
     pub is_over: bool,
-    /// As in reports.
+    /// Kind, as in reports.
     pub kind: &'a str,
-    /// `None` if it is about all.
+    /// The device; `None` if it concerns all.
     pub device: Option<&'a str>,
-    /// How much it matters.
+    /// Severity.
     pub severity: Severity,
-    /// As in reports.
+    /// Summary, as in reports.
     pub summary: &'a str,
-    /// Where it begins.
+    /// Start.
     pub from_unix_ns: i64,
-    /// Where it was seen last.
+    /// When it was last seen.
     pub to_unix_ns: i64,
 }
 
-/// One line for people.
+/// The event as one line.
 pub fn event(e: &Event) -> String {
     let device = escape::terminal(e.device.unwrap_or("all devices"));
     let seconds = (e.to_unix_ns - e.from_unix_ns) as f64 / 1e9;
@@ -171,20 +173,20 @@ pub fn event(e: &Event) -> String {
     )
 }
 
-/// A story that begins or ends; times are Unix time.
+/// A story that begins or ends, with Unix times.
 #[derive(Debug, Clone, Copy)]
 pub struct StoryLine<'a> {
-    /// Nothing of it was seen for a while.
+    /// Whether it has not been seen for a while.
     pub is_over: bool,
-    /// What is reported of it.
+    /// The reported content.
     pub news: &'a StoryNews,
-    /// When the victim was hurt first.
+    /// When the victim was first affected.
     pub from_unix_ns: i64,
-    /// When it was hurt last.
+    /// When it was last affected.
     pub to_unix_ns: i64,
 }
 
-/// One line for people.
+/// The story as one line.
 pub fn story(line: &StoryLine) -> String {
     let news = line.news;
     let kind = news.kind.name();
@@ -212,7 +214,7 @@ pub fn story(line: &StoryLine) -> String {
     out
 }
 
-/// A moment as time of day (UTC).
+/// A time as time of day (UTC).
 fn clock(unix_ns: i64) -> String {
     jiff::Timestamp::from_nanosecond(unix_ns.into()).map_or_else(
         |_| "at an unknown time".to_owned(),

@@ -1,11 +1,11 @@
-//! Instants of a recording as people read them: the time of day, or seconds since the recording's start.
+//! Formats times of a recording: as time of day, or as seconds since the recording's start.
 
 use iolens_core::model::RecordingMeta;
 use jiff::civil::Date;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
-/// In which form instants are shown.
+/// How times are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Clock {
     /// Seconds since the recording's start.
@@ -14,29 +14,29 @@ pub enum Clock {
     Wall(TimeZone),
 }
 
-/// Recordings begin after this (2001-09-09); what claims to be older comes from a log that says no date.
+/// No recording is older (2001-09-09); an earlier time comes from a log without a date.
 const MIN_UNIX_NS: i64 = 1_000_000_000 * 1_000_000_000;
-/// Digits after the second where the caller does not choose.
+/// Default number of decimals of the seconds.
 const DECIMALS: usize = 3;
 
-/// RFC 3339 in UTC with as many digits as it takes, so that what is proposed can be typed.
+/// RFC 3339 in UTC with as many digits as needed, so that a proposed time can be typed.
 pub fn rfc3339(unix_ns: i64) -> String {
     Timestamp::from_nanosecond(unix_ns.into())
         .map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
 }
 
-/// Writes the instants of one recording, which are nanoseconds since its start.
+/// Formats the times of one recording, given in nanoseconds since its start.
 #[derive(Debug, Clone)]
 pub struct Times {
     clock: Clock,
     start_unix_ns: i64,
-    /// The day whose date the reader has seen: its instants are written without it.
+    /// The date that the reader knows; times of this day are written without it.
     day: Option<Date>,
 }
 
 impl Times {
-    /// Of a recording that began at `start_unix_ns`. The reader knows the date of `first_ns`, from a heading that
-    /// [`Times::full`] made.
+    /// For a recording that started at `start_unix_ns`. The reader knows the date of `first_ns` from a heading made
+    /// by [`Times::full`].
     pub fn new(clock: Clock, start_unix_ns: i64, first_ns: i64) -> Times {
         let clock = if start_unix_ns < MIN_UNIX_NS {
             Clock::Relative
@@ -52,12 +52,12 @@ impl Times {
         times
     }
 
-    /// Of a recording in UTC: what documents say.
+    /// For a recording, in UTC, as in documents.
     pub fn utc(meta: &RecordingMeta) -> Times {
         Times::new(Clock::Wall(TimeZone::UTC), meta.start_unix_ns, 0)
     }
 
-    /// Seconds since the recording's start.
+    /// Formats times as seconds since the recording's start.
     pub fn relative() -> Times {
         Times::new(Clock::Relative, 0, 0)
     }
@@ -72,17 +72,17 @@ impl Times {
         self.instant_to(at_ns, DECIMALS)
     }
 
-    /// The same with so many digits after the second.
+    /// As [`Times::instant`], with this number of decimals.
     pub fn instant_to(&self, at_ns: i64, decimals: usize) -> String {
         self.written(at_ns, self.day, decimals)
     }
 
-    /// `08:42:26.123 to 08:42:27.001`, each with its date where the day changes; `153.600 s to 155.000 s` if relative.
+    /// `08:42:26.123 to 08:42:27.001`, with dates where the day changes; `153.600 s to 155.000 s` if relative.
     pub fn span(&self, from_ns: i64, to_ns: i64) -> String {
         self.span_to(from_ns, to_ns, DECIMALS)
     }
 
-    /// The same with so many digits after the second.
+    /// As [`Times::span`], with this number of decimals.
     pub fn span_to(&self, from_ns: i64, to_ns: i64, decimals: usize) -> String {
         let from = self.instant_to(from_ns, decimals);
         let day_of_from = self.zoned(from_ns).map(|z| z.date());
@@ -98,7 +98,7 @@ impl Times {
         }
     }
 
-    /// What `--from` and `--to` read as this instant, whatever the zone of the one who types it:
+    /// The time in a form that `--from` and `--to` accept, independent of the user's time zone:
     /// `2026-11-24T08:42:26.123Z`, or `153.600` if relative.
     pub fn argument(&self, at_ns: i64) -> String {
         match self.zoned(at_ns) {
@@ -107,7 +107,8 @@ impl Times {
         }
     }
 
-    /// RFC 3339 with the reader's offset, in UTC if instants are relative; `None` where the recording has no date.
+    /// RFC 3339 with the offset of the reader's zone, or in UTC if times are relative; `None` if the date is not
+    /// known.
     pub fn rfc3339(&self, at_ns: i64) -> Option<String> {
         let unix_ns = self.unix_ns(at_ns)?;
         let timestamp = Timestamp::from_nanosecond(unix_ns.into()).ok()?;
@@ -119,7 +120,7 @@ impl Times {
         }
     }
 
-    /// Nanoseconds since the epoch; `None` where the recording has no date.
+    /// Nanoseconds since the epoch; `None` if the date is not known.
     pub fn unix_ns(&self, at_ns: i64) -> Option<i64> {
         if self.start_unix_ns < MIN_UNIX_NS {
             return None;
@@ -151,7 +152,7 @@ impl Times {
     }
 }
 
-/// `08:42:26.123`; digits that are not shown are cut off, as clocks do.
+/// `08:42:26.123`; digits that are not shown are truncated, as on clocks.
 pub fn time_of_day(z: &Zoned, decimals: usize) -> String {
     let format = match decimals {
         0 => "%H:%M:%S".to_owned(),
@@ -164,7 +165,7 @@ fn seconds(at_ns: i64, decimals: usize) -> String {
     format!("{:.decimals$} s", at_ns as f64 / 1e9)
 }
 
-/// Seconds to the nanosecond without zeros at the end, which a double does not hold where they count from the epoch.
+/// Seconds with nanoseconds, without trailing zeros. Since the epoch, a double would lose digits.
 pub fn exact_seconds(ns: i64) -> String {
     const SECOND_NS: u64 = 1_000_000_000;
     let sign = if ns < 0 { "-" } else { "" };

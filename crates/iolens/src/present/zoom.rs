@@ -1,4 +1,4 @@
-//! The zoom as a table, CSV or JSON.
+//! Writes time series (`iolens zoom`) as a table, CSV or JSON.
 
 use std::cell::OnceCell;
 use std::fmt::Write;
@@ -16,21 +16,20 @@ use super::times::{Times, exact_seconds, time_of_day};
 use super::workload::{Pods, Workload};
 use crate::engine::subjects::{Figure, Order};
 
-/// How rows are written.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// A table for terminals.
     Table,
-    /// One line per row under a line of names.
+    /// A line of column names, then one line per row.
     Csv,
     /// One array of objects.
     Json,
-    /// An object per row and line, for streams without an end.
+    /// One object per line, for endless streams.
     Ndjson,
 }
 
-/// Writes rows one by one: `begin`, `row` for each, `end`. Whatever was written up to any `row` becomes a valid document
-/// with `end`.
+/// Writes rows one by one: `begin`, `row` for each, `end`. After any `row`, `end` completes a valid document.
 #[derive(Debug)]
 pub struct ZoomWriter {
     format: Format,
@@ -40,19 +39,19 @@ pub struct ZoomWriter {
     time_decimals: usize,
     rows: u64,
     lossy: u64,
-    /// Length of the slot that the window's end cuts short.
+    /// Length of the slot that is cut by the end of the window.
     cut_ns: Option<i64>,
-    /// Slots end where samples were taken, not on the steps.
+    /// Slots end at samples, not at multiples of the step.
     sampled: bool,
-    /// How the instants of rows are written; `None`: as seconds since the start, of which no date is known.
+    /// Formats times; `None`: seconds since the start, because the date is not known.
     times: Option<Times>,
-    /// The date, and the zone's offset, that the table showed last.
+    /// The date and zone offset that the table showed last.
     shown_day: Option<(Date, Offset)>,
-    /// Whose the control groups are.
+    /// Pods of the control groups.
     pods: Pods,
     /// Columns of the terminal.
     width: usize,
-    /// The columns of each line of a row, with their widths: laid out at the first row.
+    /// The columns of each line of a row, with their widths. Computed at the first row.
     lines: OnceCell<Vec<Vec<(&'static Field, usize)>>>,
 }
 
@@ -60,10 +59,10 @@ pub struct ZoomWriter {
 const TIME_WIDTH: usize = 8;
 /// Width of a time of day up to the point before its fraction.
 const CLOCK_WIDTH: usize = 9;
-/// Digits that the time of a row has that ends between the steps.
+/// Decimals of the time of a row that does not end at a multiple of the step.
 const CUT_DECIMALS: usize = 3;
 const DEVICE_WIDTH: usize = 18;
-/// Room for the marks before a name that stands last, and for the name.
+/// Width of the marks before a name in the last column, and of the name.
 const MARKS_WIDTH: usize = 5;
 const MIN_NAME: usize = 12;
 /// A column of a narrow table: eight digits and a space.
@@ -96,12 +95,12 @@ impl ZoomWriter {
         }
     }
 
-    /// For a terminal of `width` columns: where a row of the table is too long, it continues in the next line.
+    /// For a terminal of `width` columns: a row of the table that is too long continues on the next line.
     pub fn with_width(self, width: usize) -> ZoomWriter {
         ZoomWriter { width, ..self }
     }
 
-    /// With the time of day where `times` has a date, and with the columns `time` and `time_unix_s` in CSV and JSON.
+    /// Writes the time of day if `times` has a date, and the columns `time` and `time_unix_s` in CSV and JSON.
     pub fn with_times(self, times: Times) -> ZoomWriter {
         ZoomWriter {
             times: Some(times),
@@ -109,12 +108,12 @@ impl ZoomWriter {
         }
     }
 
-    /// The same for rows to come.
+    /// As [`ZoomWriter::with_times`], for the following rows.
     pub fn set_times(&mut self, times: Times) {
         self.times = Some(times);
     }
 
-    /// For rows of several recordings, which begin between the steps of the first: times to the millisecond.
+    /// For rows of several recordings, which start between multiples of the step: times to the millisecond.
     pub fn with_fine_times(self, fine: bool) -> ZoomWriter {
         ZoomWriter {
             time_decimals: if fine {
@@ -126,7 +125,7 @@ impl ZoomWriter {
         }
     }
 
-    /// For one row over the whole time, which no step divides: times to the millisecond.
+    /// For one row over the whole window, which is no multiple of a step: times to the millisecond.
     pub fn with_coarse_times(self, coarse: bool) -> ZoomWriter {
         ZoomWriter {
             time_decimals: if coarse {
@@ -138,7 +137,7 @@ impl ZoomWriter {
         }
     }
 
-    /// What stands left of the numbers.
+    /// Width of everything to the left of the numbers.
     fn label_width(&self) -> usize {
         self.time_width()
             + if self.by == GroupBy::Device {
@@ -148,7 +147,7 @@ impl ZoomWriter {
             }
     }
 
-    /// Of the column of times: of times of day those of a row that ends between the steps have a fraction.
+    /// Width of the time column. If a row ends between multiples of the step, times of day have a fraction.
     fn time_width(&self) -> usize {
         if self.shows_time_of_day() {
             CLOCK_WIDTH + self.time_decimals.max(CUT_DECIMALS)
@@ -161,7 +160,7 @@ impl ZoomWriter {
         self.times.as_ref().is_some_and(|t| !t.is_relative())
     }
 
-    /// What stands right of them.
+    /// Width of everything to the right of the numbers.
     fn name_width(&self) -> usize {
         MARKS_WIDTH + if self.name_is_last() { MIN_NAME } else { 0 }
     }
@@ -192,7 +191,7 @@ impl ZoomWriter {
         lines
     }
 
-    /// The lines of a row: `label` before the first, what `end` makes of the room that is left after the last.
+    /// The lines of a row: `label` precedes the first line, and `end` fills the room that is left after the last one.
     fn laid_out(
         &self,
         label: &str,
@@ -225,7 +224,7 @@ impl ZoomWriter {
         ZoomWriter { columns, ..self }
     }
 
-    /// Names of pods for the rows to come.
+    /// Adds names of pods for the following rows.
     pub fn know_pods(&mut self, pods: impl IntoIterator<Item = (i64, String)>) {
         self.pods.know(pods);
     }
@@ -234,8 +233,8 @@ impl ZoomWriter {
         self.columns.fields()
     }
 
-    /// For rows between samples, each a little early or late: their times have two digits more than the step, and none of
-    /// them is cut short.
+    /// For rows between samples, which are not exactly regular: times have two digits more than the step, and no row
+    /// counts as cut.
     pub fn sampled(self) -> ZoomWriter {
         ZoomWriter {
             time_decimals: (self.time_decimals + 2).min(9),
@@ -244,12 +243,12 @@ impl ZoomWriter {
         }
     }
 
-    /// The name of the column that says whose row it is, if there is one.
+    /// The name of the column that identifies the subject of a row, if there is one.
     fn group_name(&self) -> Option<&'static str> {
         (self.by != GroupBy::All).then(|| self.by.name())
     }
 
-    /// What stands before the first row.
+    /// The text before the first row.
     pub fn begin(&self) -> String {
         match self.format {
             Format::Json => "[".to_owned(),
@@ -292,7 +291,7 @@ impl ZoomWriter {
         format!("{time:>width$}{device}")
     }
 
-    /// In the table, names of any length stand where they push no number aside.
+    /// Whether names are in the last column of the table, where long names displace no numbers.
     fn name_is_last(&self) -> bool {
         matches!(self.by, GroupBy::Process | GroupBy::Cgroup | GroupBy::File)
     }
@@ -316,7 +315,7 @@ impl ZoomWriter {
         }
     }
 
-    /// What stands after the last row: for people, what the marks mean.
+    /// The text after the last row. In a table it explains the marks.
     pub fn end(&self) -> String {
         match self.format {
             Format::Json if self.rows == 0 => "]\n".to_owned(),
@@ -341,12 +340,12 @@ impl ZoomWriter {
         out
     }
 
-    /// What a table would say below its rows, for standard error: the other formats have no place for words.
+    /// A note for standard error that a table has below its rows: the other formats have no place for it.
     pub fn remark(&self) -> Option<String> {
         self.cut_short().filter(|_| self.format != Format::Table)
     }
 
-    /// Which slot was not a whole one, for people; its rates are over the time that it has.
+    /// A note that names the slot that is cut; its rates refer to its actual length.
     fn cut_short(&self) -> Option<String> {
         let has_s = self.cut_ns? as f64 / 1e9;
         let step_s = self.step_ns as f64 / 1e9;
@@ -359,7 +358,7 @@ impl ZoomWriter {
         !self.sampled && row.to_ns - row.from_ns < self.step_ns
     }
 
-    /// The line that says of which day the rows from `at_ns` on are, where the day or the zone's offset changes.
+    /// The line with the date of the rows from `at_ns` on, if the date or the zone offset changes.
     fn day_line(&mut self, at_ns: i64) -> String {
         let Some(at) = self.times.as_ref().and_then(|t| t.zoned(at_ns)) else {
             return String::new();
@@ -372,8 +371,8 @@ impl ZoomWriter {
         at.strftime("%Y-%m-%d %Z\n").to_string()
     }
 
-    /// Whether the digits that the step needs hold the end of `row` on the clock that is shown: a time that begins between the steps
-    /// has no row that ends on one.
+    /// Whether the decimals of the step are enough for the end of `row` on the clock shown. With a start between
+    /// multiples of the step, they are not.
     fn ends_on_digits(&self, row: &Row) -> bool {
         let mut shown_ns = row.to_ns;
         if let Some(times) = self.times.as_ref().filter(|t| !t.is_relative()) {
@@ -384,7 +383,7 @@ impl ZoomWriter {
     }
 
     fn table_row(&self, row: &Row, group: &str) -> String {
-        // Where a slot ends between the steps, so does its label.
+        // If a slot ends between multiples of the step, its label gets more digits.
         let decimals = if self.is_cut(row) || !self.ends_on_digits(row) {
             self.time_decimals.max(CUT_DECIMALS)
         } else {
@@ -397,7 +396,7 @@ impl ZoomWriter {
         self.labelled_row(&time, row, group)
     }
 
-    /// The table's block of what each subject did in all, after its rows; each row is the sum of a subject's.
+    /// The table of totals per subject after the rows. Each row is the sum of a subject's rows.
     pub fn totals<'a>(&self, rows: impl IntoIterator<Item = (&'a str, &'a Row)>) -> String {
         let mut out = String::new();
         for (group, row) in rows {
@@ -431,7 +430,7 @@ impl ZoomWriter {
     fn csv_row(&self, row: &Row, group: &str) -> String {
         let mut line = String::new();
         if let Some(times) = &self.times {
-            // What has no date has empty cells.
+            // Empty cells if the date is not known.
             let time = times.rfc3339(row.to_ns).unwrap_or_default();
             let unix_s = times.unix_ns(row.to_ns).map(exact_seconds);
             let _ = write!(line, "{time},{},", unix_s.unwrap_or_default());
@@ -447,7 +446,7 @@ impl ZoomWriter {
                 Value::Number(v) => write!(line, ",{}", rounded(v)),
             };
         }
-        // Loss is data.
+        // Losses are part of the data.
         line.push_str(if row.lossy { ",1" } else { ",0" });
         line.push_str(&self.pods.csv(row.key, group));
         line + "\n"
@@ -484,7 +483,7 @@ impl ZoomWriter {
     }
 }
 
-/// What people read of a group that programs call `name`.
+/// The name of a group as shown to people; `name` is the one for programs.
 pub fn shown_name(key: GroupKey, name: &str) -> &str {
     if key.is_known() { name } else { NOT_KNOWN }
 }
@@ -499,7 +498,7 @@ fn cell(f: &Field, row: &Row) -> String {
     }
 }
 
-/// To a thousandth, and what is smaller to three digits: one I/O in an hour is no rate of 0.
+/// Rounds to a thousandth, but keeps three significant digits of small values: one I/O per hour must not become 0.
 pub(super) fn rounded(v: f64) -> f64 {
     let places = if v == 0.0 || v.abs() >= 0.1 {
         3.0
@@ -510,10 +509,10 @@ pub(super) fn rounded(v: f64) -> f64 {
     (v * unit).round() / unit
 }
 
-/// The order by that one of `columns` that is called `name`, or has that title, or by `io_time`.
+/// The order by the one of `columns` with this name or title, or by `io_time`.
 ///
 /// # Errors
-/// There is none; a sentence that names those that there are.
+/// There is no such column; the text lists the columns.
 pub fn order(name: &str, columns: ShownColumns) -> Result<Order, String> {
     if name == "io_time" {
         return Ok(Order::IoTime);
@@ -541,7 +540,7 @@ impl Figure for Field {
             Value::Unknown => None,
             Value::Count(n) => Some(n as f64),
             Value::Number(v) => Some(v),
-            // A bound from above: it is less than any that is known.
+            // An upper bound sorts below all known values.
             Value::Below(_) => Some(0.0),
         }
     }

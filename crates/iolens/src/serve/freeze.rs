@@ -1,8 +1,8 @@
-//! `--freeze-on`: the minutes around a finding are copied while it goes on, into recordings with a budget of their own.
+//! `--freeze-on`: while a finding is active, copies the minutes around it into a recording with a budget of its own.
 //!
-//! A copy grows while the finding does, so that it is whole however soon the budget of the root removes what it was copied
-//! from. One copy grows at a time, for all findings that it is about; it takes at most half of the budget, and those that are
-//! whole leave that half free when it begins.
+//! A copy grows while the finding lasts, so that it is complete even if retention removes the original soon after.
+//! Only one copy grows at a time, and it serves all findings of that time. It takes at most half of the budget; the
+//! finished copies leave that half free when it starts.
 
 mod interrupted;
 
@@ -21,56 +21,56 @@ use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
 use super::stretch::{CopyTarget, RangeCopy};
 use crate::present::{escape, serve_text};
 
-/// So much before a finding begins and after it ends is kept.
+/// Time kept before a finding starts and after it ends.
 const AROUND_NS: i64 = 300 * SECOND_NS;
-/// A copy is no longer than this, however long the finding goes on.
+/// Maximum length of a copy, however long the finding lasts.
 const LONGEST_NS: i64 = 3600 * SECOND_NS;
-/// I/Os that completed so long ago are on disk.
+/// I/Os that completed at least this long ago are on disk.
 const SETTLED_NS: i64 = 5 * SECOND_NS;
-/// What is new is copied this often.
+/// Interval between copying new data.
 const PERIOD: Duration = Duration::from_secs(10);
-/// Findings that may wait to be looked at; beyond that one is not kept.
+/// Capacity of the queue of findings. A finding that does not fit is not kept.
 const MAX_WAITING: usize = 256;
 
-/// Which findings are kept, and how much of the disk that may take.
+/// Which findings are kept, and the disk space for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreezeOptions {
-    /// Kinds of findings; none: nothing is kept.
+    /// Kinds of findings to keep; empty: none.
     pub kinds: Vec<KindName>,
-    /// Hard cap over all copies.
+    /// Hard limit of the size of all copies in bytes.
     pub keep_bytes: u64,
 }
 
-/// A finding that begins or ends; times are Unix time.
+/// The start or end of a finding, in Unix time in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreezeEvent {
-    /// What it is and of which device: the same in both.
+    /// Identity of the finding, the same in both events: kind, device and start.
     pub what: (KindName, Option<String>, i64),
-    /// Where it begins.
+    /// Start of the finding.
     pub from_ns: i64,
-    /// Where it ends; `None` where it goes on.
+    /// End of the finding; `None` while it is active.
     pub to_ns: Option<i64>,
-    /// One line about it.
+    /// A one-line summary.
     pub summary: String,
 }
 
-/// Copies on a thread of its own.
+/// Makes copies on a thread of its own.
 #[derive(Debug)]
 pub struct Freezer {
     feed: FreezerFeed,
     thread: JoinHandle<()>,
 }
 
-/// Takes findings to a [`Freezer`].
+/// Sends findings to a [`Freezer`].
 #[derive(Debug, Clone)]
 pub struct FreezerFeed {
-    /// `None`: it is over.
+    /// `None` ends the thread.
     events: SyncSender<Option<FreezeEvent>>,
     kinds: Vec<KindName>,
 }
 
 impl Freezer {
-    /// Of the recordings in `host_dir` of `root`; `None` if nothing is to be kept.
+    /// Starts a freezer for the recordings in `host_dir` of `root`; `None` if no kinds are selected.
     ///
     /// # Errors
     /// No thread could be started.
@@ -107,21 +107,21 @@ impl Freezer {
         }))
     }
 
-    /// Its other end.
+    /// A sender for findings.
     pub fn feed(&self) -> FreezerFeed {
         self.feed.clone()
     }
 
-    /// Ends the copy that grows with what there is by now.
+    /// Ends the current copy with the data recorded so far.
     pub fn finish(self) {
-        // Without its thread there is nothing to end; a panic has been said.
+        // If the thread is gone there is nothing to end; a panic was reported already.
         drop(self.feed.events.send(None));
         drop(self.thread.join());
     }
 }
 
 impl FreezerFeed {
-    /// A finding begins or ends; never waits.
+    /// Queues the start or end of a finding. Never blocks.
     pub fn send(&self, event: FreezeEvent) {
         if self.kinds.contains(&event.what.0) && self.events.try_send(Some(event)).is_err() {
             eprintln!("iolens: --freeze-on: too many findings at once; one is not kept");
@@ -129,27 +129,27 @@ impl FreezerFeed {
     }
 }
 
-/// What the thread knows.
+/// State of the thread.
 #[derive(Debug)]
 struct Work {
     target: CopyTarget,
     keep_bytes: u64,
     growing: Option<Growing>,
-    /// Copied by the last one: the next one begins there at the earliest.
+    /// End of the last copy; the next copy starts here at the earliest.
     kept_to_unix_ns: i64,
 }
 
-/// The copy that grows.
+/// The copy that is growing.
 #[derive(Debug)]
 struct Growing {
     stretch: RangeCopy,
     from_unix_ns: i64,
-    /// The end of what is to be copied of each finding that it is about; `None` of one that goes on.
+    /// The findings that it covers, each with its end; `None` while it is active.
     findings: BTreeMap<(KindName, Option<String>, i64), Option<i64>>,
 }
 
 impl Growing {
-    /// Where it ends, if that is known.
+    /// When the copy will be complete, in Unix time; `from_unix_ns + LONGEST_NS` while a finding is active.
     fn until_unix_ns(&self) -> i64 {
         let ends = self
             .findings
@@ -187,7 +187,7 @@ impl Work {
         self.report(done);
     }
 
-    /// What went wrong costs the copy that grows, not those to come.
+    /// Reports an error and ends the current copy. Later copies are not affected.
     fn report(&mut self, done: Result<()>) {
         if let Err(e) = done {
             eprintln!(
@@ -202,7 +202,7 @@ impl Work {
     fn event(&mut self, event: FreezeEvent, now_unix_ns: i64) -> Result<()> {
         if let Some(growing) = &mut self.growing {
             let begins = !growing.findings.contains_key(&event.what);
-            // The end of one that this copy is not about says nothing here.
+            // The end of a finding that this copy does not cover is ignored.
             if event.to_ns.is_none() || !begins {
                 growing.findings.insert(event.what, event.to_ns);
             }
@@ -229,7 +229,7 @@ impl Work {
         self.copy(now_unix_ns)
     }
 
-    /// Begins a copy, for which there is room then.
+    /// Frees space and starts a copy.
     fn stretch(&self, from_unix_ns: i64, now_unix_ns: i64) -> Result<RangeCopy> {
         self.make_room()?;
         RangeCopy::begin(
@@ -241,7 +241,7 @@ impl Work {
         )
     }
 
-    /// Copies what is new, and ends the copy where it is whole or takes its share.
+    /// Copies new data. Ends the copy when it is complete or has used its share of the budget.
     fn copy(&mut self, now_unix_ns: i64) -> Result<()> {
         let share = self.keep_bytes / 8 * 3;
         let Some(growing) = &mut self.growing else {

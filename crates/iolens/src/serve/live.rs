@@ -1,4 +1,4 @@
-//! Slots of 100 ms for those who watch: the last ten minutes in memory, and what comes.
+//! Live data in slots of 100 ms: the last ten minutes in memory, and new slots as they complete.
 
 mod events;
 
@@ -18,23 +18,23 @@ use iolens_core::model::Names;
 
 /// Length of a slot.
 pub const STEP_NS: i64 = 100_000_000;
-/// A slot waits so long for I/Os that were in flight in it; longer ones count from then on.
+/// How long a slot waits for I/Os that were in flight in it; longer ones count from then on.
 const MAX_WAIT: Hold = Hold {
     spans: 1 << 18,
     ns: 1_000_000_000,
 };
-/// Makes rows.
+/// Computes the rows.
 #[derive(Debug)]
 pub struct Live {
     events: Arc<LiveEvents>,
     timeline: Option<Timeline>,
     devices: Vec<Device>,
-    /// Of the session's time.
+    /// Start of the session in Unix time.
     start_unix_ns: i64,
 }
 
 impl Live {
-    /// Of a session that began at this Unix time.
+    /// For a session that started at this Unix time.
     pub fn new(start_unix_ns: i64) -> Live {
         Live {
             events: LiveEvents::new(),
@@ -44,12 +44,12 @@ impl Live {
         }
     }
 
-    /// Where its rows go: JSON objects, one for each device and slot.
+    /// The destination of the rows: JSON objects, one per device and slot.
     pub fn events(&self) -> Arc<LiveEvents> {
         Arc::clone(&self.events)
     }
 
-    /// Takes a look at the source. Gives the time in flight in the slots that are complete now.
+    /// Adds what the recorder has seen. Returns the in-flight time of the slots that are complete now.
     pub fn update(&mut self, seen: &Seen) -> Vec<InFlight> {
         if let Some(devices) = &seen.devices {
             self.devices.clone_from(devices);
@@ -111,26 +111,26 @@ impl Live {
     }
 }
 
-/// Those of `devices` that are there now: they have slots while they are idle, too.
+/// The devices that are currently present: they get slots while they are idle, too.
 fn present_keys(devices: &[Device]) -> Vec<GroupKey> {
     let mut present = devices.to_vec();
     present.retain(|device| device.removed_ns.is_none());
     device_keys(&present, GroupBy::Device)
 }
 
-/// What a device did in a slot, as sums.
+/// In-flight time of a device in a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InFlight {
     /// The device.
     pub dev: DevId,
-    /// Nanoseconds with anything in flight.
+    /// Nanoseconds with any I/O in flight.
     pub busy_ns: i64,
-    /// Number in flight, integrated over time, in nanoseconds.
+    /// Integral of the number of I/Os in flight over time, in nanoseconds.
     pub area_ns: i64,
 }
 
 impl InFlight {
-    /// `None` where nothing was, or is known.
+    /// `None` if nothing was in flight, or if that is not known.
     fn of(row: &Row) -> Option<InFlight> {
         let GroupKey::Device(dev) = row.key else {
             return None;

@@ -1,4 +1,4 @@
-//! One recorder for a root: its directory, and the lock in it.
+//! Locks a root for a single recorder.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
@@ -12,15 +12,16 @@ use iolens_core::store::Root;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 const LOCK: &str = "lock";
-/// Readable for those who may read the recordings.
+/// File with the secret; readable by users who may read the recordings.
 const TOKEN: &str = "token";
-/// Where the service listens, as `--listen` takes it. It is there while the service runs, and after a kill.
+/// File with the address of the service, in the syntax of `--listen`. It exists while the service runs, and after a
+/// kill.
 const ADDRESS: &str = "address";
 
-/// The secret of the service that records into `root`.
+/// Reads the secret of the service that records into `root`.
 ///
 /// # Errors
-/// There is none that this user may read.
+/// There is no secret, or this user may not read it.
 pub fn read_token(root: &Path) -> Result<Vec<u8>> {
     let path = root.join(TOKEN);
     let token = std::fs::read(&path).with_context(|| {
@@ -39,10 +40,10 @@ pub fn read_token(root: &Path) -> Result<Vec<u8>> {
     Ok(token.to_vec())
 }
 
-/// Where the service that records into `root` listens; `None`: it does not say.
+/// The address of the service that records into `root`; `None` if it has not written one.
 ///
 /// # Errors
-/// This user may not read it, or it is no address.
+/// This user may not read the file, or its content is not an address.
 pub fn read_address(root: &Path) -> Result<Option<Listen>> {
     let path = root.join(ADDRESS);
     let text = match fs::read_to_string(&path) {
@@ -56,7 +57,7 @@ pub fn read_address(root: &Path) -> Result<Option<Listen>> {
     }
 }
 
-/// A root that this process alone records into, until it is dropped or the process ends.
+/// A root locked by this process, until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct LockedRoot {
     dir: PrivateDir,
@@ -64,20 +65,21 @@ pub struct LockedRoot {
 }
 
 impl Drop for LockedRoot {
-    /// Unlocks it: a program that is being started has a copy of the open file until it runs, and would hold the lock that long.
+    /// Unlocks explicitly: a child process has a copy of the descriptor until its exec, and would hold the lock until
+    /// then.
     fn drop(&mut self) {
-        // There is none if it never listened.
+        // The file does not exist if the service never listened.
         let _ = self.dir.remove_file(ADDRESS);
-        // Where that fails, the lock ends with the file.
+        // If this fails, the lock ends when the file is closed.
         let _ = flock(&self.lock, FlockOperation::Unlock);
     }
 }
 
 impl LockedRoot {
-    /// Makes `path` a recording root, or takes over one that is there.
+    /// Creates the recording root `path`, or opens an existing one, and locks it.
     ///
     /// # Errors
-    /// It is something else, another user has a say in it or in a directory above it, or it is locked.
+    /// It is not a root, another user can write to it or to a parent directory, or it is already locked.
     pub fn open(path: &Path, access: Access) -> Result<LockedRoot> {
         let (dir, is_new) = directory(path, access)
             .with_context(|| format!("{} cannot be a recording root", path.display()))?;
@@ -91,7 +93,7 @@ impl LockedRoot {
         Ok(LockedRoot { dir, lock })
     }
 
-    /// Whether it is still where it was: it may have been removed or moved meanwhile.
+    /// Whether the directory is still at its path. It may have been removed or moved.
     pub fn is_there(&self) -> bool {
         let own = self.lock.metadata();
         let there = fs::symlink_metadata(self.dir.path().join(LOCK));
@@ -101,11 +103,11 @@ impl LockedRoot {
         }
     }
 
-    /// The secret of those who may see names and change something; made with the root, and kept. Where it cannot be written, as
-    /// on a full disk, it is that of this run alone.
+    /// The secret for clients that may see names and change something. It is created with the root and kept. If it
+    /// cannot be written, for example on a full disk, a secret for this run only is returned.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// The system cannot provide random numbers.
     pub fn token(&self) -> Result<Vec<u8>> {
         if let Ok(token) = read_token(self.dir.path()) {
             return Ok(token);
@@ -118,18 +120,18 @@ impl LockedRoot {
         Ok(token)
     }
 
-    /// Notes where the service listens, for those who look for it; where that cannot be written, says so.
+    /// Writes the address of the service to a file for other programs. Reports an error on standard error.
     pub fn note_address(&self, address: &Listen) {
         let text = format!("{}\n", address.argument());
         if let Err(e) = self.dir.replace(ADDRESS, text.as_bytes()) {
-            // That of an earlier service would lead to nothing.
+            // The address of an earlier service is obsolete.
             let _ = self.dir.remove_file(ADDRESS);
             let path = self.dir.path().join(ADDRESS);
             eprintln!("iolens: {}: cannot be written: {e}", path.display());
         }
     }
 
-    /// Makes the directory of `host`, or takes the one that is there; its path.
+    /// Creates or opens the directory of `host`. Returns its path.
     ///
     /// # Errors
     /// The file system refuses.
@@ -143,7 +145,7 @@ impl LockedRoot {
     }
 }
 
-/// The directory at `path`, which is made if it is not there, and whether nothing is in it.
+/// Creates or opens the directory at `path`. Also returns whether it is empty.
 fn directory(path: &Path, access: Access) -> Result<(PrivateDir, bool)> {
     if !path.exists() {
         refuse_foreign_parents(path)?;
@@ -154,14 +156,14 @@ fn directory(path: &Path, access: Access) -> Result<(PrivateDir, bool)> {
     }
     let dir = PrivateDir::open_for_good(path, access)?;
     let mut entries = fs::read_dir(path)?.flatten();
-    // A file system of its own has this directory in its root.
+    // The root of a file system contains this directory.
     let is_new = entries.all(|entry| entry.file_name() == "lost+found");
     Ok((dir, is_new))
 }
 
 fn lock(dir: &PrivateDir) -> Result<File> {
     let path = dir.path().join(LOCK);
-    // Fine if it is there: what counts is who holds it.
+    // The file may exist already; only the lock on it matters.
     drop(dir.create_file(LOCK));
     let nofollow = i32::try_from(OFlags::NOFOLLOW.bits())?;
     let opened = File::options()

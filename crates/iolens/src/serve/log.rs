@@ -1,20 +1,20 @@
-//! Findings on standard error: a line for people on a terminal, a line of JSON for everything else.
+//! The log of findings on standard error: text on a terminal, JSON lines otherwise.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How events are written.
+/// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
-    /// One JSON object a line.
+    /// One JSON object per line.
     #[default]
     Json,
-    /// A sentence a line, a few a minute.
+    /// One sentence per line, with a rate limit.
     Text,
 }
 
-/// Lines for people in any minute. More scroll away unread: the rest is counted, and is in the recording.
+/// Maximum number of text lines per minute. Further events are counted; they are in the recording anyway.
 const MAX_LINES: usize = 6;
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -25,7 +25,7 @@ pub struct EventLog {
     pace: Mutex<Pace>,
 }
 
-/// When lines were written, and how many were not.
+/// When lines were written, and how many were suppressed since.
 #[derive(Debug, Default)]
 struct Pace {
     written: VecDeque<Instant>,
@@ -33,7 +33,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Whether another line may be written, and how many were left out before it.
+    /// The number of lines suppressed before this one; `None` if this one must be suppressed too.
     fn admit(&mut self, now: Instant) -> Option<u64> {
         while let Some(first) = self.written.front() {
             if now.duration_since(*first) < MINUTE {
@@ -59,7 +59,7 @@ impl EventLog {
         }
     }
 
-    /// Writes an event, of which both forms are given.
+    /// Writes an event in the configured format.
     pub fn write(&self, json: &str, text: impl FnOnce() -> String) {
         if self.format == LogFormat::Json {
             eprintln!("{json}");

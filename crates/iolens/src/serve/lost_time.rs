@@ -1,5 +1,5 @@
-//! I/Os, and the I/O time that was lost, in each second of the last minutes: they show where a look at a busy host is worth most,
-//! and whether one is worth it soon.
+//! Counts I/Os and lost I/O time per second of the last minutes. On a busy host this determines which time the
+//! watcher analyses, and whether it does so soon.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,38 +12,38 @@ use iolens_core::model::{Class, DevId, OwnedTime, SECOND_NS};
 
 use crate::engine::worst_stretch::{Slot, longest_wait};
 
-/// Seconds are kept so long.
+/// How long seconds are kept.
 pub const KEPT_NS: i64 = 900 * SECOND_NS;
 
-/// What is known of the I/Os of one second.
+/// Sums of one second.
 #[derive(Debug, Clone, Copy, Default)]
 struct SecondSums {
     ios: u64,
     lost_ns: i64,
 }
 
-/// Where the I/O time of each program went, by device and class.
+/// I/O time by owner, for each device, class and program.
 type ProgramTimes = BTreeMap<(DevId, Class, Program), OwnedTime>;
 
-/// What there is since the last look.
+/// State since the last look of the watcher.
 #[derive(Debug, Default)]
 struct SinceLook {
     times: ProgramTimes,
     has_trouble: bool,
 }
 
-/// By second, on all devices. The last two seconds are not known yet.
+/// Sums per second over all devices. The last two seconds are not complete yet.
 #[derive(Debug)]
 pub struct LostTime {
-    /// Of the session's time.
+    /// Start of the session in Unix time.
     start_unix_ns: AtomicI64,
-    /// By the second's beginning in Unix time.
+    /// By the start of the second, in Unix time in nanoseconds.
     seconds: Mutex<BTreeMap<i64, SecondSums>>,
     since_look: Mutex<SinceLook>,
 }
 
 impl LostTime {
-    /// Of a session that began at this Unix time.
+    /// For a session that started at this Unix time.
     pub fn new(start_unix_ns: i64) -> LostTime {
         LostTime {
             start_unix_ns: AtomicI64::new(start_unix_ns),
@@ -52,13 +52,13 @@ impl LostTime {
         }
     }
 
-    /// The wall clock was set: by what it says now the session began at this Unix time. What was before is of another time.
+    /// The wall clock was set, so that the session now started at this Unix time. Older seconds are discarded.
     pub fn clock_was_set(&self, start_unix_ns: i64) {
         self.start_unix_ns.store(start_unix_ns, Ordering::Relaxed);
         self.lock().clear();
     }
 
-    /// Adds waits of intervals of a second.
+    /// Adds waits in intervals of a second.
     pub fn add(&self, bins: &[WaitBin]) {
         self.since_look().add(bins);
         let start_unix_ns = self.start_unix_ns.load(Ordering::Relaxed);
@@ -77,17 +77,17 @@ impl LostTime {
         self.since_look().has_trouble = true;
     }
 
-    /// Whether since the last look a program lost so much that there may be a story, or an I/O failed.
+    /// Whether, since the last look, a program lost enough time for a possible story, or an I/O failed.
     pub fn has_trouble(&self) -> bool {
         self.since_look().has_trouble
     }
 
-    /// A look begins.
+    /// A look begins: resets the state since the last one.
     pub fn look_begins(&self) {
         *self.since_look() = SinceLook::default();
     }
 
-    /// Adds what came of the second that begins at `at_ns` (Unix time).
+    /// Adds to the second that starts at `at_ns` (Unix time).
     fn add_second(&self, at_ns: i64, new: SecondSums) {
         let mut seconds = self.lock();
         let second = seconds.entry(at_ns).or_default();
@@ -115,7 +115,7 @@ impl LostTime {
         lost
     }
 
-    /// How many I/Os completed in a range of Unix time.
+    /// Number of I/Os that completed in a range of Unix time.
     pub fn ios(&self, range: &Range<i64>) -> u64 {
         let mut ios = 0;
         for (_, second) in self.lock().range(range.clone()) {
@@ -124,8 +124,8 @@ impl LostTime {
         ios
     }
 
-    /// Of the stretches of `range` (Unix time) that are at most `length_ns` long, at least a second, the one in which most I/O time
-    /// was lost; `None` if none was.
+    /// The stretch of `range` (Unix time), at most `length_ns` and at least a second long, in which most I/O time was
+    /// lost; `None` if no time was lost.
     pub fn worst_stretch(&self, range: &Range<i64>, length_ns: i64) -> Option<Range<i64>> {
         let mut slots = BTreeMap::new();
         for (at_ns, second) in self.lock().range(range.clone()) {
@@ -152,7 +152,7 @@ impl LostTime {
 }
 
 impl SinceLook {
-    /// Adds waits of intervals of a second. What is lost in one second counts even if hours before it were good.
+    /// Adds waits in intervals of a second. A single bad second counts even after good hours.
     fn add(&mut self, bins: &[WaitBin]) {
         for bin in bins {
             let mut second = ProgramTimes::new();

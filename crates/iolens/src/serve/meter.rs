@@ -1,6 +1,6 @@
-//! What the recorder sees, summed up since it began: the source of `/metrics`.
+//! Sums of all I/O since the recorder started: the source of `/metrics`.
 //!
-//! It runs beside the recorder and may be too slow: then I/Os are missing from its sums, and it says how many.
+//! It runs beside the recorder and may be too slow. I/Os that it misses are counted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,14 +18,14 @@ use iolens_recorder::{Seen, View};
 use super::live::{InFlight, Live};
 use super::lost_time::LostTime;
 
-/// One class of I/O of one device.
+/// Sums of one class of I/O of one device.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ClassTotals {
     /// Bytes moved.
     pub bytes: i64,
     /// I/Os that failed.
     pub errors: u64,
-    /// Start to issue; those of which it is not known are left out.
+    /// Start to issue; I/Os for which this is not known are left out.
     pub queue: Times,
     /// Issue to completion.
     pub device: Times,
@@ -33,10 +33,10 @@ pub struct ClassTotals {
     pub total: Times,
 }
 
-/// Durations.
+/// A distribution of durations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Times {
-    /// How many took how long.
+    /// Histogram of the durations.
     pub histogram: CallHistogram,
     /// Their sum in nanoseconds.
     pub sum_ns: i128,
@@ -49,34 +49,34 @@ impl Times {
     }
 }
 
-/// One device.
+/// Sums of one device.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DeviceTotals {
-    /// By class; those without I/O are `None`.
+    /// By class; `None` for classes without I/O.
     pub classes: [Option<Box<ClassTotals>>; Class::ALL.len()],
-    /// Time with anything in flight; as of the next field, of slots that are complete.
+    /// Nanoseconds with any I/O in flight. This and the next field cover complete slots only.
     pub busy_ns: i128,
-    /// Time in flight, summed over I/Os.
+    /// In-flight time summed over I/Os, in nanoseconds.
     pub in_flight_ns: i128,
 }
 
-/// Waits are added up in intervals of this length.
+/// Length of the intervals in which waits are computed.
 const WAITS_STEP_NS: i64 = SECOND_NS;
 
-/// All of it.
+/// All sums.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
-    /// By device; those that did nothing are not there.
+    /// By device; devices without I/O have no entry.
     pub devices: BTreeMap<DevId, DeviceTotals>,
-    /// Who owned the time of the I/Os, some two seconds late.
+    /// I/O time by owner, about two seconds late.
     pub waits: WaitTotals,
-    /// The devices that there are.
+    /// The known devices.
     pub known: Vec<Device>,
-    /// I/Os that are recorded and not in these sums.
+    /// I/Os that were recorded but are missing in these sums.
     pub missed_ios: u64,
 }
 
-/// Adds up on a thread of its own.
+/// Computes the sums on a thread of its own.
 #[derive(Debug)]
 pub struct Meter {
     totals: Mutex<Totals>,
@@ -85,8 +85,8 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Looks at what comes through `view` until the session ends; rows of who waited for whom go to `rows`, and what was lost in
-    /// each second to `lost_time`.
+    /// Reads from `view` until the session ends. Sends rows of waits to `rows`, and adds the time lost in each second
+    /// to `lost_time`.
     ///
     /// # Errors
     /// No thread could be started.
@@ -112,14 +112,14 @@ impl Meter {
                 own.add_waits(&mut waits, &look);
                 view.give_back(look);
             }
-            // The session has ended: a step that is not full yet counts as it is.
+            // The session has ended: a partial slot is stored as it is.
             own.add_rest(waits);
         });
         let thread = thread.context("the thread of the metrics could not be started")?;
         Ok((meter, thread))
     }
 
-    /// What has been added up so far.
+    /// The sums so far.
     pub fn totals(&self) -> Totals {
         let totals = self
             .totals
@@ -170,7 +170,7 @@ impl Meter {
         waits.push(over);
     }
 
-    /// The session has ended.
+    /// Adds what is left at the end of the session.
     fn add_rest(&self, mut waits: WaitTable) {
         let ended = WaitBinsBuilder::running(WAITS_STEP_NS);
         let rest = std::mem::replace(&mut waits.builder, ended).finish();
@@ -191,14 +191,14 @@ impl Meter {
     }
 }
 
-/// Makes rows of intervals: of ten seconds, and of those of ten minutes.
+/// Aggregates waits into rows of ten seconds, and these into rows of ten minutes.
 #[derive(Debug)]
 struct WaitTable {
     builder: WaitBinsBuilder,
-    /// Of the slot that is open.
+    /// Intervals of the current slot.
     bins: Vec<WaitBin>,
     slot_from_ns: i64,
-    /// Of the coarser slot that is open.
+    /// Rows of the current coarse slot.
     finer: Vec<WaitSums>,
     coarser_from_ns: i64,
     rows: Sender<Vec<WaitSums>>,
@@ -216,11 +216,11 @@ impl WaitTable {
         }
     }
 
-    /// Takes intervals of a second, by time.
+    /// Adds intervals of a second, in order of time.
     fn push(&mut self, bins: Vec<WaitBin>) {
         let slot_ns = i64::from(WAIT_STEPS_S[0]) * SECOND_NS;
         for bin in bins {
-            // What comes late belongs to the slot that is open.
+            // A late interval is added to the current slot.
             let from_ns = floor_to(bin.from_ns, slot_ns);
             if from_ns > self.slot_from_ns {
                 self.close_slot();
@@ -255,7 +255,7 @@ impl WaitTable {
 
     fn send(&self, rows: Vec<WaitSums>) {
         if !rows.is_empty() {
-            // A recorder that has ended stores none.
+            // A recorder that has ended stores no rows.
             drop(self.rows.send(rows));
         }
     }

@@ -1,7 +1,7 @@
-//! The always-on recorder: one recording after the other in a root, within one budget.
+//! The always-on recorder: successive recordings in a root, within one disk budget.
 //!
-//! [`rotation`] says when another one begins, [`space`] makes room for it, [`watcher`] says what happens in it, and [`http`]
-//! answers questions about all of them.
+//! [`rotation`] decides when a new recording starts, [`space`] frees disk space for it, [`watcher`] finds problems in
+//! it, and [`http`] answers queries about all recordings.
 
 mod freeze;
 pub mod http;
@@ -55,44 +55,44 @@ use space::Space;
 use supervisor::Supervisor;
 use watcher::{Commands, Outlets, Watcher};
 
-/// What `serve` was asked for.
+/// The configuration of `serve`.
 #[derive(Debug, Clone)]
 pub struct Service {
     /// The recording root.
     pub root: PathBuf,
-    /// Hard cap over all recordings.
+    /// Hard limit of the size of all recordings in bytes.
     pub keep_bytes: u64,
-    /// Who may read it.
+    /// Who may read the recordings.
     pub access: Access,
-    /// How to record; directory and size are set here.
+    /// Recorder options; directory and size are set here.
     pub session: SessionOptions,
-    /// How to answer.
+    /// Options of the HTTP server.
     pub http: http::Options,
-    /// A shell's command that gets each finding on its input.
+    /// Shell command that gets each finding on standard input.
     pub on_finding: Option<String>,
-    /// A shell's command that gets each story on its input.
+    /// Shell command that gets each story on standard input.
     pub on_story: Option<String>,
-    /// Stories that are not reported, by id.
+    /// Ids of stories that are not reported.
     pub muted: BTreeSet<String>,
-    /// How findings are written to standard error.
+    /// Format of findings on standard error.
     pub log: LogFormat,
-    /// Which findings are kept with the minutes around them.
+    /// Which findings are preserved with the minutes around them.
     pub freeze: FreezeOptions,
     /// Where closed files are copied to.
     pub ship: Option<ShipTarget>,
 }
 
-/// Without a recorder nothing else asks for signals.
+/// Poll interval for signals when nothing is recorded.
 const SIGNAL_POLL: Duration = Duration::from_millis(200);
-/// Commands that run at the end are killed after this, and all else but the recording's own end is given up a little later:
-/// after a kill the next start goes on with it as well.
+/// After this time, commands that run at the end are killed, and soon after everything but finishing the recording is
+/// abandoned. After a kill, the next start continues just as well.
 const STOP_TIME: Duration = Duration::from_millis(1500);
 const STOP_GRACE: Duration = Duration::from_millis(500);
-/// Remarks that may wait for the recorder.
+/// Capacity of the queue of marks for the recorder.
 const MAX_MARKS: usize = 16;
 
 impl Service {
-    /// The command that prints the link to this service.
+    /// The command that prints the login link of this service.
     fn link_command(&self) -> String {
         serve_text::link_command(&self.root, self.http.token_file.as_deref())
     }
@@ -100,14 +100,14 @@ impl Service {
     /// Records until a signal asks to end.
     ///
     /// # Errors
-    /// There is no place to record into, no source, or the writer failed.
+    /// The root or the source is not available, or the writer failed.
     pub fn run(self, topology: Topology, signals: &Signals) -> Result<()> {
         let mut running = self.open(topology)?;
         running.record(signals)?;
         running.stop()
     }
 
-    /// Takes what it needs while it may, gives up all other privileges, and starts.
+    /// Opens what needs privileges, gives up all other privileges, and starts.
     fn open(&self, topology: Topology) -> Result<Running> {
         return_freed_memory();
         let locked = LockedRoot::open(&self.root, self.access)?;
@@ -131,7 +131,7 @@ impl Service {
             .make_room(None)
             .context("no room can be made in the recording root")?;
         let (mut session, missing) = self.start_session(&directory, topology)?;
-        // Its threads begin without what was given up.
+        // Its threads start without the privileges that were given up.
         let (companions, recorder) = self.start_companions(&mut session, &directory, &health)?;
         let server = Server::start(listener, &self.root, Arc::clone(&health), Some(recorder))?;
         self.announce(&session, &missing, &server, link.as_deref());
@@ -155,7 +155,8 @@ impl Service {
         })
     }
 
-    /// Starts to record into `directory`, without privileges as soon as it is attached; also says what could not be given up.
+    /// Starts recording into `directory`, and drops privileges as soon as the probes are attached. Also returns which
+    /// restrictions could not be applied.
     fn start_session(
         &self,
         directory: &Path,
@@ -176,7 +177,7 @@ impl Service {
         Ok((session, missing))
     }
 
-    /// Says on standard error what is recorded, what is `missing`, where it is shown, and how to log in.
+    /// Prints what is recorded, what is `missing`, the address, and how to log in, on standard error.
     fn announce(&self, session: &Session, missing: &[String], server: &Server, link: Option<&str>) {
         eprint!(
             "{}{}",
@@ -192,14 +193,14 @@ impl Service {
             eprint!("{}", serve_text::ships_to(&target.to_string()));
         }
         if let Some(link) = link.filter(|_| !self.http.public_names) {
-            // A log is read by others than who started it.
+            // A log file may be readable by other users, so the link is printed on terminals only.
             let link = std::io::stderr().is_terminal().then_some(link);
             eprint!("{}", serve_text::log_in(link, &self.link_command()));
         }
     }
 
-    /// Starts to ship, if that is wanted: before room is made, as what goes then may not be shipped yet, and before this thread
-    /// gives up writing where the other one has to.
+    /// Starts shipping if it is enabled. This happens before space is freed, because files removed then may not have
+    /// been shipped, and before this thread gives up write access that the shipping thread needs.
     fn ship(&self, health: &Health) -> Result<Option<Shipper>> {
         let Some(target) = &self.ship else {
             return Ok(None);
@@ -209,7 +210,7 @@ impl Service {
         shipping.start().map(Some)
     }
 
-    /// Starts what looks at the recording while it grows, and gives the server its ends.
+    /// Starts the threads that process the recording while it grows, and gives the server its connections to them.
     fn start_companions(
         &self,
         session: &mut Session,
@@ -259,10 +260,10 @@ impl Service {
         ))
     }
 
-    /// Shows what is in the root until a signal asks to end; records nothing and needs no privileges.
+    /// Shows the recordings of the root until a signal asks to end. Records nothing and needs no privileges.
     ///
     /// # Errors
-    /// There is nothing to show, or no place to listen.
+    /// There is nothing to show, or the address is not available.
     pub fn show(self, signals: &Signals) -> Result<()> {
         if !self.root.is_dir() {
             bail!(
@@ -289,7 +290,7 @@ impl Service {
         Ok(())
     }
 
-    /// The disk that it may take.
+    /// The disk budget.
     fn space(&self) -> Space {
         Space {
             root: self.root.clone(),
@@ -299,7 +300,7 @@ impl Service {
     }
 }
 
-/// The thread that runs the command of `flag`, if there is one.
+/// Starts the thread that runs the command of `flag`, if there is one.
 fn commands(flag: &'static str, command: &Option<String>) -> Result<Option<Commands>> {
     match command {
         Some(command) => Ok(Some(Commands::start(flag, command.clone())?)),
@@ -307,7 +308,7 @@ fn commands(flag: &'static str, command: &Option<String>) -> Result<Option<Comma
     }
 }
 
-/// Does `work` on a thread of its own, which is left alone after `deadline`; whether it was done by then.
+/// Runs `work` on a thread that is abandoned after `deadline`. Returns whether it finished in time.
 fn ends_by(deadline: Instant, work: impl FnOnce() + Send + 'static) -> Result<bool> {
     let (done, ended) = sync_channel(1);
     std::thread::Builder::new()
@@ -319,22 +320,22 @@ fn ends_by(deadline: Instant, work: impl FnOnce() + Send + 'static) -> Result<bo
         })
         .context("the thread that ends the others could not be started")?;
     let left = deadline.saturating_duration_since(Instant::now());
-    // Without an answer it has panicked, which has been reported, or its time is over.
+    // Without an answer the thread panicked, which was reported, or the deadline has passed.
     Ok(ended.recv_timeout(left) != Err(RecvTimeoutError::Timeout))
 }
 
-/// What the recorder's loop has of those that look at the recording.
+/// The recorder loop's connections to the threads that process the recording.
 struct Companions {
     marks: Receiver<String>,
-    /// Rows of who waited for whom, for the recording.
+    /// Rows of waits to store in the recording.
     waits: Receiver<Vec<WaitSums>>,
-    /// Ends with what it is shown.
+    /// Ends when the session does.
     meter_thread: JoinHandle<()>,
     watcher: Watcher,
     freezer: Option<Freezer>,
 }
 
-/// A service that records. Where it fails, its parts end in this order: the root is unlocked last.
+/// A running service. If it fails, its parts are dropped in this order; the root is unlocked last.
 struct Running {
     supervisor: Supervisor,
     rotation: Rotation,
@@ -343,13 +344,13 @@ struct Running {
     session: Session,
     shipper: Option<Shipper>,
     health: Arc<Health>,
-    /// Whose recordings they are.
+    /// Host name of the recordings.
     host: String,
     locked: LockedRoot,
 }
 
 impl Running {
-    /// Records, one recording after the other, until a signal asks to end.
+    /// Records, one recording after another, until a signal asks to end.
     fn record(&mut self, signals: &Signals) -> Result<()> {
         let Running {
             supervisor,
@@ -398,7 +399,7 @@ impl Running {
         }
     }
 
-    /// Finishes the recording, and gives all else a little time to end.
+    /// Finishes the recording, and gives everything else a short time to end.
     fn stop(self) -> Result<()> {
         self.supervisor.stopping();
         let Running {
@@ -420,7 +421,7 @@ impl Running {
         deadline::end_all();
         let watcher = watcher.end(stop);
         session.stop_showing();
-        // Its last rows come before the recording ends. A thread that panicked has none.
+        // The meter's last rows must be stored before the recording ends. A thread that panicked has none.
         drop(meter_thread.join());
         session.store_waits(last_waits.try_iter().flatten().collect());
         let outcome = session.finish()?;
@@ -428,7 +429,7 @@ impl Running {
         report_closed(&outcome.closed);
         eprint!("{}", serve_text::ended(&outcome.progress, &outcome.path));
         let all_ended = ends_by(stop + STOP_GRACE, move || {
-            // Its findings' ends are those of copies that grow, too.
+            // The ends of findings also end the copies that are growing.
             watcher.wait();
             if let Some(freezer) = freezer {
                 freezer.finish();

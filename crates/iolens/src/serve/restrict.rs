@@ -1,8 +1,8 @@
-//! What a service gives up once its probes are attached: new privileges, capabilities that nothing needs any more, system
-//! calls that it does not make, and writing anywhere but below its recording root.
+//! Drops privileges once the probes are attached: capabilities that are no longer needed, gaining new privileges,
+//! system calls that are not used, and writing outside of the recording root.
 //!
-//! All of it holds for the calling thread and those that it starts from then on; threads that answer requests or start
-//! commands then give up more.
+//! All restrictions apply to the calling thread and to threads that it starts later. Threads that serve requests or
+//! start commands restrict themselves further.
 
 mod syscalls;
 
@@ -23,19 +23,19 @@ use rustix::thread::{
 
 use syscalls::{Role, allow_only};
 
-/// What recording still needs of the privileges: BPF maps are read (before 5.19 with a capability), files of other users get
-/// their names, and the threads that must not wait are preferred. CAP_SYS_PTRACE is of no use any more: Landlock hides the
-/// descriptors of other processes, so a file that is removed while it is open has no name.
+/// Capabilities that recording still needs: reading BPF maps (needed before 5.19), naming other users' files, and
+/// priority for threads that must not wait. CAP_SYS_PTRACE would be of no use: Landlock hides the descriptors of
+/// other processes, so a file that was removed while open has no name.
 const RECORDER_CAPABILITIES: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::SYS_NICE);
-/// From here on (Linux 6.2) every way to change a file is covered; older kernels enforce what they know.
+/// Since this version (Linux 6.2), every way to change a file is covered. Older kernels enforce what they know.
 const LANDLOCK: ABI = ABI::V3;
 
-/// For the thread that records, before it starts others; what could not be given up, a line each, empty if all was.
+/// Restricts the recording thread, before it starts others. Returns what could not be restricted, one line each.
 ///
 /// # Errors
-/// The kernel refuses what every kernel since 3.5 has; then nothing should go on.
+/// The kernel refuses something that every kernel since 3.5 has. The service should not continue.
 pub fn restrict(root: &Path, access: Access) -> Result<Vec<String>> {
     set_no_new_privs(true).context("no_new_privs cannot be set")?;
     let mut kept = RECORDER_CAPABILITIES;
@@ -58,11 +58,11 @@ pub fn restrict(root: &Path, access: Access) -> Result<Vec<String>> {
     Ok(missing)
 }
 
-/// For a thread that answers requests: it has no capabilities, changes no file and starts no program. With `reads_all`, where
-/// nothing is recorded, it reads the recordings of all users as before.
+/// Restricts a thread that serves requests: no capabilities, no changes to files, no programs. With `reads_all`, if
+/// nothing is recorded, it may still read the recordings of all users.
 ///
 /// # Errors
-/// As those of [`restrict`].
+/// Those of [`restrict`].
 pub fn restrict_to_reading(reads_all: bool) -> Result<()> {
     set_no_new_privs(true).context("no_new_privs cannot be set")?;
     drop_capabilities(match reads_all {
@@ -73,29 +73,29 @@ pub fn restrict_to_reading(reads_all: bool) -> Result<()> {
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_write(LANDLOCK))?
         .create()?;
-    // What the kernel does not have is missing for the recorder, too, and was said there.
+    // Features that the kernel lacks are missing for the recorder too, and were reported there.
     ruleset.restrict_self()?;
     drop(allow_only(Role::Reader));
     Ok(())
 }
 
-/// For a thread that starts commands: they have no capabilities, write where the recorder may, and change neither modes nor
-/// owners.
+/// Restricts a thread that starts commands: they have no capabilities, may write where the recorder may, and may not
+/// change modes or owners.
 ///
 /// # Errors
-/// As those of [`restrict`].
+/// Those of [`restrict`].
 pub fn restrict_to_commands() -> Result<()> {
     set_no_new_privs(true).context("no_new_privs cannot be set")?;
     drop_capabilities(CapabilitySet::empty())?;
-    // Where the kernel has no filters the recorder has said so.
+    // If the kernel has no filters, the recorder has reported it.
     drop(allow_only(Role::Commands));
     Ok(())
 }
 
-/// For a thread that copies recordings: it has no capabilities, starts no program, and writes below `directories` only.
+/// Restricts a thread that ships recordings: no capabilities, no programs, writing below `directories` only.
 ///
 /// # Errors
-/// As those of [`restrict`].
+/// Those of [`restrict`].
 pub fn restrict_to_shipping(directories: &[&Path]) -> Result<()> {
     set_no_new_privs(true).context("no_new_privs cannot be set")?;
     drop_capabilities(CapabilitySet::empty())?;
@@ -107,16 +107,16 @@ pub fn restrict_to_shipping(directories: &[&Path]) -> Result<()> {
     for directory in directories {
         ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new(directory)?, write))?;
     }
-    // What the kernel does not have is missing for the recorder, too, and is said there.
+    // Features that the kernel lacks are missing for the recorder too, and are reported there.
     ruleset.restrict_self()?;
     drop(allow_only(Role::Shipper));
     Ok(())
 }
 
-/// For a thread that removes a file in `directory` and does nothing else: it may remove files there, and write nowhere.
+/// Restricts a thread to removing files in `directory`; it may not write anywhere.
 ///
 /// # Errors
-/// As those of [`restrict`].
+/// Those of [`restrict`].
 pub fn restrict_to_removal(directory: &Path) -> Result<()> {
     set_no_new_privs(true).context("no_new_privs cannot be set")?;
     drop_capabilities(CapabilitySet::empty())?;
@@ -128,13 +128,13 @@ pub fn restrict_to_removal(directory: &Path) -> Result<()> {
             PathFd::new(directory)?,
             AccessFs::RemoveFile,
         ))?;
-    // Without Landlock it is as free as the others, which have said so.
+    // Without Landlock the thread is not restricted, like the others, which have reported it.
     ruleset.restrict_self()?;
     drop(allow_only(Role::Reader));
     Ok(())
 }
 
-/// Whether files can be given to this group without a capability: this thread is in it, or joins it.
+/// Whether files can be given to this group without a capability: this thread is a member of it, or joins it.
 fn may_give_to(group: Option<u32>) -> bool {
     let Some(group) = group.map(Gid::from_raw) else {
         return true;

@@ -1,5 +1,5 @@
-//! When the next recording begins: the one that grows is full, the day is over, the clock was set, or its writer has failed. Room
-//! for it is made first, on a thread of its own.
+//! Decides when the next recording starts: the current one is full, the day is over, the clock was set, or its writer
+//! failed. Space for it is freed first, on a thread of its own.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -18,57 +18,58 @@ use super::space::Space;
 use crate::engine::caller::GrowingRecording;
 use crate::present::{escape, serve_text};
 
-/// Sizes and clocks are looked at this often.
+/// Interval between checks of size and clock.
 const LOOK_NS: i64 = 100_000_000;
-/// The recording is looked for where it was this often.
+/// Interval between checks that the recording is still at its path.
 const SEARCH_NS: i64 = 1_000_000_000;
-/// A recording is at least this long, unless it is full: a clock that is set back and forth makes no heap of them.
+/// Minimum length of a recording that is not full: a clock that is set back and forth must not create many.
 const MIN_LENGTH_NS: i64 = 60_000_000_000;
-/// The times of a recording may differ from the wall clock by so much: findings are looked for in the last two minutes by the clock.
+/// Maximum difference between a recording's times and the wall clock. Findings are searched for in the last two
+/// minutes by the clock.
 const MAX_SHIFT_NS: i64 = 10_000_000_000;
-/// So long after the recorder has seen an I/O it is stored: the writer logs what it gets at once.
+/// An I/O is stored this long after the recorder has seen it: the writer logs it at once.
 const STORED_AFTER_NS: i64 = 1_000_000_000;
-/// What failed is tried again after this; while nothing is stored, sooner.
+/// Delay before retrying after a failure; it is shorter while nothing is stored.
 const RETRY_NS: i64 = 60_000_000_000;
 const RETRY_UNSTORED_NS: i64 = 2_000_000_000;
 
-/// What comes next.
+/// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// The recording grows on.
+    /// Continue the current recording.
     Record,
-    /// It is time for another one, and there is room for it.
+    /// Start a new one: it is time, and there is space for it.
     Rotate,
 }
 
-/// Says when another recording begins, and makes room for it.
+/// Decides when another recording starts, and frees space for it.
 pub struct Rotation {
     space: Space,
-    /// The host's part of the root, and the recording in it that grows.
+    /// The host's directory in the root.
     directory: PathBuf,
     growing: PathBuf,
-    /// Session's time of its beginning, and the day (UTC) on which that was.
+    /// Session time at which the current recording started.
     from_ns: i64,
     day: i64,
     next_look_ns: i64,
     retry_ns: i64,
     helper: Option<Helper>,
     has_room: bool,
-    /// The writer has failed, or the recording is not where it was.
+    /// The writer has failed, or the recording is no longer at its path.
     unstored: bool,
-    /// Device and inode of the recording that grows, and when it is looked for again.
+    /// Device and inode of the current recording.
     growing_id: Option<(u64, u64)>,
     next_search_ns: i64,
-    /// The host's part of the root can be made where it is missing.
+    /// Whether the host's directory exists or can be created.
     has_place: bool,
     health: Arc<Health>,
 }
 
-/// What is done beside recording.
+/// Work in the background.
 enum Helper {
-    /// Rollups that killed recorders did not come to write are computed.
+    /// Computes the rollups that killed recorders did not write.
     Complete(JoinHandle<Result<()>>),
-    /// Room is made for the next recording.
+    /// Frees space for the next recording.
     MakeRoom(JoinHandle<Result<Freed>>),
 }
 
@@ -96,7 +97,7 @@ impl Helper {
 }
 
 impl Rotation {
-    /// Of the first recording.
+    /// For the first recording of a session.
     pub fn new(space: Space, growing: PathBuf, directory: &Path, health: Arc<Health>) -> Rotation {
         let helper = Some(Helper::complete(directory, &growing, space.access));
         Rotation {
@@ -117,7 +118,7 @@ impl Rotation {
         }
     }
 
-    /// Looks at what the recorder has done since.
+    /// Checks the state of the recorder.
     pub fn look(&mut self, progress: &Progress) -> Turn {
         if progress.at_ns < self.next_look_ns {
             return Turn::Record;
@@ -152,10 +153,10 @@ impl Rotation {
         Turn::Record
     }
 
-    /// Tells the server until when the recording that grows is known to have all that happened. Of an idle disk nothing is written, and
-    /// answers must tell that from time that is not recorded.
+    /// Reports to the server up to when the current recording is complete. Nothing is written while a disk is idle,
+    /// and answers must distinguish that from time that was not recorded.
     fn say_how_far(&self, progress: &Progress) {
-        // What is not stored now may be stored later, or be noted as lost then.
+        // Data that is not stored now may be stored later, or be counted as lost then.
         if self.unstored || progress.disk_full {
             return;
         }
@@ -169,7 +170,8 @@ impl Rotation {
         });
     }
 
-    /// What is written into a directory that was removed or moved is in no recording of the root.
+    /// Checks that the recording is still at its path: data in a directory that was removed or moved is in no
+    /// recording of the root.
     fn search(&mut self) {
         if !self.unstored && id_of(&self.growing) != self.growing_id {
             self.unstored = true;
@@ -177,7 +179,7 @@ impl Rotation {
         }
     }
 
-    /// Whether there is a place for recordings, or will be: not where the host's directory is missing and cannot be made.
+    /// Whether recordings can be stored: not if the host's directory is missing and cannot be created.
     pub fn has_place(&self) -> bool {
         self.has_place
     }
@@ -202,7 +204,7 @@ impl Rotation {
         };
         match result {
             Err(e) => self.later(&format!("{e:#}"), at_ns),
-            // Room alone stores nothing yet.
+            // Free space alone does not store anything yet.
             Ok(()) if self.unstored => {}
             Ok(()) => {
                 self.health.trouble(None);
@@ -210,7 +212,7 @@ impl Rotation {
         }
     }
 
-    /// Something failed: it is tried again.
+    /// Schedules a retry after a failure.
     fn later(&mut self, why: &str, at_ns: i64) {
         self.retry_ns = at_ns
             + if self.unstored {
@@ -224,15 +226,15 @@ impl Rotation {
         });
     }
 
-    /// Says it wherever the space is looked at, and once on stderr.
+    /// Reports a failure in `/healthz`, and once on standard error.
     fn trouble(&self, why: String) {
         if self.health.trouble(Some(why.clone())) {
             eprintln!("iolens: {}", escape::terminal(&why));
         }
     }
 
-    /// Begins the next recording, unless the end of the last is still written. `make_directory` makes that of the host, if
-    /// it is missing.
+    /// Starts the next recording, unless the end of the last one is still being written. `make_directory` creates the
+    /// host's directory if it is missing.
     pub fn rotate(
         &mut self,
         session: &mut Session,
@@ -250,7 +252,7 @@ impl Rotation {
             return;
         }
         if let Err(e) = session.rotate() {
-            // Without its directory, which is another one each time: what is no news is said once.
+            // Without the directory's name, which differs each time: the same failure is reported only once.
             self.later(
                 &format!("the next recording cannot begin: {}", e.root_cause()),
                 at_ns,
@@ -267,7 +269,7 @@ impl Rotation {
                 "iolens: the recording goes on in {}",
                 escape::terminal(&self.growing.display().to_string())
             );
-            // The one whose writer failed has no rollups.
+            // The recording whose writer failed has no rollups.
             self.helper.get_or_insert_with(|| {
                 Helper::complete(&self.directory, &self.growing, self.space.access)
             });
@@ -275,7 +277,7 @@ impl Rotation {
         self.health.trouble(None);
     }
 
-    /// Waits for what is being removed or computed.
+    /// Waits for the background work.
     pub fn wait(mut self) {
         if let Some(helper) = self.helper.take() {
             self.finished(helper, 0);
@@ -283,13 +285,13 @@ impl Rotation {
     }
 }
 
-/// Device and inode; `None` where there is nothing.
+/// Device and inode of a path; `None` if it does not exist.
 fn id_of(path: &Path) -> Option<(u64, u64)> {
     let meta = std::fs::symlink_metadata(path).ok()?;
     Some((meta.dev(), meta.ino()))
 }
 
-/// What went wrong in recordings before the one that grows.
+/// Reports failures of earlier recordings.
 pub fn report_closed(all: &[Closed]) {
     for closed in all {
         if let Err(e) = &closed.result {
@@ -311,8 +313,8 @@ fn complete(path: &Path, access: Access) -> Result<()> {
     Ok(())
 }
 
-/// Computes the rollups that killed recorders did not come to write, then closes their logs: their I/Os are shipped, and
-/// read by what reads Parquet, from then on.
+/// Computes the rollups that killed recorders did not write, then converts their logs to Parquet, so that their I/Os
+/// can be shipped and read by other tools.
 fn complete_others(directory: &Path, own: &Path, access: Access) -> Result<()> {
     let Some(root) = Root::open(directory)? else {
         return Ok(());

@@ -1,7 +1,7 @@
-//! `--ship`: closed files of the recordings are copied to a directory or a bucket, on a thread of its own.
+//! `--ship`: copies closed files of the recordings to a directory or a bucket, on a thread of its own.
 //!
-//! The recorder knows nothing of it: what is to be sent is found in the root, what was removed before it was sent is counted.
-//! [`backlog`] says what comes next, [`target`] puts it there.
+//! The recorder is not involved: files to send are found in the root, and files removed before they were sent are
+//! counted. [`backlog`] determines what to send next, [`target`] stores it.
 
 mod backlog;
 mod target;
@@ -25,37 +25,37 @@ use backlog::{Backlog, FileSum, UnsentFile};
 use target::Destination;
 pub use target::ShipTarget;
 
-/// In the recording root: what is whole at the target.
+/// Directory in the recording root that lists the recordings that are complete at the target.
 const STATE_DIRECTORY: &str = "shipped";
 const STATE: &str = "done.json";
-/// The root is looked at this often.
+/// Interval between scans of the root.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
-/// It is looked at anew after so much sending, too: what is removed meanwhile was known before.
+/// Maximum time of sending between two scans. Files that are removed meanwhile are known from the last scan.
 const PASS_TIME: Duration = Duration::from_secs(10);
-/// What failed is tried again after a second, then after twice as long each time, at most after this.
+/// Delay before the first retry. It doubles with each failure, up to the maximum.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(300);
-/// A file is in memory while it is sent. Those of a recorder have at most a tenth of this.
+/// Maximum size of a file, which is in memory while it is sent. A recorder's files have at most a tenth of this.
 const MAX_FILE_BYTES: u64 = 256 << 20;
-/// What was lost for the target is worth a look for so long.
+/// How long dropped files degrade health.
 const DROPPED_SHOWN_FOR: Duration = Duration::from_secs(3600);
 
-/// How shipping is doing.
+/// The state of shipping.
 #[derive(Debug, Default)]
 pub struct ShipStatus(Mutex<ShipTotals>);
 
-/// Sums since the start, and what waits.
+/// Sums since the start, and the files waiting.
 #[derive(Debug, Clone, Default)]
 pub struct ShipTotals {
-    /// Files at the target.
+    /// Files stored at the target.
     pub sent: FileSum,
-    /// Attempts that failed.
+    /// Failed attempts.
     pub failures: u64,
-    /// Removed by the size limit, or unreadable, before they were sent.
+    /// Files that were removed by the size limit, or unreadable, before they were sent.
     pub dropped: FileSum,
-    /// To be sent.
+    /// Files waiting to be sent.
     pub waiting: FileSum,
-    /// Wall clock at which the oldest of these was written.
+    /// Modification time of the oldest waiting file, in Unix time.
     pub waiting_since_unix_ns: Option<i64>,
     failing_since: Option<Instant>,
     dropped_at: Option<Instant>,
@@ -68,8 +68,8 @@ impl ShipTotals {
         (now_unix_ns - since).max(0) as f64 / 1e9
     }
 
-    /// What is missing or late at the target, a line each. Without the target's own words, which may not be for
-    /// every reader.
+    /// What is missing or late at the target, one line each. Error messages of the target are left out, because not
+    /// every client may see them.
     pub fn degraded(&self, now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(since) = self.failing_since {
@@ -94,7 +94,7 @@ impl ShipTotals {
 }
 
 impl ShipStatus {
-    /// Now.
+    /// The current totals.
     pub fn totals(&self) -> ShipTotals {
         self.state().clone()
     }
@@ -104,14 +104,14 @@ impl ShipStatus {
     }
 }
 
-/// What is kept of one run for the next.
+/// State kept across restarts.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct ShippedState {
     target: String,
     done: BTreeMap<String, i64>,
 }
 
-/// A root and where it goes, before anything is sent.
+/// A root and its target, before anything is sent.
 #[derive(Debug)]
 pub struct Shipping {
     name: String,
@@ -130,10 +130,11 @@ pub struct Shipper {
 }
 
 impl Shipping {
-    /// Looks at root and target. What the size limit removes from now on is counted if it was not sent.
+    /// Opens the root and the target. From now on, files that the size limit removes before they were sent are
+    /// counted.
     ///
     /// # Errors
-    /// The target makes no sense, or the root cannot be written.
+    /// The target is invalid, or the root cannot be written.
     pub fn open(target: &ShipTarget, root: &Path, access: Access) -> Result<Shipping> {
         let destination = Destination::open(target, root, access)?;
         PrivateDir::open_own(root, access)?.make_dir(STATE_DIRECTORY)?;
@@ -143,7 +144,7 @@ impl Shipping {
             .ok()
             .and_then(|text| serde_json::from_slice(&text).ok())
             .unwrap_or_default();
-        // Of another target nothing is known; what is there is asked of this one.
+        // State of another target is ignored; the new target is asked what it has.
         let done = if known.target == name {
             known.done
         } else {
@@ -161,12 +162,12 @@ impl Shipping {
         Ok(shipping)
     }
 
-    /// How it is doing.
+    /// The state of shipping.
     pub fn status(&self) -> Arc<ShipStatus> {
         Arc::clone(&self.status)
     }
 
-    /// Starts the thread; it may write to its directories only.
+    /// Starts the thread. It may write to its directories only.
     ///
     /// # Errors
     /// No thread could be started.
@@ -224,7 +225,7 @@ impl Shipping {
             }
             match stopped.recv_timeout(wait) {
                 Err(RecvTimeoutError::Timeout) => {}
-                // What fails is left for the next start.
+                // Files that fail are left to the next start.
                 _ if retry.is_some() => return,
                 _ => is_last = true,
             }
@@ -245,12 +246,12 @@ impl Shipping {
         state.waiting_since_unix_ns = since;
     }
 
-    /// Sends what there is, until a time or until the service ends.
+    /// Sends files until a deadline or until the service ends.
     fn pass(&mut self, stopped: &Receiver<()>, until: Option<Instant>) -> Result<Passed> {
         self.look()?;
         let passed = loop {
             if let Some(until) = until {
-                // Without its sender the service is gone.
+                // If the sender is gone, the service has ended.
                 if stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Empty) {
                     break Passed::Stopped;
                 }
@@ -282,10 +283,10 @@ impl Shipping {
             _ => std::fs::read(self.root.join(&name)),
         };
         let bytes = match read {
-            // It is looked for anew; what is gone by then is counted.
+            // The file is gone. The scan counts it.
             Err(e) if e.kind() == ErrorKind::NotFound => return self.look(),
             Err(e) => {
-                // Another file may do.
+                // This file fails, but others may work.
                 eprintln!("iolens: {}: not shipped: {e}", escape::terminal(&name));
                 self.backlog.sent(file);
                 let mut unreadable = FileSum::default();
@@ -307,7 +308,7 @@ impl Shipping {
         Ok(())
     }
 
-    /// Keeps what is whole at the target for the next start.
+    /// Saves the list of recordings that are complete at the target.
     fn remember(&self) -> Result<()> {
         let state = ShippedState {
             target: self.name.clone(),
@@ -319,21 +320,21 @@ impl Shipping {
     }
 }
 
-/// Why a pass has ended.
+/// Why a pass ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Passed {
-    /// All is sent.
+    /// Everything was sent.
     All,
-    /// Its time is over.
+    /// The deadline passed.
     Part,
-    /// The service ends.
+    /// The service is ending.
     Stopped,
 }
 
 impl Shipper {
-    /// Sends what is closed now until `deadline`; the next start goes on with the rest.
+    /// Sends the files that are closed now, until `deadline`. The next start continues with the rest.
     pub fn end(self, deadline: Instant) {
-        // Gone if it has panicked, which has been reported.
+        // The thread may have panicked, which was reported.
         let _ = self.stop.try_send(());
         while !self.thread.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));

@@ -1,4 +1,5 @@
-//! Stretches that a client asks to be kept, copied on a thread that may write: those that answer requests may not.
+//! Copies stretches of time on request of a client, on a thread that may write: the threads that serve requests may
+//! not.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -12,14 +13,14 @@ use iolens_observe::topology::lower_this_thread;
 use super::stretch::{CopyTarget, FinishedCopy, RangeCopy};
 use crate::engine::deadline::Deadline;
 
-/// Left free on the disk for others.
+/// Disk space that is left free for others, in bytes.
 const SPARE_BYTES: u64 = 64 << 20;
 
-/// Takes requests to the thread that copies.
+/// Sends requests to the copying thread.
 #[derive(Debug)]
 pub struct Snapshots(SyncSender<SnapshotRequest>);
 
-/// A stretch in Unix time, and where its outcome goes.
+/// A stretch in Unix time, and the channel for the result.
 #[derive(Debug)]
 struct SnapshotRequest {
     from_unix_ns: i64,
@@ -29,7 +30,7 @@ struct SnapshotRequest {
 }
 
 impl Snapshots {
-    /// Starts the thread of `keeper`, which ends with the last sender.
+    /// Starts the thread of `keeper`. It ends when the last sender is dropped.
     ///
     /// # Errors
     /// No thread could be started.
@@ -41,7 +42,7 @@ impl Snapshots {
             for request in received {
                 let deadline = Deadline::at(request.deadline);
                 let kept = keeper.keep(request.from_unix_ns, request.to_unix_ns, deadline);
-                // A client that is gone does not want to know.
+                // The client may have disconnected.
                 drop(request.outcome.send(kept));
             }
         });
@@ -49,10 +50,10 @@ impl Snapshots {
         Ok(Snapshots(requests))
     }
 
-    /// Copies `from_unix_ns..to_unix_ns` by `deadline`; waits for it.
+    /// Copies `from_unix_ns..to_unix_ns`, and waits for the result until `deadline`.
     ///
     /// # Errors
-    /// As those of [`Keeper::keep`].
+    /// Those of [`Keeper::keep`].
     pub fn keep(
         &self,
         from_unix_ns: i64,
@@ -72,7 +73,7 @@ impl Snapshots {
     }
 }
 
-/// Keeps stretches of one host.
+/// Makes copies of one host's recordings.
 #[derive(Debug)]
 pub struct Keeper {
     root: PathBuf,
@@ -80,10 +81,10 @@ pub struct Keeper {
     keep_bytes: u64,
 }
 
-/// The disk cannot hold it.
+/// The disk does not have enough space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoRoom {
-    /// What it may take.
+    /// Upper bound of the size of the copy.
     pub bytes: u64,
 }
 
@@ -100,7 +101,7 @@ impl std::fmt::Display for NoRoom {
 impl std::error::Error for NoRoom {}
 
 impl Keeper {
-    /// Of the recordings in `host_dir` of `root`, which take up to `keep_bytes` in all.
+    /// For the recordings in `host_dir` of `root`, which may use up to `keep_bytes` in total.
     pub fn new(root: &Path, host_dir: &Path, keep_bytes: u64, access: Access) -> Keeper {
         let into = root
             .join(Root::SNAPSHOTS)
@@ -118,11 +119,11 @@ impl Keeper {
         }
     }
 
-    /// Copies `from_unix_ns..to_unix_ns`, and gives its name below the root and its size.
+    /// Copies `from_unix_ns..to_unix_ns`. Returns the name of the copy relative to the root, and its size.
     ///
     /// # Errors
-    /// There is no I/O in it, the disk would not hold it ([`NoRoom`]), there is one from that moment on already, or it takes
-    /// too long.
+    /// The stretch contains no I/O, the disk is too small ([`NoRoom`]), a copy with this start exists already, or the
+    /// deadline has passed.
     pub fn keep(
         &self,
         from_unix_ns: i64,
@@ -154,13 +155,13 @@ impl Keeper {
         Err(why)
     }
 
-    /// What the disk has beside what the recordings may still take.
+    /// Free disk space beyond what the recordings may still use.
     fn spare_bytes(&self) -> Result<u64> {
         let disk =
             rustix::fs::statvfs(&self.root).context("the free space of the disk cannot be read")?;
         let mut used = 0;
         for stored in Root::open(&self.root)?.iter().flat_map(Root::recordings) {
-            // One that is removed meanwhile takes nothing.
+            // A recording that is being removed uses no space.
             used += stored_bytes(&stored.path).unwrap_or(0);
         }
         let reserved = self

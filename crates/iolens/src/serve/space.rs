@@ -1,7 +1,7 @@
-//! The disk that a recording root may take.
+//! The disk budget of a recording root.
 //!
-//! A recording takes at most an eighth of the budget, and what is closed leaves two eighths free: for the one that grows and
-//! for the one before it, whose end is still written. So the limit holds at every instant, whatever is removed when.
+//! A recording uses at most 1/8 of the budget, and closed recordings leave 2/8 free: for the current one, and for the
+//! one before it, whose end is still being written. So the limit holds at any time, whenever files are removed.
 
 use std::path::{Path, PathBuf};
 
@@ -10,9 +10,9 @@ use iolens_core::private::Access;
 use iolens_core::store::{Budget, Freed};
 use iolens_observe::topology::wall_clock_ns;
 
-/// Recordings take at most this part of the budget.
+/// A recording uses at most one of this many parts of the budget.
 const PARTS: u64 = 8;
-/// Room for descriptions and findings that are written anew while something is removed.
+/// Space for descriptions and findings that are rewritten while files are being removed.
 const MARGIN: u64 = 1 << 20;
 
 /// A root and its budget.
@@ -27,15 +27,15 @@ pub struct Space {
 }
 
 impl Space {
-    /// What one recording may take.
+    /// Maximum size of one recording in bytes.
     pub fn part(&self) -> u64 {
         self.keep_bytes / PARTS
     }
 
-    /// Removes what is oldest until another recording fits beside the one at `growing`.
+    /// Removes the oldest data until another recording fits beside the current one at `growing`.
     ///
     /// # Errors
-    /// The file system refuses, or something in the root is another user's.
+    /// A file operation fails, or something in the root belongs to another user.
     pub fn make_room(&self, growing: Option<&Path>) -> Result<Freed> {
         let budget = Budget {
             keep_bytes: self.keep_bytes,

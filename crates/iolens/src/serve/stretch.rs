@@ -1,7 +1,7 @@
-//! A stretch of time, copied into a recording of its own that no budget of the root removes.
+//! Copies a stretch of time into a recording of its own, outside of the root's budget.
 //!
-//! Its I/Os are written anew. Links to closed segments would cost less, but a segment can hold hours of a quiet disk: its ends
-//! would have to be cut in any case, and no limit below the size of a segment could be kept.
+//! I/Os are written anew. Hard links to closed segments would be cheaper, but a segment can contain hours of a quiet
+//! disk: its ends would have to be cut anyway, and no limit smaller than a segment could be kept.
 
 use std::path::PathBuf;
 
@@ -14,46 +14,46 @@ use iolens_recorder::complete_rollups;
 use crate::copies::{LateLoss, RecordingCopy, add_findings};
 use crate::engine::deadline::Deadline;
 
-/// Ends the name of what is not whole yet; readers leave such names out.
+/// Suffix of copies that are not complete; readers ignore such names.
 const UNFINISHED: &str = ".tmp";
 
-/// Where copies are kept.
+/// Where copies are stored.
 #[derive(Debug, Clone)]
 pub struct CopyTarget {
     /// The directory of the host's recordings in the recording root.
     pub host_dir: PathBuf,
-    /// The same in a root of copies, which is made with the first one.
+    /// The host's directory in the root of copies, created with the first copy.
     pub into: PathBuf,
     /// Who may read them.
     pub access: Access,
 }
 
-/// A copy that grows.
+/// A copy in progress.
 #[derive(Debug)]
 pub struct RangeCopy {
     target: CopyTarget,
     copy: RecordingCopy,
     from_unix_ns: i64,
     copied_to_unix_ns: i64,
-    /// It has a limit, which sums would exceed: they can be computed from its I/Os.
+    /// Whether its size is limited. Sums would exceed the limit, and can be computed from the I/Os.
     is_limited: bool,
-    /// When copying must have ended.
+    /// Deadline of the copying.
     pub deadline: Deadline,
 }
 
-/// A copy that is whole.
+/// A finished copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedCopy {
     /// Its directory.
     pub path: PathBuf,
-    /// What it takes of the disk.
+    /// Its size on disk in bytes.
     pub bytes: u64,
     /// I/Os in it.
     pub ios: u64,
 }
 
 impl CopyTarget {
-    /// Makes the directories that are missing.
+    /// Creates missing directories.
     fn open(&self) -> Result<()> {
         let Some(root) = self.into.parent() else {
             bail!("{}: no place for copies", self.into.display())
@@ -76,13 +76,13 @@ impl CopyTarget {
         {
             let path = entry.path();
             if path.to_string_lossy().ends_with(UNFINISHED) && path.is_dir() {
-                // What cannot be removed stays: no reader looks at it.
+                // What cannot be removed stays: readers ignore it.
                 drop(remove_recording(&path, self.access));
             }
         }
     }
 
-    /// The copies that are there, the oldest first, each with what it takes of the disk.
+    /// The existing copies with their sizes in bytes, oldest first.
     pub fn kept(&self) -> Result<Vec<(PathBuf, u64)>> {
         let Some(root) = Root::open(&self.into)? else {
             return Ok(Vec::new());
@@ -93,7 +93,7 @@ impl CopyTarget {
             .collect()
     }
 
-    /// The recordings that hold something of a time, by time.
+    /// The recordings that overlap a time range, in order of time.
     ///
     /// # Errors
     /// They cannot be listed.
@@ -103,7 +103,7 @@ impl CopyTarget {
             return Ok(found);
         };
         for stored in root.recordings() {
-            // One that cannot be read, or is being removed, has nothing to copy.
+            // A recording that cannot be read, or is being removed, has nothing to copy.
             let Ok((start_ns, end_ns)) = stored.span_unix_ns() else {
                 continue;
             };
@@ -116,10 +116,11 @@ impl CopyTarget {
 }
 
 impl RangeCopy {
-    /// Begins a copy from `from_unix_ns` on, or from where there is something; `whole_only` hides it until it is finished.
+    /// Starts a copy at `from_unix_ns`, or at the first recording after it. With `whole_only` it is hidden until it
+    /// is finished.
     ///
     /// # Errors
-    /// No recording holds anything of the time, there is a copy from there on already, or the file system refuses.
+    /// No recording overlaps the time, a copy with this start exists already, or a file operation fails.
     pub fn begin(
         target: &CopyTarget,
         from_unix_ns: i64,
@@ -157,30 +158,30 @@ impl RangeCopy {
         })
     }
 
-    /// Up to where it is copied, in Unix time.
+    /// Unix time in nanoseconds up to which it has been copied.
     pub fn copied_to_unix_ns(&self) -> i64 {
         self.copied_to_unix_ns
     }
 
-    /// I/Os in it.
+    /// Number of I/Os copied.
     pub fn ios(&self) -> u64 {
         self.copy.ios()
     }
 
-    /// Puts a remark at where it is copied to.
+    /// Adds a mark at the time up to which it has been copied.
     ///
     /// # Errors
-    /// The file system refuses.
+    /// A file operation fails.
     pub fn mark(&mut self, text: &str) -> Result<()> {
         let at_ns = self.copied_to_unix_ns - self.from_unix_ns;
         self.copy.remark(at_ns, text)
     }
 
-    /// Copies what there is from where it ends up to `to_unix_ns`, as long as `goes_on` agrees to what it takes of the disk;
-    /// whether it did. `is_last`: losses that reach beyond are cut there.
+    /// Continues copying up to `to_unix_ns`, as long as `goes_on` accepts the size on disk. Returns whether it did.
+    /// With `is_last`, losses that extend beyond `to_unix_ns` are cut there.
     ///
     /// # Errors
-    /// Something cannot be read or written, or the time of a request is over.
+    /// Reading or writing fails, or the deadline has passed.
     pub fn up_to(
         &mut self,
         to_unix_ns: i64,
@@ -213,10 +214,10 @@ impl RangeCopy {
         self.copy.tick(at_ns, &mut goes_on)
     }
 
-    /// Ends it at where it is copied to, or at `to_unix_ns` if that is earlier.
+    /// Finishes the copy at the time up to which it was copied, or at `to_unix_ns` if that is earlier.
     ///
     /// # Errors
-    /// The file system refuses, or something cannot be read.
+    /// A file operation fails.
     pub fn finish(self, to_unix_ns: i64) -> Result<FinishedCopy> {
         let RangeCopy {
             target,
@@ -249,10 +250,10 @@ impl RangeCopy {
         })
     }
 
-    /// Removes it.
+    /// Removes the copy.
     ///
     /// # Errors
-    /// The file system refuses.
+    /// A file operation fails.
     pub fn discard(self) -> Result<()> {
         let path = self.copy.path().to_owned();
         drop(self.copy);

@@ -1,15 +1,15 @@
-//! What systemd is to know of the service (`sd_notify(3)`): that it records, that its loop runs, that it ends. Without
-//! systemd nothing is said.
+//! Notifies systemd (`sd_notify(3)`) that the service records, that its loop runs, and that it is stopping. Does
+//! nothing without systemd.
 //!
-//! A service whose root is gone cannot make another one (see [`super::restrict`]): it says nothing more either, and the
-//! watchdog starts it again.
+//! A service whose root was removed cannot create another one (see [`super::restrict`]). It stops notifying, and the
+//! watchdog restarts it.
 
 use sd_notify::NotifyState;
 
-/// How often the service looks at itself, without a watchdog.
+/// Interval between self-checks without a watchdog.
 const LOOK_NS: i64 = 1_000_000_000;
 
-/// Says that the loop runs, as often as the unit's `WatchdogSec` asks for.
+/// Notifies that the loop runs, as often as the unit's `WatchdogSec` requires.
 #[derive(Debug)]
 pub struct Supervisor {
     watched: bool,
@@ -18,12 +18,12 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// The service records.
+    /// Notifies that the service records.
     pub fn ready() -> Supervisor {
         notify(NotifyState::Ready);
         let mut limit_us = 0;
         let watched = sd_notify::watchdog_enabled(false, &mut limit_us);
-        // Three times within the limit, so that one that is late does no harm.
+        // Three times per interval, so that one late notification does no harm.
         let every_ns = match watched {
             true => {
                 i64::try_from(limit_us)
@@ -40,7 +40,7 @@ impl Supervisor {
         }
     }
 
-    /// The loop runs, at this time; `is_well` says whether it can do what it is there for.
+    /// The loop runs at this time. `is_well` returns whether the service works.
     pub fn alive(&mut self, at_ns: i64, is_well: impl FnOnce() -> bool) {
         if at_ns < self.next_ns {
             return;
@@ -51,13 +51,13 @@ impl Supervisor {
         }
     }
 
-    /// The last recording is being finished.
+    /// Notifies that the last recording is being finished.
     pub fn stopping(&self) {
         notify(NotifyState::Stopping);
     }
 }
 
-/// What cannot be delivered is not worth an end: systemd restarts a service that it does not hear.
+/// A notification that fails is ignored: systemd restarts a service from which it hears nothing.
 fn notify(state: NotifyState) {
     let _ = sd_notify::notify(false, &[state]);
 }

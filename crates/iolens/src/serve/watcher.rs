@@ -1,5 +1,6 @@
-//! Findings while they happen: the report's own analyses over the last minutes (on a busy host over what cost most of them),
-//! again and again, each finding reported once and stored in the recording in which it begins.
+//! Finds problems while they happen: runs the report's analyses over the last minutes, or on a busy host over the
+//! costliest part of them, again and again. Each finding is reported once, and stored in the recording in which it
+//! begins.
 
 mod active;
 mod commands;
@@ -44,22 +45,22 @@ use pace::{LookPace, NextLook, WINDOW_NS};
 pub use stories::StorySeconds;
 use stories::{ActiveStory, StoryCosts, StoryMemory};
 
-/// Until a look is due, what was lost meanwhile is asked this often.
+/// Until a look is due, lost time is checked this often.
 const ASK_EACH: Duration = Duration::from_secs(1);
-/// A look that takes longer is given up.
+/// Timeout of a look.
 const MAX_LOOK: Duration = Duration::from_secs(10);
 
-/// What watches has counted, and how many I/Os there have been.
+/// Counts of the watcher, and the number of I/Os recorded.
 #[derive(Debug, Default)]
 pub struct Found {
     counts: Mutex<BTreeMap<(KindName, Severity), u64>>,
     story_seconds: Mutex<StorySeconds>,
-    /// I/Os recorded so far: without new ones there is nothing to look at.
+    /// Number of I/Os recorded so far: without new ones there is nothing to look at.
     pub ios: AtomicI64,
 }
 
 impl Found {
-    /// Findings so far, by kind and severity, also those of which there was none yet.
+    /// Number of findings by kind and severity, including kinds with none.
     pub fn counts(&self) -> BTreeMap<(KindName, Severity), u64> {
         let mut counts = BTreeMap::new();
         for kind in FindingKind::ALL {
@@ -72,7 +73,7 @@ impl Found {
         counts
     }
 
-    /// What stories have cost so far; only those that there were.
+    /// Time lost to stories so far; only of stories that occurred.
     pub fn story_seconds(&self) -> StorySeconds {
         let seconds = self.story_seconds.lock();
         seconds.unwrap_or_else(PoisonError::into_inner).clone()
@@ -102,41 +103,41 @@ pub struct Watcher {
     thread: JoinHandle<()>,
 }
 
-/// A watcher that looks no more once its look is over.
+/// A watcher that stops after its current look.
 #[derive(Debug)]
 pub struct Ending(JoinHandle<()>);
 
 impl Ending {
-    /// Waits until the end of what goes on is written and reported.
+    /// Waits until the ends of active findings are stored and reported.
     pub fn wait(self) {
-        // A panic has been reported.
+        // A panic was reported already.
         drop(self.0.join());
     }
 }
 
-/// What a watcher does with what it finds.
+/// The destinations of findings and stories.
 #[derive(Debug)]
 pub struct Outlets {
-    /// Standard error.
+    /// The log on standard error.
     pub log: EventLog,
-    /// Run a shell's command for each finding.
+    /// Runs a shell command for each finding.
     pub commands: Option<Commands>,
-    /// Run a shell's command for each story.
+    /// Runs a shell command for each story.
     pub story_commands: Option<Commands>,
-    /// Stories that are not reported, by id.
+    /// Ids of stories that are not reported.
     pub muted: BTreeSet<String>,
-    /// Those who watch.
+    /// The live clients.
     pub live: Arc<LiveEvents>,
-    /// Who may read what is written.
+    /// Who may read the files written.
     pub access: Access,
-    /// Keeps the minutes around some.
+    /// Preserves the minutes around some findings.
     pub freeze: Option<FreezerFeed>,
-    /// What is found damaged degrades it, and so does a look that fails.
+    /// Degraded by damage and by looks that fail.
     pub health: Arc<Health>,
 }
 
 impl Watcher {
-    /// Begins to watch the recordings in `host_dir`; `lost_time` is that of the one that grows.
+    /// Starts watching the recordings in `host_dir`. `lost_time` is that of the current recording.
     ///
     /// # Errors
     /// No thread could be started.
@@ -165,8 +166,8 @@ impl Watcher {
         })
     }
 
-    /// Looks no more: what goes on ends where it was seen last. The look that it takes is not waited for: the recording's end
-    /// comes first. No command runs after `commands_stop`.
+    /// Stops: active findings end where they were last seen. Does not wait for the current look, because the end of
+    /// the recording comes first. No command runs after `commands_stop`.
     pub fn end(self, commands_stop: std::time::Instant) -> Ending {
         drop(self.end);
         for stop in &self.commands_stop {
@@ -175,7 +176,7 @@ impl Watcher {
         Ending(self.thread)
     }
 
-    /// What it finds.
+    /// The counts.
     pub fn found(&self) -> &Arc<Found> {
         &self.found
     }
@@ -202,7 +203,7 @@ fn watch(
         let now_ns = wall_clock_ns();
         let ios = found.ios.load(Ordering::Relaxed);
         let range = pace.next(now_ns, lost_time);
-        // Without new I/Os nothing new is found; what was ends by itself.
+        // Without new I/Os there are no new findings; active ones end by themselves.
         let looked = if ios == seen {
             Ok(Look::default())
         } else {
@@ -219,7 +220,7 @@ fn watch(
                 pace.looked(now_ns);
             }
             Err(QueryError::TooSlow(_)) => pace.was_too_slow(),
-            // There was nothing to look at, or it failed: the next look is at this time, too.
+            // There was nothing to look at, or the look failed. The next look covers this time, too.
             Err(_) => {}
         }
         next = NextLook::after(now, now.elapsed());
@@ -228,14 +229,14 @@ fn watch(
     report_stories(&stories.end(), outlets);
 }
 
-/// Keeps in `health` why a look failed, if it did, and says on standard error what is new of that.
+/// Stores the failure of a look in `health`, and reports it on standard error if it is new.
 fn say_failure(health: &Health, looked: &Result<Look, QueryError>) {
     let failure = match looked {
-        // The next look is at less.
+        // The next look covers less time.
         Err(QueryError::TooSlow(_)) => return,
         // Before the first I/O, and between two recordings, there is nothing to look at.
         Ok(_) | Err(QueryError::NothingThen { .. } | QueryError::Empty(_)) => None,
-        // The text is the same each time: what is no news is said once.
+        // The text is always the same, so that it is reported only once.
         Err(QueryError::Removed { .. }) => {
             Some("the size limit removes I/Os before they are looked at".to_owned())
         }
@@ -251,7 +252,7 @@ fn say_failure(health: &Health, looked: &Result<Look, QueryError>) {
     }
 }
 
-/// Waits until the next look is due; `false` if there are no more.
+/// Waits until the next look is due. Returns `false` if the watcher must stop.
 fn is_time_for(next: &NextLook, lost_time: &LostTime, ended: &Receiver<()>) -> bool {
     loop {
         let now = std::time::Instant::now();
@@ -265,15 +266,15 @@ fn is_time_for(next: &NextLook, lost_time: &LostTime, ended: &Receiver<()>) -> b
     }
 }
 
-/// What a look has found.
+/// The results of a look.
 #[derive(Debug, Default)]
 struct Look {
     findings: Vec<ActiveFinding>,
-    /// The most harm first.
+    /// Ordered by harm, largest first.
     stories: Vec<ActiveStory>,
 }
 
-/// Hands stories that begin or end to all who want them.
+/// Reports stories that begin or end.
 fn report_stories(events: &[(Phase, ActiveStory)], outlets: &Outlets) {
     for (phase, story) in events {
         let text = story.event(*phase);
@@ -288,9 +289,9 @@ fn report_stories(events: &[(Phase, ActiveStory)], outlets: &Outlets) {
     }
 }
 
-/// Stores what became of findings, and reports those that begin or end.
+/// Stores all changed findings, and reports those that begin or end.
 fn report_all(events: &[(Phase, ActiveFinding)], found: &Found, outlets: &Outlets) {
-    // All are written before a command is waited for.
+    // All findings are stored before a command may delay anything.
     for (_, active) in events {
         active.store(outlets.access);
     }
@@ -301,7 +302,8 @@ fn report_all(events: &[(Phase, ActiveFinding)], found: &Found, outlets: &Outlet
     }
 }
 
-/// What a recorder before this one, in the same root, has reported and what may still go on: a killed one wrote no end.
+/// Findings that an earlier recorder of the same root reported and that may still be active: a killed recorder wrote
+/// no end.
 fn reported_before(host_dir: &Path, since_ns: i64) -> Vec<ActiveFinding> {
     let mut reported = Vec::new();
     let Ok(Some(root)) = Root::open(host_dir) else {
@@ -326,7 +328,7 @@ fn reported_before(host_dir: &Path, since_ns: i64) -> Vec<ActiveFinding> {
     reported
 }
 
-/// All findings and stories of a range of Unix time.
+/// All findings and stories in a range of Unix time.
 fn look(host_dir: &Path, range: &Range<i64>, outlets: &Outlets) -> Result<Look, QueryError> {
     let window = TimeWindow {
         from: Some(Instant::of_unix_ns(range.start)),
@@ -358,13 +360,13 @@ fn look(host_dir: &Path, range: &Range<i64>, outlets: &Outlets) -> Result<Look, 
                 .push(ActiveStory::of(&entry, meta.start_unix_ns));
         }
     }
-    // Around a change of recordings there are two parts.
+    // At a change of recordings there are two parts, so their stories must be merged.
     all.stories
         .sort_by(|a, b| b.news.harm_s.total_cmp(&a.news.harm_s));
     Ok(all)
 }
 
-/// Hands a finding that begins or ends to all who want it.
+/// Counts and reports a finding that begins or ends.
 fn dispatch(phase: Phase, active: &ActiveFinding, found: &Found, outlets: &Outlets) {
     publish(phase, active, found, outlets);
     if let Some(freeze) = &outlets.freeze {
@@ -379,14 +381,14 @@ fn dispatch(phase: Phase, active: &ActiveFinding, found: &Found, outlets: &Outle
     }
 }
 
-/// Whether a finding is said on stderr: not what is only worth knowing, nor facts, which harmed no program that is known. They are
+/// Whether a finding is reported on standard error. Infos and facts, which harmed no known program, are not; they are
 /// stored, counted and published like all others.
 fn is_said(finding: &StoredFinding) -> bool {
     let kind = FindingKind::from_name(finding.kind.as_str());
     finding.severity > Severity::Info && kind.is_none_or(|kind| !kind.is_fact())
 }
 
-/// Shows it on standard error and to those who watch, and runs the command for it.
+/// Writes the event to standard error and to the live clients, and runs the command for it.
 fn publish(phase: Phase, active: &ActiveFinding, found: &Found, outlets: &Outlets) {
     let text = active.event(phase);
     if is_said(&active.finding) {

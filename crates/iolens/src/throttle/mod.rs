@@ -1,6 +1,6 @@
-//! The loop of `iolens throttle`: starts the command, then measures, decides and acts until it ends.
+//! The main loop of `iolens throttle`: starts the command, then measures, decides and acts until it ends.
 //!
-//! `iolens_control` measures, decides and throttles; this module has the command's terminal, its signals and the log.
+//! `iolens_control` measures, decides and throttles. This module handles the terminal, the signals and the log.
 
 mod session;
 mod start;

@@ -25,21 +25,22 @@ use crate::signals;
 use crate::streams::ERASE;
 use iolens_control::{Controller, EventWindow, Guardian, Meter, Observed, Reading};
 
-/// How often to look whether the command has ended or a signal has come.
+/// How often to check whether the command has ended or a signal has arrived.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The first decisions come after a quarter of the interval: where the command began with a small share, it runs freely after
-/// one interval if others leave the disks.
+/// The first decisions come four times as often: a command that started with a small share then runs freely after one
+/// interval if no other work uses the disks.
 const FIRST_DECISIONS: u32 = 4;
 
-/// With counters that need looks these come more often, at uneven times of this mean.
+/// Mean interval between looks, for counters that need them. They are at irregular times.
 const LOOK_NS: u64 = 5_000_000;
 
-/// How often the command's files are noted while it runs: one that is open for less may be missed, and what is written
-/// back of it counts as other work.
+/// How often the command's open files are recorded. A file that is open for less time may be missed; its write-back
+/// then counts as other work.
 const NOTE: Duration = Duration::from_millis(100);
 
-/// Signals that mean the command. What is ignored from the start, as by `nohup`, the command ignores too.
+/// Signals that are forwarded to the command. If one is ignored from the start, as with `nohup`, the command ignores
+/// it too.
 const FORWARDED: [i32; 8] = [
     SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT,
 ];
@@ -63,7 +64,7 @@ pub struct ThrottleSession {
     next: Instant,
     decided: u32,
     random: Shuffler,
-    /// How the command started, until the first decision.
+    /// How the command was started, until the first decision.
     trial: Trial,
 }
 
@@ -104,13 +105,13 @@ impl ThrottleSession {
         })
     }
 
-    /// Until the command ends; its exit code.
+    /// Runs until the command ends. Returns its exit code.
     ///
     /// # Errors
-    /// Its end cannot be waited for.
+    /// Waiting for its end fails.
     pub fn run(mut self) -> Result<u8> {
         let ended = self.watch();
-        // Whatever went wrong: from here on it runs.
+        // After any error the command runs freely.
         self.started.duty.end();
         let status = match ended {
             Ok(status) => status,
@@ -127,7 +128,7 @@ impl ThrottleSession {
         if !self.quiet && !self.started.never_ran() {
             eprint!("{}", throttle_text::summary(&self.summary(took)));
         }
-        // The groups go first: the guardians would remove what is left of them.
+        // The groups are removed first, because the guardians would remove what is left of them.
         let Started {
             duty,
             guardian,
@@ -139,7 +140,7 @@ impl ThrottleSession {
         Ok(signals::exit_code(status))
     }
 
-    /// Waits for the end of a command that is not held any more, and passes signals on to it.
+    /// Waits for the end of a command that is no longer held, and forwards signals to it.
     fn accompany(&mut self) -> Result<ExitStatus> {
         loop {
             if let Some(status) = self.started.child.try_wait()? {
@@ -150,7 +151,7 @@ impl ThrottleSession {
         }
     }
 
-    /// Does to the command what is asked of this process, and stops when the command does.
+    /// Forwards signals to the command, and stops this process when the command stops.
     fn follow(&mut self) -> Result<()> {
         self.forward_signals()?;
         if suspend::was_stopped(&self.started) {
@@ -191,7 +192,7 @@ impl ThrottleSession {
         }
     }
 
-    /// The command's share of the time until the first decision.
+    /// Sets the command's share of the time until the first decision.
     fn begin_share(&mut self) {
         if self.trial == Trial::Shared {
             self.controller = self.controller.clone().starting_at(FIRST_SHARE);
@@ -199,7 +200,7 @@ impl ThrottleSession {
         self.apply(self.controller.duty().share);
     }
 
-    /// Before the first decision a command that runs freely is held as soon as other work is seen.
+    /// Before the first decision, a command that runs freely is held as soon as other work is seen.
     fn look_for_others(&mut self) {
         if self.decided > 0 || self.trial == Trial::Shared {
             return;
@@ -210,7 +211,7 @@ impl ThrottleSession {
         }
     }
 
-    /// Looks at the command's processes and files: by them the events know its I/O, and they are written back for it.
+    /// Updates the command's processes and files: they identify its I/O, and its files are written back at its share.
     fn note(&mut self) {
         self.noted = Instant::now();
         let own = self.started.background.look(self.started.duty.actuator());
@@ -218,7 +219,7 @@ impl ThrottleSession {
             events.set_own(own);
         }
         if let Some(pacer) = &self.started.pacer {
-            // Files elsewhere are written back to other disks, which are not held.
+            // Files on other file systems are written back to disks that are not protected.
             let mut files = HashMap::new();
             for (id, path) in self.started.background.open_files() {
                 if self.started.file_systems.contains(&id.0) {
@@ -229,18 +230,18 @@ impl ThrottleSession {
         }
     }
 
-    /// The user has stopped the command: nothing is measured or decided until it goes on.
+    /// The user has stopped the command: nothing is measured or decided until it continues.
     fn sleep_with_it(&mut self) -> Result<()> {
         self.clear_status();
         suspend::sleep_with_it(&mut self.started)?;
-        // Those that made us stop and go on are dealt with; whatever else came is passed on.
+        // Stop and continue signals are handled here; all others are forwarded.
         let came: Vec<_> = self
             .signals
             .pending()
             .filter(|s| ![SIGTSTP, SIGCONT].contains(s))
             .collect();
         came.into_iter().for_each(|s| self.forward(s));
-        // I/O during the suspend is not attributed.
+        // I/O during the suspend is not attributed to the command.
         self.meter.measure();
         self.next = Instant::now() + self.interval;
         self.note();
@@ -271,23 +272,23 @@ impl ThrottleSession {
         Ok(())
     }
 
-    /// Passes a signal on; a terminating one also lets the command run, so that it can end.
+    /// Forwards a signal. A terminating one also releases the command, so that it can end.
     fn forward(&self, signal: i32) {
         if signal != SIGUSR1 && signal != SIGUSR2 {
             self.started.duty.set(1.0);
         }
         if let Some(signal) = Signal::from_named_raw(signal) {
-            // It may have ended this very moment: then no process needs the signal.
+            // It may just have ended; then no process needs the signal.
             let _ = kill_process_group(self.started.leader, signal);
         }
     }
 
-    /// One decision: measures what happened since the last one, sets the command's share, and reports both.
+    /// One decision: measures the time since the last one, sets the command's share, and reports both.
     fn step(&mut self) -> Result<()> {
         self.check_that_holding_is_safe()?;
         let share_before = self.controller.duty().share;
         let (readings, window) = self.meter.measure();
-        // What others did is known only of I/Os that are attributed, and if next to none of them is missing.
+        // Other work is only known if I/Os are attributed to processes and hardly any are lost.
         let is_attributed = self.meter.events().is_some_and(|e| e.attributed());
         let seen = window.as_ref().filter(|w| !w.lossy && is_attributed);
 
@@ -301,7 +302,7 @@ impl ThrottleSession {
         self.decided = self.decided.saturating_add(1);
         self.apply(duty.share);
 
-        // What was observed is the outcome of the share before this decision.
+        // The measurement is the result of the share before this decision.
         self.add_to_summary(share_before, &observed, seen);
         let step = ThrottleStep {
             unix_s: wall_clock_ns() as f64 / 1e9,
@@ -318,7 +319,7 @@ impl ThrottleSession {
         Ok(())
     }
 
-    /// Without the guardian, or if the command cannot be let go any more, nothing may be held.
+    /// Without a guardian, or if the command can no longer be released, it must not be held.
     fn check_that_holding_is_safe(&mut self) -> Result<()> {
         if !self.started.guardian.alive() {
             anyhow::bail!("the guardian has died, and without it nothing may be held");
@@ -329,7 +330,7 @@ impl ThrottleSession {
         Ok(())
     }
 
-    /// Adds what was observed to the summary of the time in which the command was held, or of that in which it was free.
+    /// Adds the measurement to the summary of the time in which the command was held, or ran freely.
     fn add_to_summary(&mut self, share: f64, observed: &Observed, seen: Option<&EventWindow>) {
         let sums = if share < 1.0 {
             &mut self.holding
@@ -404,7 +405,8 @@ impl ThrottleSession {
     }
 }
 
-/// The busiest disk in percent. One unknown disk makes the maximum unknown: it may be the busiest.
+/// Utilisation of the busiest disk in percent. If one disk is unknown the result is `None`, because it may be the
+/// busiest.
 fn max_percent(readings: &[Reading]) -> Option<f64> {
     readings
         .iter()
@@ -413,7 +415,7 @@ fn max_percent(readings: &[Reading]) -> Option<f64> {
         .flatten()
 }
 
-/// How it is known how busy the busiest of the disks is.
+/// The method that measured the busiest disk.
 fn method_of_busiest(readings: &[Reading]) -> Option<Method> {
     let busiest = readings.iter().flat_map(|r| &r.disks).max_by(|a, b| {
         let a = a.busy.busy_percent.unwrap_or(-1.0);
@@ -424,7 +426,7 @@ fn method_of_busiest(readings: &[Reading]) -> Option<Method> {
     Some(busiest.busy.method)
 }
 
-/// The 99th percentile of other work's latencies in nanoseconds, and of how many I/Os.
+/// The p99 latency of other work in nanoseconds, and the number of I/Os.
 fn foreground_p99(window: &EventWindow) -> Option<(i64, u64)> {
     let p99_ns = window.foreground.quantile(0.99)?;
     Some((p99_ns, window.foreground.n()))
@@ -440,13 +442,13 @@ fn add(share: &mut Share, busy: Option<f64>, foreground: Option<f64>) {
     }
 }
 
-/// Bytes that this process, and children it has waited for, read from and wrote to disks (proc_pid_io(5)).
+/// Bytes that this process, and children it has waited for, have read from and written to disks (proc_pid_io(5)).
 fn io_of_this_process() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
     Some((field(&text, "read_bytes:")?, field(&text, "write_bytes:")?))
 }
 
-/// The number after `name`, which begins its line.
+/// The number after `name` at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines()
         .find_map(|l| l.strip_prefix(name)?.trim().parse().ok())

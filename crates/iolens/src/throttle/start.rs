@@ -1,4 +1,4 @@
-//! Starting the command: its control groups, the guardian, the terminal.
+//! Starts the command: control groups, guardian, terminal.
 
 use std::collections::HashSet;
 use std::io::{PipeReader, PipeWriter, Read as _};
@@ -18,7 +18,7 @@ use iolens_control::{
     Actuator, Background, DutyCycle, Group, Guardian, Hierarchy, Pacer, Rates, file_id,
 };
 
-/// A command that runs, and all that belongs to it. Fields are dropped in this order: first it is released.
+/// A running command with all its resources. Fields are dropped in this order, so that it is released first.
 pub struct Started {
     /// Duty cycle that holds the command.
     pub duty: DutyCycle,
@@ -28,24 +28,24 @@ pub struct Started {
     pub background: Background,
     /// Writes its files back at its share, where the actuator does not hold what the kernel writes back.
     pub pacer: Option<Pacer>,
-    /// Device numbers of the file systems on the disks that are spared: files elsewhere do not matter.
+    /// Writes back its files at its share, if the actuator does not hold the kernel's write-back.
     pub file_systems: HashSet<i32>,
-    /// The command's process.
+    /// Device numbers of the file systems on the protected disks. Files elsewhere do not matter.
     pub child: Child,
     /// Process group of the command.
     pub leader: Pid,
-    /// Foreground process group of the terminal before.
+    /// The terminal's previous foreground process group.
     pub terminal_of: Option<Pid>,
-    /// Makes its I/O known by a control group; nothing is done with it.
+    /// A control group that only marks its I/O.
     pub blkio: Option<Group>,
-    /// Says whether it ever ran.
+    /// Pipe that tells whether the command was started.
     refused: (PipeReader, Option<PipeWriter>),
 }
 
 impl Started {
-    /// Whether what ended was not the command but only the attempt to start it.
+    /// Whether the process that ended was never the command, because starting it failed.
     pub fn never_ran(&mut self) -> bool {
-        // With the last writer closed there is either a byte or the end of the pipe, and no wait.
+        // When the last writer is closed, there is either a byte or the end of the pipe, so this does not block.
         self.refused.1 = None;
         self.refused.0.read(&mut [0]).is_ok_and(|n| n == 1)
     }
@@ -54,7 +54,7 @@ impl Started {
 /// Starts the command of `plan`, running freely.
 ///
 /// # Errors
-/// No way to hold it, or no guardian: without one nothing may be held.
+/// No mechanism to hold it is available, or the guardian cannot be started; without it nothing may be held.
 pub fn start(plan: &ThrottlePlan, stacks: &[&MountPath]) -> Result<Started> {
     let disks: Vec<DevId> = stacks.iter().flat_map(|s| &s.disks).map(|d| d.id).collect();
     let actuator = choose(plan.actuator, &disks)?;
@@ -66,7 +66,7 @@ pub fn start(plan: &ThrottlePlan, stacks: &[&MountPath]) -> Result<Started> {
         .map(|g| g.dir().to_owned())
         .collect();
 
-    // The guardian knows what it has to undo before the command runs.
+    // The guardian knows what to undo before the command runs.
     let mut guardian = Guardian::start()
         .context("the guardian, which resumes the command if iolens dies, cannot be started")?;
     for dir in &groups {
@@ -87,7 +87,7 @@ pub fn start(plan: &ThrottlePlan, stacks: &[&MountPath]) -> Result<Started> {
         .watch_leader(leader)
         .context("the guardian has died")?;
 
-    // A command in a session of its own has no terminal that could be handed over.
+    // A command in its own session has no controlling terminal to hand over.
     let own_terminal = !actuator.needs_session();
     let terminal_of = if own_terminal {
         terminal::hand_over(std::io::stdin(), leader)
@@ -115,8 +115,8 @@ pub fn start(plan: &ThrottlePlan, stacks: &[&MountPath]) -> Result<Started> {
     })
 }
 
-/// A control group that only marks the command's I/O. Where version 1 has the block controller, the I/O's control group
-/// is of that hierarchy; the actuator may have one there already.
+/// Creates a control group that only marks the command's I/O. If version 1 has the block controller, I/O belongs to
+/// groups of that hierarchy; the actuator may already have a group there.
 fn marking_group(actuator: &Actuator) -> Option<Group> {
     let has_one = actuator
         .group()
@@ -128,7 +128,8 @@ fn marking_group(actuator: &Actuator) -> Option<Group> {
     }
 }
 
-/// `iolens enter`, which joins `groups` and becomes the command of `plan`. It writes a byte to `refused` if it cannot.
+/// The command `iolens enter`, which joins `groups` and then executes the command of `plan`. It writes a byte to
+/// `refused` if it fails.
 fn enter_command(
     plan: &ThrottlePlan,
     actuator: &Actuator,
@@ -140,7 +141,7 @@ fn enter_command(
     for dir in groups {
         command.arg("--group").arg(dir);
     }
-    // By its name, and not inherited: the command must not find a descriptor that it knows nothing of.
+    // Passed by name, so that the command does not inherit an unknown descriptor.
     command.arg("--tell").arg(format!(
         "/proc/{}/fd/{}",
         std::process::id(),
@@ -155,7 +156,7 @@ fn enter_command(
     command
 }
 
-/// `st_dev` of the files on these disks: that of the mount, and of what is stacked under it.
+/// `st_dev` of the files on these disks: of the mount, and of file systems stacked under it.
 fn file_systems(stack: &MountPath) -> HashSet<i32> {
     fn add(layers: &[Layer], into: &mut HashSet<i32>) {
         for layer in layers {

@@ -11,8 +11,8 @@ use signal_hook::low_level::emulate_default_handler;
 
 use super::start::Started;
 
-/// Whether the command was stopped since the last call, by its terminal (Ctrl-Z, or reading from it in the background) or
-/// by another process's SIGSTOP. Never true where iolens stops it.
+/// Whether the command was stopped since the last call, by its terminal (Ctrl-Z, or reading from it in the
+/// background) or by another process with SIGSTOP. Always false while iolens itself stops it.
 pub fn was_stopped(started: &Started) -> bool {
     if started.duty.actuator().needs_session() {
         return false;
@@ -22,7 +22,7 @@ pub fn was_stopped(started: &Started) -> bool {
     status.ok().flatten().is_some_and(|s| s.stopped())
 }
 
-/// Passes a request to stop on to the command. One in a session of its own has no terminal to obey, and its group counts
+/// Forwards a stop request to the command. A command in its own session has no terminal, and its process group counts
 /// as orphaned, for which the kernel ignores SIGTSTP.
 pub fn stop_command(started: &Started) {
     started.duty.release();
@@ -31,21 +31,21 @@ pub fn stop_command(started: &Started) {
     } else {
         Signal::TSTP
     };
-    // It may have ended this very moment: then no process needs the signal.
+    // It may just have ended; then no process needs the signal.
     let _ = kill_process_group(started.leader, signal);
 }
 
-/// Stops this process after its command, and resumes the command when it is resumed itself.
+/// Stops this process after its command, and resumes the command when this process is resumed.
 ///
 /// # Errors
 /// The signal cannot be raised.
 pub fn sleep_with_it(started: &mut Started) -> Result<()> {
-    // Nothing of the command stays frozen on our account, and the guardian must not wake it.
+    // The command must not stay frozen by iolens, and the guardian must not wake it.
     started.duty.release();
     started.guardian.fall_asleep();
     if let Some(owner) = started.terminal_of.take() {
         terminal::take_back(std::io::stdin(), owner);
-        // The rest of our pipeline would have stopped, too, had it had the terminal.
+        // If the rest of the pipeline had owned the terminal, it would have been stopped as well.
         let _ = kill_process_group(owner, Signal::TSTP);
     }
     emulate_default_handler(SIGTSTP)?;
@@ -53,7 +53,7 @@ pub fn sleep_with_it(started: &mut Started) -> Result<()> {
     Ok(())
 }
 
-/// Resumes the command; it gets the terminal if that is ours to give, that is after `fg` but not after `bg`.
+/// Resumes the command. It gets the terminal if iolens owns it, that is after `fg` but not after `bg`.
 pub fn wake(started: &mut Started) {
     started.guardian.beat();
     if !started.duty.actuator().needs_session() && started.terminal_of.is_none() {

@@ -1,27 +1,27 @@
-//! How a command starts: freely while nothing else uses the disks, else with a small share of the time.
+//! How a command starts: freely if nothing else uses the disks, else with a small share of the time.
 
 use std::time::Duration;
 
 use iolens_control::{MIN_FOREGROUND_PERCENT, Meter};
 
-/// Others are watched for so long before the command starts. Loading the probes takes far longer.
+/// How long other work is watched for before the command starts. Loading the probes takes much longer.
 const WATCHED_BEFORE: Duration = Duration::from_millis(50);
 
-/// The command's first share of the time where other work uses the disks, or cannot be distinguished from its own: others
-/// are not delayed before they are measured.
+/// The command's first share of the time if other work uses the disks, or cannot be distinguished from its own, so
+/// that other work is not delayed before it is measured.
 pub const FIRST_SHARE: f64 = 0.1;
 
 /// The time until the first decision, in which the command runs freely until other work is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trial {
-    /// No other work has been seen: nothing needs to be held.
+    /// No other work has been seen, so the command runs freely.
     Alone,
-    /// Other work has been seen, or cannot be: the command has [`FIRST_SHARE`] until the first decisions.
+    /// Other work was seen, or cannot be distinguished: the command has [`FIRST_SHARE`] until the first decision.
     Shared,
 }
 
 impl Trial {
-    /// What `meter` shows before the command is there: whatever is on the disks now is other work.
+    /// What `meter` shows before the command runs: all I/O now is other work.
     pub fn before_start(meter: &Meter) -> Trial {
         let watched = meter
             .events()

@@ -1,4 +1,4 @@
-//! `iolens demo`: a bursty load on a scratch file, recorded; the seconds beside the worst moment.
+//! `iolens demo`: records a bursty load on a scratch file, and shows the intervals around the worst moment.
 
 mod worst_moment;
 
@@ -19,13 +19,13 @@ use crate::copies::output::refuse_unusable;
 use crate::present::{demo_text, escape, record_text};
 use crate::signals::Signals;
 
-/// A recording that a demo made may be replaced by the next demo; nothing else may.
+/// The default output. A demo may only replace a recording that a demo made.
 const DEFAULT_OUTPUT: &str = "iolens-demo.iolens";
 
 /// Runs `iolens demo`.
 ///
 /// # Errors
-/// No disk to write to, or no way to record.
+/// There is no disk to write to, or recording is not possible.
 pub fn run(plan: &DemoPlan) -> Result<u8> {
     let signals = Signals::catch()?;
     let output = output(plan)?;
@@ -74,7 +74,7 @@ pub fn run(plan: &DemoPlan) -> Result<u8> {
         Err(e) => println!("No HTML report: {}", escape::terminal(&format!("{e:#}"))),
     }
     print!("{}", demo_text::try_next(&outcome.path));
-    // The point of the demo is what its reader sees last.
+    // Printed last, because it is the point of the demo.
     print!("\n{}", report.story);
     Ok(0)
 }
@@ -92,7 +92,7 @@ fn output(plan: &DemoPlan) -> Result<PathBuf> {
     Ok(given.clone())
 }
 
-/// The devices that hold the scratch file.
+/// The devices below the scratch file.
 #[derive(Debug, Default)]
 struct DemoPlace {
     /// The file system's disk and all devices under it; empty if they are not known.
@@ -131,7 +131,7 @@ impl DemoPlace {
     }
 }
 
-/// The disk that `layer` is, or of which it is a partition.
+/// The disk itself, or the disk of a partition.
 fn disk<'a>(layer: &Layer, topology: &'a Topology) -> Option<&'a Device> {
     match topology.find(&layer.name) {
         Lookup::Disk(d) | Lookup::PartitionOf(d) => Some(d),
@@ -162,7 +162,7 @@ fn record(
     let options = SessionOptions {
         always_on: false,
         output,
-        // What else the machine does on other disks would hide the load.
+        // I/O on other disks would hide the load.
         devices: Some(place.devices.clone()).filter(|devices| !devices.is_empty()),
         keep_bytes: None,
         access: Access::OWNER,
@@ -200,7 +200,7 @@ fn record(
     Ok((outcome, stats))
 }
 
-/// Records while the load runs, and a moment longer: its last I/Os are to be in the recording.
+/// Records while the load runs, and a moment longer, so that its last I/Os are included.
 fn watch<T>(
     session: &mut Session,
     load: &ScopedJoinHandle<'_, T>,

@@ -1,4 +1,4 @@
-//! The demo's end: the seconds beside the 10 ms around the worst moment.
+//! The end of the demo: seconds beside 10 ms intervals around the worst moment.
 
 use std::path::Path;
 
@@ -23,14 +23,14 @@ use crate::present::times::Times;
 use crate::present::zoom::{self, ZoomWriter};
 use crate::present::{demo_text, escape};
 
-/// Tables are side by side up to this width where no terminal sets one.
+/// The tables are side by side if they fit in this width, unless the terminal is narrower.
 const MAX_COLUMNS: usize = 140;
-/// Rows on each side of the worst one that the demo shows.
+/// Number of rows shown before and after the worst one.
 const AROUND: usize = 9;
 const FINE_NS: i64 = 10_000_000;
 const COARSE_NS: i64 = 1_000_000_000;
 
-/// Shows them, of `disk` alone where it is known: what else the machine does would blur them.
+/// Shows the worst moment, on `disk` alone if it is known, because other I/O would hide it.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -50,7 +50,8 @@ pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
     let fine = rows(&recording, fine, &filter, &caller)?;
     let coarse = TimelinePlan::new(window, COARSE_NS);
     let coarse = rows(&recording, coarse, &filter, &caller)?;
-    // What the reader lost is what matters. Counters know no single reads: then it is where most was written.
+    // Slow reads are what a user notices. With counters there are no single reads, so the interval with most writes
+    // is shown.
     let slowest = slowest_read(&recording, &filter, &caller)?;
     let worst = match slowest {
         Some(read) => row_at(&fine, read.done_ns),
@@ -98,7 +99,7 @@ pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
     Ok(())
 }
 
-/// The slowest read of the load, which is this process's own.
+/// The slowest read of the load, which is by this process.
 fn slowest_read(
     recording: &Recording,
     filter: &Filter,
@@ -138,7 +139,7 @@ fn rows(
     Ok(rows)
 }
 
-/// The interval in which most was written.
+/// The interval with the most bytes written.
 fn most_written(rows: &[Row]) -> Option<usize> {
     (0..rows.len())
         .filter(|i| bytes_written(&rows[*i]) > 0)

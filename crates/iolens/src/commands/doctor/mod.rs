@@ -1,4 +1,4 @@
-//! `iolens doctor`: available features, and how to enable the others.
+//! `iolens doctor`: which features are available, and how to enable the others.
 
 mod tracing;
 
@@ -14,10 +14,10 @@ use iolens_observe::trace::capabilities;
 use crate::cli::DoctorPlan;
 use crate::present::doctor_text::{self, Check};
 
-/// Runs the command; exit code 1 if every I/O cannot be recorded here.
+/// Runs the command. The exit code is 1 if recording every I/O is not possible here.
 ///
 /// # Errors
-/// stdout is gone.
+/// stdout is closed.
 pub fn run(plan: &DoctorPlan) -> Result<u8> {
     let allowed = capabilities();
     let mut checks = tracing::checks(&allowed);
@@ -64,12 +64,12 @@ fn devices() -> Check {
     }
 }
 
-/// The devices that can hold data, and of which the kernel keeps no counters.
+/// The devices that can hold data but for which the kernel keeps no counters.
 fn in_use(devices: &[Device]) -> Check {
     let mut names = Vec::new();
     let mut switched_off = Vec::new();
-    // A driver that takes no requests (brd, the head of NVMe multipath) counts its I/Os itself or not at all: there the switch
-    // in sysfs changes nothing.
+    // A driver that takes bios instead of requests (brd, the head of NVMe multipath) counts its I/Os itself or not at
+    // all. For these, `queue/iostats` in sysfs has no effect.
     let mut never_counted = Vec::new();
     for device in devices {
         if device.size_bytes.unwrap_or(0) == 0 {

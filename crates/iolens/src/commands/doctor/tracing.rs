@@ -1,4 +1,4 @@
-//! What of tracing the kernel and the privileges allow.
+//! Which tracing features the kernel and the privileges allow.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use iolens_observe::trace::Capabilities;
 
 use crate::present::doctor_text::Check;
 
-/// From what everything needs to what only names some I/Os.
+/// The checks, from what everything needs to what only adds names to some I/Os.
 pub fn checks(t: &Capabilities) -> Vec<Check> {
     let mut checks = vec![
         kernel(t),

@@ -12,17 +12,17 @@ use crate::signals::Signals;
 /// Shows a warning on standard error.
 pub const WARN: iolens_lab::Warn = |line| eprintln!("iolens: {line}");
 
-/// A progress bar, and Ctrl-C.
+/// A progress bar, and handling of Ctrl-C.
 pub struct Console {
     signals: Signals,
     bar: OnceCell<ProgressBar>,
 }
 
 impl Console {
-    /// Catches signals from here on.
+    /// Starts catching signals.
     ///
     /// # Errors
-    /// The handlers could not be installed.
+    /// The signal handlers cannot be installed.
     pub fn open() -> Result<Console> {
         Ok(Console {
             signals: Signals::catch()?,
@@ -59,8 +59,8 @@ impl Watcher for Console {
     }
 }
 
-/// A bar with the time left, on terminals only. `planned_s` is what one cell should take; once some are done, what they
-/// took counts.
+/// A bar with the time left, on terminals only. `planned_s` is the expected time per cell; once cells are done, their
+/// measured time is used instead.
 fn bar(cells: usize, planned_s: f64) -> ProgressBar {
     let bar = ProgressBar::new(cells as u64);
     let plain =
@@ -76,7 +76,7 @@ fn bar(cells: usize, planned_s: f64) -> ProgressBar {
                 let elapsed_s = s.elapsed().as_secs_f64();
                 let seconds = time_left_s(s.pos(), s.len().unwrap_or(0), elapsed_s, planned_s);
                 let about = indicatif::HumanDuration(std::time::Duration::from_secs_f64(seconds));
-                // A progress bar that cannot be drawn is no reason to stop.
+                // Errors of drawing the progress bar are ignored.
                 let _ = write!(w, "about {about:#}");
             },
         ));
@@ -85,7 +85,8 @@ fn bar(cells: usize, planned_s: f64) -> ProgressBar {
     bar
 }
 
-/// Seconds until all `cells` are done, when `done` of them took `elapsed_s` (and a running one, half of it).
+/// Estimates the seconds until all `cells` are done, given that `done` cells took `elapsed_s`; a running cell counts
+/// as half.
 fn time_left_s(done: u64, cells: u64, elapsed_s: f64, planned_s: f64) -> f64 {
     let per_cell = if done == 0 {
         planned_s

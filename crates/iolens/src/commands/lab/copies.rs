@@ -11,7 +11,7 @@ use crate::cli::LabCopies;
 /// Runs `iolens lab copies`.
 ///
 /// # Errors
-/// No target is possible, or a copy failed.
+/// There is no usable target, or a copy failed.
 pub fn run(p: &LabCopies) -> Result<u8> {
     let mut targets: Vec<Target> = p.to.iter().cloned().map(Target::Dir).collect();
     for fs in &p.fs {

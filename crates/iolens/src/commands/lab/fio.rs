@@ -13,13 +13,13 @@ use crate::cli::{FioSweep, LabFio};
 /// Runs `iolens lab fio`.
 ///
 /// # Errors
-/// fio is missing, the target cannot be made, a run failed.
+/// fio is missing, the target cannot be created, or a run failed.
 pub fn run(options: &LabFio) -> Result<u8> {
     let sweep = options.resolve()?;
     if !has_program("fio") {
         bail!("fio is not installed; install it (Debian: apt-get install fio)");
     }
-    // Looked at before anything is made, and held until the end.
+    // Checked before anything is created, and held until the end.
     let given = sweep.i_will_lose_data.as_deref().map(claim).transpose()?;
     let plan = plan(&sweep, given.as_ref());
     let console = Console::open()?;
@@ -42,7 +42,7 @@ fn plan(p: &FioSweep, given: Option<&Claimed>) -> FioPlan {
             for engine in &p.engine {
                 for direct in &p.direct {
                     for iodepth in &p.iodepth {
-                        // Warm cells read a file that is in the cache; they come after the cold ones.
+                        // Warm cells read a cached file, so they run after the cold ones.
                         let cold = p.bs.iter().map(|bs| (*bs, false));
                         let warm = warm_sizes(p, rw, *direct).map(|bs| (bs, true));
                         for (bs, warm) in cold.chain(warm) {
@@ -72,7 +72,7 @@ fn plan(p: &FioSweep, given: Option<&Claimed>) -> FioPlan {
     }
 }
 
-/// Block sizes to be run on a cached file as well: the two-phase model takes its times from them.
+/// Block sizes that are also run on a cached file, for the times that the two-phase model needs.
 fn warm_sizes(p: &FioSweep, rw: &str, direct: bool) -> impl Iterator<Item = u64> {
     let small = p.bs.iter().min().copied();
     let large = p.bs.iter().max().copied();

@@ -16,7 +16,7 @@ use crate::present::escape;
 /// Runs an experiment, renders one again, or cleans up after one.
 ///
 /// # Errors
-/// One line: what, where, what to do.
+/// A one-line error that says what failed, where, and what to do.
 pub fn run(what: &LabExperiment) -> Result<u8> {
     match what {
         LabExperiment::Fio(p) => fio::run(p),
@@ -28,7 +28,7 @@ pub fn run(what: &LabExperiment) -> Result<u8> {
 }
 
 fn clean(dir: &std::path::Path) -> Result<u8> {
-    // A running experiment still needs what it made.
+    // A running experiment still needs its files.
     let _lock = experiment::lock(dir)?;
     let (done, left) = registry::clean(&Registry::open(dir, console::WARN))
         .with_context(|| format!("{} could not be cleaned", dir.display()))?;

@@ -25,7 +25,7 @@ pub fn run(p: &LabPoll) -> Result<u8> {
     {
         bail!("--disks, --workers and --seconds must be above 0, --target between 0 and 100");
     }
-    // Looked at before anything is made, and held until the end.
+    // Checked before anything is created, and held until the end.
     let given: Vec<Claimed> = p
         .i_will_lose_data
         .iter()

@@ -1,4 +1,4 @@
-//! `iolens lab report`: an experiment as text, CSV, Parquet, JSON and HTML.
+//! `iolens lab report`: renders an experiment as text, CSV, Parquet, JSON and HTML.
 
 use std::path::Path;
 
@@ -17,11 +17,11 @@ use crate::present::lab::document::{Document, Raw, csv, html, text};
 use crate::present::lab::{self, Rendered};
 use crate::streams;
 
-/// A larger file is not embedded in the HTML but written beside it.
+/// Larger files are not embedded in the HTML report but written beside it.
 const MAX_EMBEDDED_BYTES: usize = 4 << 20;
 
-/// Renders the experiment in `dir`: text (or one JSON document) on stdout; report.html, results.json and the tables
-/// beside the cells.
+/// Renders the experiment in `dir`: text or one JSON document on stdout, and report.html, results.json and the tables
+/// as files beside the cells.
 ///
 /// # Errors
 /// There is no experiment, or its cells cannot be read.
@@ -60,7 +60,7 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
         save(&dir.join(&f.name), &f.content)?;
     }
 
-    // The page holds them too, with the plan that is in the directory already.
+    // Embedded in the page as well; the plan is already in the directory.
     files.push(Raw {
         name: "experiment.json".to_owned(),
         media: "application/json",
@@ -68,7 +68,7 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
             .as_bytes()
             .to_vec(),
     });
-    // Without line ends and indents, which are a third of it.
+    // Without line ends and indentation, which are a third of its size.
     files[0].content = escape::json(&serde_json::to_string(&whole)?)
         .as_bytes()
         .to_vec();
@@ -95,7 +95,7 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
     Ok(0)
 }
 
-/// Each table as CSV and as Parquet.
+/// Each table as a CSV and a Parquet file.
 fn table_files(tables: &[(&str, DataTable)]) -> Result<Vec<Raw>> {
     let mut files = Vec::new();
     for (name, table) in tables {
@@ -113,13 +113,14 @@ fn table_files(tables: &[(&str, DataTable)]) -> Result<Vec<Raw>> {
     Ok(files)
 }
 
-/// Writes a file of the experiment's directory whole or not at all.
+/// Writes a file in the experiment's directory atomically.
 fn save(path: &Path, content: &[u8]) -> Result<()> {
     write_file(path, content, Access::OWNER)
         .with_context(|| format!("{} cannot be written", path.display()))
 }
 
-/// Writes the page of a document, and whether there is one: a program without the page writes the numbers alone.
+/// Writes the page of a document, and returns whether it did: a program built without the page only writes the
+/// numbers.
 fn save_page(path: &Path, document: &Document, files: &[Raw]) -> Result<bool> {
     match html(document, files) {
         Ok(page) => save(path, &page).map(|()| true),
@@ -133,7 +134,7 @@ fn save_page(path: &Path, document: &Document, files: &[Raw]) -> Result<bool> {
     }
 }
 
-/// Writes a document beside each cell, and yields that of all.
+/// Writes a document beside each cell. Returns the document of the whole experiment.
 fn copies(e: &Experiment, plan: &Value) -> Result<Rendered> {
     let results: Vec<(String, CopyResult)> = e.results()?;
     let file_mb = plan["plan"]["file_bytes"].as_f64().unwrap_or(0.0) / 1_048_576.0;

@@ -11,20 +11,20 @@ use crate::signals::exit_code;
 #[derive(Debug)]
 pub struct RecordedChild(Child);
 
-/// A command that could not be started, with the exit code that shells use for it.
+/// The command could not be started; contains the exit code that shells use.
 #[derive(Debug)]
 pub struct CannotStart {
     /// 127: not found; 126: found but not executable.
     pub exit_code: u8,
-    /// What and why, in one line.
+    /// A one-line error message.
     pub message: String,
 }
 
 impl RecordedChild {
-    /// Starts `command` (its name first).
+    /// Starts `command`; the first element is its name.
     ///
     /// # Errors
-    /// It is not there or may not be run.
+    /// It does not exist or may not be run.
     pub fn start(command: &[OsString]) -> Result<RecordedChild, CannotStart> {
         let (name, arguments) = command.split_first().ok_or_else(|| CannotStart {
             exit_code: 2,
@@ -44,19 +44,19 @@ impl RecordedChild {
             })
     }
 
-    /// Its exit code if it has ended: 128 + the signal's number if a signal ended it, as shells say it.
+    /// Its exit code if it has ended; 128 + signal number if it was ended by a signal, as in shells.
     pub fn ended(&mut self) -> Option<u8> {
         self.0.try_wait().ok().flatten().map(exit_code)
     }
 
-    /// Its number.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// Passes a signal on to it.
+    /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
-        // It may have ended this very moment, or have become another user's: then it is not waited for without end.
+        // It may just have ended, or run as another user. Then it is waited for only for a limited time.
         let _ = kill_process(Pid::from_child(&self.0), signal);
     }
 }

@@ -22,10 +22,10 @@ pub use progress::ProgressLine;
 
 use child::RecordedChild;
 
-/// Runs the command; the exit code is that of the recorded command if there was one, 2 if no I/O could be stored.
+/// Runs the command. The exit code is that of the recorded command, if there is one; 2 if no I/O could be stored.
 ///
 /// # Errors
-/// One line: what, where, what to do.
+/// A one-line error that says what failed, where, and what to do.
 pub fn run(plan: RecordPlan) -> Result<u8> {
     let topology =
         Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
@@ -55,7 +55,7 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
     if !plan.quiet {
         print_summary(&plan, &outcome)?;
     } else if summary.unwritten > 0 || nothing_stored {
-        // Quiet leaves out what went well.
+        // `--quiet` omits messages of success.
         eprint!("{}", record_text::incomplete(&summary, &outcome.path));
     }
     if code == 0 && nothing_stored {
@@ -64,7 +64,7 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
     Ok(code)
 }
 
-/// Whether there were I/Os and none of them could be stored: there is no recording of what was asked for.
+/// Whether there were I/Os but none could be stored, so that the recording does not contain what was requested.
 fn has_stored_nothing(outcome: &Outcome) -> bool {
     outcome.progress.ios > 0 && outcome.progress.recorded_ios() <= 0
 }
@@ -100,7 +100,7 @@ fn start_child(plan: &RecordPlan) -> Result<Option<RecordedChild>, child::Cannot
     }
 }
 
-/// The command could not be started: there is nothing to record, so nothing is left behind.
+/// The command could not be started, so the recording is removed.
 fn give_up(session: Session, output: &Path, cannot: &child::CannotStart) -> Result<u8> {
     session.finish()?;
     std::fs::remove_dir_all(output)
@@ -109,7 +109,7 @@ fn give_up(session: Session, output: &Path, cannot: &child::CannotStart) -> Resu
     Ok(cannot.exit_code)
 }
 
-/// Records until time, command or user say that it is enough.
+/// Records until the time has passed, the command has ended, or the user interrupts.
 fn watch(
     session: &mut Session,
     child: Option<RecordedChild>,
@@ -138,29 +138,30 @@ fn watch(
     Ok(end.code.unwrap_or(0))
 }
 
-/// A command that was asked to end (SIGTERM) is waited for as long as this.
+/// How long a command that was asked to end (SIGTERM) is waited for.
 const GRACE_NS: i64 = 5_000_000_000;
 
-/// What ends a recording: its time, its command, the user.
+/// The conditions that end a recording: time, command, user.
 struct RecordingEnd<'a> {
     child: Option<RecordedChild>,
     for_ns: Option<i64>,
     signals: &'a Signals,
-    /// Exit code of the command once it has ended.
+    /// Exit code of the command, once it has ended.
     code: Option<u8>,
-    /// When the command was asked to end.
+    /// When the command was asked to end, in nanoseconds since the start.
     asked_ns: Option<i64>,
 }
 
 impl RecordingEnd<'_> {
-    /// Whether it has come, so many nanoseconds after the start. Asks the command to end when it is time to.
+    /// Whether the recording must end, `at_ns` nanoseconds after the start. Asks the command to end when its time is
+    /// over.
     fn is_reached(&mut self, at_ns: i64) -> bool {
         let is_over = self.for_ns.is_some_and(|ns| at_ns >= ns);
         let Some(child) = &mut self.child else {
             return is_over || self.signals.caught() > 0;
         };
         self.code = child.ended();
-        // A terminal sends Ctrl-C to the command too: wait for it to end in its own way. A second one is for us.
+        // A terminal sends Ctrl-C to the command too, so wait for it to end by itself. A second Ctrl-C is for iolens.
         if self.code.is_some() || self.signals.caught() > 1 {
             return true;
         }

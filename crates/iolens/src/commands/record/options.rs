@@ -1,4 +1,4 @@
-//! Arguments of `iolens record` as the recorder's options.
+//! Converts the arguments of `iolens record` to the recorder's options.
 
 use std::path::PathBuf;
 
@@ -12,13 +12,13 @@ use iolens_recorder::{FeedOptions, SessionOptions, SourceChoice};
 use super::super::devices::choose_devices;
 use crate::cli::RecordPlan;
 
-/// Bytes of a task's name in the kernel, without the NUL (`TASK_COMM_LEN`).
+/// Maximum length of a task name in the kernel, without the NUL (`TASK_COMM_LEN`).
 const MAX_COMM: usize = 15;
 
-/// Options of a recording.
+/// The options of a recording.
 ///
 /// # Errors
-/// A disk that is not there, a ring of an impossible size, a step that is too short, a task that cannot exist.
+/// A disk does not exist, a ring size is impossible, a step is too short, or a task filter can match no task.
 pub fn resolve(plan: &RecordPlan, topology: &Topology) -> Result<SessionOptions> {
     Ok(SessionOptions {
         always_on: false,
@@ -59,8 +59,8 @@ fn ring_bytes(requested: Option<u64>) -> Result<u32> {
     }
 }
 
-/// Shorter steps than rows can have would only cost CPU time. Beside events the counters are read once a second, whatever is
-/// asked for.
+/// The sampling interval of counters. Intervals shorter than those of rows would only cost CPU time. Beside events,
+/// counters are always read once a second.
 fn counters_step_ns(plan: &RecordPlan) -> Result<i64> {
     let Some(step_ns) = plan.counters_step else {
         return Ok(FeedOptions::new(plan.source).counters_step_ns);
@@ -74,10 +74,10 @@ fn counters_step_ns(plan: &RecordPlan) -> Result<i64> {
     Ok(step_ns)
 }
 
-/// Whose file-level requests to record: with a command and no other option those of the command and its children.
+/// Whose file-level requests to record. With a command and no other option: those of the command and its children.
 ///
 /// # Errors
-/// What no task can match, or what needs eBPF without it.
+/// No task can match, or the filter needs eBPF, which is not available.
 fn files_filter(plan: &RecordPlan) -> Result<FilesFilter> {
     if plan.source == SourceChoice::Counters {
         bail!(

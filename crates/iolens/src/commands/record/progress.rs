@@ -1,4 +1,4 @@
-//! The progress line of a recording: on a terminal only, a few times a second.
+//! The progress line of a recording: on terminals only, a few times a second.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use iolens_recorder::Progress;
@@ -7,14 +7,14 @@ use crate::present::record_text;
 
 const SHOW_EVERY_NS: i64 = 250_000_000;
 
-/// A line on stderr that is written over and over.
+/// A line on stderr that is overwritten repeatedly.
 pub struct ProgressLine {
     bar: Option<ProgressBar>,
     shown: Progress,
 }
 
 impl ProgressLine {
-    /// Draws nothing if `quiet`, or if stderr is no terminal or a dumb one.
+    /// Draws nothing if `quiet` is set, or if stderr is not a terminal or a dumb one.
     pub fn new(quiet: bool) -> ProgressLine {
         let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
         let bar = (!quiet && !dumb && console_is_terminal()).then(|| {
@@ -31,7 +31,7 @@ impl ProgressLine {
         }
     }
 
-    /// Shows `now`, if the last one is old enough.
+    /// Shows `now`, if the last update was long enough ago.
     pub fn show(&mut self, now: &Progress) {
         let Some(bar) = &self.bar else { return };
         let gap_ns = now.at_ns - self.shown.at_ns;
@@ -51,7 +51,7 @@ impl ProgressLine {
         self.shown = *now;
     }
 
-    /// Takes the line off the screen.
+    /// Clears the line.
     pub fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

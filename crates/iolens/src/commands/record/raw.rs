@@ -1,4 +1,4 @@
-//! `iolens record --counters-raw`: copies of the kernel's files, a directory per sample.
+//! `iolens record --counters-raw`: copies the kernel's files, one directory per sample.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::cli::RecordPlan;
 use crate::present::record_text;
 use crate::signals::Signals;
 
-/// Copies what `iolens iostat --replay` reads, a numbered sub-directory per sample: what a bug report needs. One sample at
-/// once, one after each step, and one at the end of a given time.
+/// Copies the files that `iolens iostat --replay` reads into a numbered sub-directory per sample, for bug reports.
+/// Takes one sample immediately, one after each step, and one at the end of the given time.
 pub fn run(dir: &Path, plan: &RecordPlan, signals: &Signals) -> Result<u8> {
     PrivateDir::create(dir, plan.share.access())
         .with_context(|| format!("{} cannot be made; choose a new directory", dir.display()))?;
@@ -50,7 +50,7 @@ pub fn run(dir: &Path, plan: &RecordPlan, signals: &Signals) -> Result<u8> {
     Ok(0)
 }
 
-/// One sample; none if it cannot be written whole, because a partial one would be read as a whole machine.
+/// Writes one sample. An incomplete sample is removed, because it would be read as that of a complete machine.
 fn write_raw_sample(dir: &Path, index: usize) -> Result<()> {
     let written = snapshot::write(&Root::live(), dir, index);
     if written.is_err() {

@@ -1,4 +1,4 @@
-//! `iolens zoom`: time series of a recording at any step.
+//! `iolens zoom`: prints time series of a recording with any step.
 
 mod views;
 
@@ -18,13 +18,13 @@ use crate::present::fields::ShownColumns;
 use crate::present::zoom::{self, ZoomWriter};
 use crate::streams::Stdout;
 
-/// Subjects of the totals after a table, unless `--top` says how many.
+/// Number of subjects in the totals after a table, unless `--top` is given.
 const MAX_TOTALS: usize = 20;
 
 /// Runs `iolens zoom`.
 ///
 /// # Errors
-/// No recording, a window outside it, or more rows than the limit.
+/// There is no recording, the window is outside of it, or there are more rows than the limit.
 pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let order = match &plan.subjects.sort {
         Some(name) => zoom::order(name, columns(plan)).map_err(Error::msg)?,
@@ -80,7 +80,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     Ok(0)
 }
 
-/// The columns that the user asks for.
+/// The columns that the user selected.
 fn columns(plan: &ZoomPlan) -> ShownColumns {
     ShownColumns {
         extended: plan.rows.extended,
@@ -90,12 +90,12 @@ fn columns(plan: &ZoomPlan) -> ShownColumns {
     }
 }
 
-/// What writes the rows of `views`, of which `first` is the first one.
+/// The writer for the rows of `views`; `first` is the first of them.
 fn writer_for(plan: &ZoomPlan, views: &[PlannedRows], first: &PlannedRows) -> ZoomWriter {
     let rows = &plan.rows;
     let recording = &first.part.recording;
     let times = plan.clock.times(recording.meta(), 0);
-    // Rows of several recordings have one clock, that of the first.
+    // Rows of several recordings use one clock, that of the first recording.
     if views.len() > 1 && times.is_relative() {
         let n = views.len();
         let path = recording.path().display().to_string();
@@ -120,18 +120,18 @@ fn writer_for(plan: &ZoomPlan, views: &[PlannedRows], first: &PlannedRows) -> Zo
     .with_width(crate::streams::layout().width)
 }
 
-/// Destination of the rows, and their sums.
+/// Where rows are written, with their totals.
 struct RowsOutput {
     writer: ZoomWriter,
     out: BufWriter<Stdout>,
     totals: SubjectTotals,
 }
 
-/// Writes the rows of one recording, which begins `begins_ns` after the first one: those of the subjects that are `shown`, if not
-/// all are.
+/// Writes the rows of one recording, which starts `begins_ns` after the first one. If `shown` is given, only rows of
+/// these subjects are written.
 ///
 /// # Errors
-/// The recording cannot be read, or standard output is gone.
+/// The recording cannot be read, or stdout is closed.
 fn write_rows(
     plan: &ZoomPlan,
     view: &PlannedRows,
@@ -149,7 +149,7 @@ fn write_rows(
     if view.timeline.by == GroupBy::Cgroup && plan.rows.format != Format::Table {
         writer.know_pods(view.part.names.pods.clone());
     }
-    // A device that is shown has a row in each interval; of other subjects none may be left of one.
+    // A device has a row in every interval; rows of other subjects may be missing, so an interval can be empty.
     let may_be_empty = shown.is_some() && view.timeline.by != GroupBy::Device;
     let is_sorted = plan.subjects.sort.is_some();
     let mut interval = SubjectInterval::new(is_sorted.then_some(order));
@@ -163,7 +163,7 @@ fn write_rows(
         if !is_sorted && !may_be_empty {
             return Ok(out.write_all(writer.row(row, name).as_bytes())?);
         }
-        // What an interval shows is known when the next one begins.
+        // The rows of an interval are complete when the next one starts.
         for (row, name) in interval.push(row, is_shown.then_some(name)) {
             out.write_all(writer.row(&row, &name).as_bytes())?;
         }

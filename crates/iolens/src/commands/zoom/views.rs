@@ -1,4 +1,4 @@
-//! What `iolens zoom` shows of each recording, and of which subjects.
+//! Plans the rows of `iolens zoom` for each recording, and selects their subjects.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use crate::engine::subjects::{Order, SubjectTotals};
 use crate::engine::view::PlannedRows;
 use crate::present::escape;
 
-/// What is shown of each recording.
+/// Plans the rows of each recording.
 ///
 /// # Errors
-/// No recording has the time, it cannot be read, or what is asked for has no I/O in it.
+/// No recording covers the time, it cannot be read, or the selection has no I/O in it.
 pub fn views(plan: &ZoomPlan, caller: &Caller) -> Result<Vec<PlannedRows>> {
     let subjects = &plan.subjects;
     let filter = FilterPlan {
@@ -54,7 +54,7 @@ pub fn views(plan: &ZoomPlan, caller: &Caller) -> Result<Vec<PlannedRows>> {
     Ok(views)
 }
 
-/// The option that names what has no I/O in the time of `views`, with the name.
+/// The option, with its name, that selects something without I/O in the time of `views`.
 fn without_io<'a>(
     subjects: &'a SubjectArgs,
     views: &[PlannedRows],
@@ -82,7 +82,7 @@ fn without_io<'a>(
     Ok(Some(("process", process.as_str())))
 }
 
-/// The subjects that have rows, where not all have.
+/// The subjects that have rows; `None` if all have.
 ///
 /// # Errors
 /// A recording cannot be read.
@@ -100,7 +100,7 @@ pub fn shown(
     if !leaves_out_idle && plan.subjects.top.is_none() {
         return Ok(None);
     }
-    // Who owned the time is asked for by the order only; to know it costs a second analysis.
+    // The owners of the time are needed for the order only; computing them costs a second analysis.
     let waits = plan.waits && plan.subjects.sort.is_some();
     let totals = SubjectTotals::of_views(views, waits, caller)?;
     let mut shown = totals.first(order, plan.subjects.top.map_or(usize::MAX, |n| n as usize));
@@ -111,7 +111,7 @@ pub fn shown(
     Ok(Some(shown))
 }
 
-/// Whether its rows are of all classes together.
+/// Whether its rows contain only totals over all classes.
 pub fn has_all_classes(view: &PlannedRows) -> bool {
     let Source::Tables(rates) = &view.part.source else {
         return false;

@@ -1,4 +1,4 @@
-//! What the I/Os of a disk take at each load, and which disks take longer than the others of their model at the same load.
+//! Compares the latency of disks of one model at the same load, and finds the slow ones.
 
 use std::collections::BTreeMap;
 
@@ -7,34 +7,36 @@ use iolens_core::model::{Class, Rollup};
 
 use super::{DeviceSums, Fleet};
 
-/// Devices of a kind below which there is no one to compare with.
+/// Minimum number of devices with which a disk is compared.
 pub const MIN_PEERS: usize = 3;
-/// I/Os of a class at a load below which a mean says little.
+/// Minimum number of I/Os of a class at one load for which a mean is used.
 const MIN_IOS: i64 = 100;
-/// Healthy disks of a model differ by less than this at the same load, as in `slow` of the Python package.
+/// Healthy disks of a model differ by less than this factor at the same load. The Python module `slow` uses the same
+/// value.
 const MIN_SLOW_FACTOR: f64 = 1.4;
-/// Healthy disks are within so many robust standard deviations of the others of their model.
+/// Healthy disks are within this many robust standard deviations of the others of their model.
 const MAX_SPREADS: f64 = 4.0;
-/// The standard deviation of a normal distribution by its median absolute deviation.
+/// Ratio of the standard deviation of a normal distribution to its median absolute deviation.
 const DEVIATION_PER_MAD: f64 = 1.4826;
 
-/// At which minutes two disks can be compared: the same class, like bytes moved by the disk in the minute, like sizes of I/Os.
+/// Minutes are comparable if they agree in class, in bytes moved by the disk in the minute, and in the mean size of
+/// I/Os.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ComparableLoad {
     class: usize,
-    /// Twice the logarithm to the base of 2 of the bytes of all classes in the minute: load changes latency.
+    /// Twice log2 of the bytes of all classes in the minute. Latency depends on the load.
     minute_half_octave: u32,
-    /// The logarithm to the base of 2 of the mean size of an I/O.
+    /// log2 of the mean I/O size in bytes.
     size_octave: u32,
 }
 
-/// I/Os and their times, summed.
+/// Number of I/Os and the sums of their times.
 #[derive(Debug, Clone, Copy, Default)]
 struct TimeSums {
     ios: i64,
-    /// From start to completion.
+    /// From start to completion, in nanoseconds.
     total_ns: i64,
-    /// From issue to completion.
+    /// From issue to completion, in nanoseconds.
     device_ns: i64,
 }
 
@@ -46,12 +48,12 @@ impl TimeSums {
     }
 }
 
-/// A disk's times at each load.
+/// The times of a disk at each load.
 #[derive(Debug, Clone, Default)]
 pub struct TimesByLoad(BTreeMap<ComparableLoad, TimeSums>);
 
 impl TimesByLoad {
-    /// Adds those of another stretch.
+    /// Adds the times of another stretch.
     pub fn add(&mut self, other: &TimesByLoad) {
         for (load, times) in &other.0 {
             self.0.entry(*load).or_default().add(*times);
@@ -59,7 +61,7 @@ impl TimesByLoad {
     }
 }
 
-/// The minute of a disk whose rows are being read: its load is known when it is complete.
+/// The minute of a disk that is being read. Its load is known only when it is complete.
 #[derive(Debug, Default)]
 pub struct OpenMinute {
     at_ns: i64,
@@ -68,7 +70,7 @@ pub struct OpenMinute {
 }
 
 impl OpenMinute {
-    /// Adds a row of a class; a row of the next minute closes this one into `into`.
+    /// Adds a row of a class. A row of the next minute first adds this minute to `into`.
     pub fn take(&mut self, row: &Rollup, into: &mut TimesByLoad) {
         let Some(class) = row.class else { return };
         if row.at_ns != self.at_ns {
@@ -85,7 +87,7 @@ impl OpenMinute {
         });
     }
 
-    /// Adds the minute to `into`, and begins another.
+    /// Adds the minute to `into`, and starts a new one.
     pub fn close(&mut self, into: &mut TimesByLoad) {
         let minute = std::mem::take(self);
         let minute_bytes: i64 = minute
@@ -110,30 +112,30 @@ fn octave(n: i64) -> u32 {
     n.max(1).ilog2()
 }
 
-/// The square of a number has twice its logarithm.
+/// Squaring a number doubles its logarithm, which gives half-octave steps.
 fn half_octave(n: i64) -> u32 {
     let n = n.max(1).unsigned_abs();
     (u128::from(n) * u128::from(n)).ilog2()
 }
 
-/// Mean times of an I/O in nanoseconds.
+/// Mean times per I/O, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Means {
     total_ns: f64,
     device_ns: f64,
 }
 
-/// What an I/O takes on the median disk of each kind at each load, where at least [`MIN_PEERS`] disks had that load; and how far
-/// the disks of a kind are from that.
+/// The mean times per I/O on the median disk of each kind, at each load that at least [`MIN_PEERS`] disks had, and
+/// the spread of the disks of each kind around it.
 #[derive(Debug, Default)]
 pub struct Peers {
     usual: BTreeMap<(String, ComparableLoad), Means>,
-    /// Of each kind: the factor above which a disk is slow.
+    /// The factor above which a disk of each kind is slow.
     slow_above: BTreeMap<String, f64>,
 }
 
 impl Peers {
-    /// Of all disks of the fleet.
+    /// Computes them from all disks of the fleet.
     pub fn of(fleet: &Fleet) -> Peers {
         let hosts = fleet.hosts.iter();
         let disks: Vec<&DeviceSums> = hosts
@@ -179,7 +181,7 @@ impl Peers {
         peers
     }
 
-    /// The loads of a disk that others had, with what is usual there.
+    /// The loads of a disk that its peers had too, each with the peers' mean times.
     fn compared<'a>(
         &'a self,
         device: &'a DeviceSums,
@@ -195,8 +197,8 @@ impl Peers {
             })
     }
 
-    /// I/O time of `device` beyond what the median disk of its kind takes for as many I/Os at the same load, in nanoseconds;
-    /// `None`: no one to compare with.
+    /// I/O time of `device` beyond that of the median disk of its kind for the same number of I/Os at the same load,
+    /// in nanoseconds; `None`: no peers.
     pub fn lost_ns(&self, device: &DeviceSums) -> Option<f64> {
         let mut of_class: [Option<f64>; Class::ALL.len()] = Default::default();
         for (load, times, usual) in self.compared(device) {
@@ -207,8 +209,8 @@ impl Peers {
         known.map(|beyond| beyond.max(0.0)).reduce(|a, b| a + b)
     }
 
-    /// Time in the device by what the median disk of its kind takes for as many I/Os at the same load; `None`: no one to compare
-    /// with.
+    /// Ratio of the device time to that of the median disk of its kind for the same number of I/Os at the same load;
+    /// `None`: no peers.
     pub fn slow_factor(&self, device: &DeviceSums) -> Option<f64> {
         let mut taken_ns = 0.0;
         let mut usual_ns = 0.0;
@@ -219,7 +221,7 @@ impl Peers {
         (taken_ns > 0.0 && usual_ns > 0.0).then(|| taken_ns / usual_ns)
     }
 
-    /// Whether that is more than healthy disks differ by.
+    /// Whether the slow factor is larger than the spread among healthy disks.
     pub fn is_slow(&self, device: &DeviceSums) -> bool {
         let bound = self.slow_above.get(&device.kind());
         let factor = self.slow_factor(device);
@@ -229,7 +231,7 @@ impl Peers {
     }
 }
 
-/// Of at least one value.
+/// The median of at least one value.
 fn median(mut values: Vec<f64>) -> f64 {
     stats::median(&mut values).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Who waits, who does the I/O, and what happened: worked out on a thread of its own from the I/Os in memory, as often as a small
-//! share of one CPU allows.
+//! Computes waits, actors and stories from the I/Os in memory, on a thread of its own that uses a small share of one
+//! CPU.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,46 +26,46 @@ use crate::engine::window;
 use crate::present::query_text::{self, Spelling};
 use crate::present::zoom::shown_name;
 
-/// I/Os before the time in view from which it is learned what they take undisturbed.
+/// I/Os this long before the time in view are used to learn undisturbed latencies.
 pub const WARM_UP_NS: i64 = 10_000_000_000;
-/// I/Os after it that were in flight in it.
+/// I/Os that complete this long after the time in view were in flight in it.
 pub const IN_FLIGHT_NS: i64 = 1_000_000_000;
-/// I/Os that the list of a cell holds at most.
+/// Maximum number of I/Os listed for a cell.
 pub const MAX_LISTED: usize = 500;
-/// What jobs are called.
+/// Name of a job, for messages.
 pub const TABLES: &str = "tables";
-/// The same.
+/// Name of a job, for messages.
 pub const STORIES: &str = "stories";
-/// The same.
+/// Name of a job, for messages.
 pub const LIST: &str = "list of I/Os";
-/// With more I/Os than this in a column it is not worked out what each of them waited for.
+/// If a column contains more I/Os than this, their waits are not computed.
 const MAX_WITH_WAITS: usize = 500_000;
-/// While I/Os happen the thread works at most one part in so many of the time.
+/// While watching live I/O, the thread works at most one of this many parts of the time.
 pub const LIVE_SHARE: u32 = 150;
-/// The same of a recording, whose machine is not the one that is watched.
+/// The same for a recording, which usually is not of the machine in use.
 pub const RECORDED_SHARE: u32 = 2;
-/// Its results are not older than this, if that share allows.
+/// Minimum pause between results.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 
-/// Which I/Os count.
+/// The selection of I/Os.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
-    /// By device and class.
+    /// By device, class and part of the latency.
     pub pick: Pick,
-    /// Of these only: a process, and then one of its files.
+    /// Only I/Os of these groups: a process, and then one of its files.
     pub groups: Vec<GroupKey>,
-    /// In whose process, file, control group or device this text occurs, in lower case; empty: all.
+    /// Text that must occur in the name of the process, file, control group or device, in lower case; empty: all.
     pub text: String,
 }
 
 impl Selection {
-    /// Whether it needs to look at single I/Os.
+    /// Whether it can only be evaluated on single I/Os.
     pub fn needs_ios(&self) -> bool {
         !self.groups.is_empty() || !self.text.is_empty()
     }
 }
 
-/// Decides of each I/O whether it counts; remembers what it has decided of names.
+/// Evaluates a selection for each I/O, and caches the result for names.
 pub struct Matcher<'a> {
     selection: &'a Selection,
     devices: &'a [Device],
@@ -74,7 +74,7 @@ pub struct Matcher<'a> {
 }
 
 impl<'a> Matcher<'a> {
-    /// With the names of `names`.
+    /// Uses `names` to look up names.
     pub fn new(selection: &'a Selection, devices: &'a [Device], names: &'a Names) -> Self {
         Matcher {
             selection,
@@ -84,7 +84,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Whether this I/O counts.
+    /// Whether the I/O is selected.
     pub fn has(&mut self, io: &Io) -> bool {
         self.selection.pick.has(io.dev, io.class()) && self.is_of_groups(io) && self.has_text(io)
     }
@@ -121,7 +121,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// By what a group was made.
+/// The grouping that a key belongs to.
 pub fn group_by(key: &GroupKey) -> GroupBy {
     match key {
         GroupKey::All => GroupBy::All,
@@ -132,7 +132,7 @@ pub fn group_by(key: &GroupKey) -> GroupBy {
     }
 }
 
-/// Where the I/Os to be looked at are.
+/// The source of the I/Os to analyse.
 #[derive(Clone)]
 pub enum IoSource {
     /// In memory, in the order of completion.
@@ -141,23 +141,23 @@ pub enum IoSource {
     Recording(Arc<BrowsedStretch>),
 }
 
-/// I/Os, and what is known of them.
+/// The input of a job.
 #[derive(Clone)]
 pub struct Material {
     /// The I/Os.
     pub source: IoSource,
-    /// What is missing.
+    /// Losses.
     pub lost: Vec<Lost>,
     /// The time in view.
     pub window: Window,
-    /// What is read of a recording before it.
+    /// How long before the window a recording is read, in nanoseconds.
     pub warm_up_ns: i64,
-    /// Set when the answer is not needed any more.
+    /// Set when the result is not needed any more.
     pub is_cancelled: Arc<AtomicBool>,
 }
 
 impl Material {
-    /// Calls `consume` with each I/O, in the order of completion.
+    /// Calls `consume` with each I/O, in order of completion.
     fn each(&self, mut consume: impl FnMut(&Io)) -> Result<(), Unanswered> {
         let stretch = match &self.source {
             IoSource::Memory(chunks) => {
@@ -166,7 +166,7 @@ impl Material {
             }
             IoSource::Recording(stretch) => stretch,
         };
-        // As `report` has it: what was in flight at its end counts.
+        // As in a report: I/Os in flight at the end of the window count.
         let from_ns = self.window.from_ns.saturating_sub(self.warm_up_ns);
         let range = window::with_in_flight(&(from_ns..self.window.to_ns));
         let read = stretch.each_batch(&range, &Caller::without_notes(), |ios| {
@@ -181,18 +181,18 @@ impl Material {
     }
 }
 
-/// Why there is no answer.
+/// Why a job has no result.
 #[derive(Debug)]
 enum Unanswered {
-    /// It is not needed any more.
+    /// The result is not needed any more.
     Cancelled,
-    /// The I/Os could not be read, in words.
+    /// The I/Os could not be read; the reason as text.
     Unread(String),
 }
 
-/// What is to be worked out.
+/// A job of the analyst.
 pub enum Job {
-    /// The tables.
+    /// Compute both tables.
     Tables {
         material: Material,
         selection: Selection,
@@ -200,24 +200,24 @@ pub enum Job {
         devices: Vec<Device>,
         names: Arc<Names>,
     },
-    /// What happened.
+    /// Find stories.
     Stories {
         material: Material,
         above: BTreeSet<DevId>,
         host: HostPressure,
     },
-    /// The I/Os of a cell of the picture.
+    /// List the I/Os of a cell of the heat map.
     Cell {
         material: Material,
         selection: Selection,
         devices: Vec<Device>,
         names: Arc<Names>,
-        /// Which buckets of latency.
+        /// The latency buckets of the cell.
         buckets: std::ops::Range<u16>,
     },
 }
 
-/// What came out.
+/// The result of a job.
 pub enum Outcome {
     /// Of [`Job::Tables`].
     Tables(MadeTables),
@@ -225,14 +225,14 @@ pub enum Outcome {
     Stories(FoundStories),
     /// Of [`Job::Cell`].
     Cell(CellIos),
-    /// It is not needed any more.
+    /// The result is not needed any more.
     Cancelled,
-    /// What could not be worked out, since the I/Os could not be read; why, in words.
+    /// The I/Os could not be read: the name of the job, and the reason as text.
     Failed(&'static str, String),
 }
 
 impl Outcome {
-    /// What has been worked out.
+    /// The name of the job.
     pub fn of(&self) -> Option<&'static str> {
         match self {
             Outcome::Tables(_) => Some(TABLES),
@@ -243,58 +243,58 @@ impl Outcome {
     }
 }
 
-/// A job at which the thread panicked.
+/// A panic of the thread during a job.
 #[derive(Debug)]
 pub struct AnalystPanic {
     /// The ticket of the job.
     pub ticket: Ticket,
-    /// What was to be worked out.
+    /// The name of the job.
     pub of: &'static str,
-    /// What the panic said.
+    /// The message of the panic.
     pub text: String,
 }
 
-/// What happened in one stretch of time.
+/// The stories in a stretch of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundStories {
-    /// The most harm first.
+    /// Ordered by harm, largest first.
     pub stories: Vec<Story>,
-    /// Where there is no story: a program of which it is not known whether it waited.
+    /// If there is no story: a program for which it is not known whether it waited.
     pub not_proven: Option<NotProven>,
-    /// Whether the machine was short of CPU time meanwhile.
+    /// Whether the machine was short of CPU time in the stretch.
     pub is_short_of_cpu: bool,
 }
 
-/// Both tables over one stretch of time.
+/// Both tables for a stretch of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MadeTables {
     /// The stretch.
     pub window: Window,
-    /// By what rows are made.
+    /// The grouping of the rows.
     pub by: GroupBy,
-    /// Who waited, the most lost first.
+    /// Who waited, ordered by lost time, largest first.
     pub waits: Vec<WaitRow>,
-    /// Who did the I/O, the most I/O time first.
+    /// Who did the I/O, ordered by I/O time, largest first.
     pub actors: Vec<ActorRow>,
-    /// What all selected I/Os are like.
+    /// The pattern of all selected I/Os.
     pub pattern: Pattern,
 }
 
-/// Of whom I/Os are: a program, or a file.
+/// The owner of I/Os: a program or a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Whose {
-    /// `None`: of all without a group of their own.
+    /// `None`: the sum of all programs without a group of their own.
     pub program: Option<Program>,
-    /// Where I/Os are grouped by files.
+    /// The file, if I/Os are grouped by file.
     pub file: Option<Inode>,
 }
 
-/// What was waited for.
+/// The cause of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitCause {
-    /// I/Os of others.
+    /// I/Os of another program or file.
     Others(Whose),
-    /// Its own.
+    /// Its own I/Os.
     Own,
     /// Held above the driver.
     Held,
@@ -304,68 +304,68 @@ pub enum WaitCause {
     Unknown,
 }
 
-/// Where the time of someone's I/Os of one class went.
+/// The I/O time of one owner and class, divided by cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitRow {
-    /// On which device.
+    /// The device.
     pub dev: DevId,
-    /// Whose.
+    /// The owner.
     pub who: Whose,
-    /// Of which class.
+    /// The class.
     pub class: Class,
-    /// Completed I/Os.
+    /// Number of completed I/Os.
     pub ios: u64,
-    /// Whose each part of their latencies is.
+    /// The parts of the total latency by owner.
     pub time: OwnedTime,
-    /// What was not undisturbed, by cause, the most first.
+    /// Lost time by cause, in nanoseconds, largest first.
     pub causes: Vec<(WaitCause, i64)>,
 }
 
-/// Whose I/Os of one class on one device a row is about.
+/// The key of a row: device, owner and class.
 type WaitKey = (DevId, Whose, Class);
 /// Time lost to each cause, in nanoseconds.
 type Causes = BTreeMap<WaitCause, i64>;
 
-/// What someone did.
+/// The I/O of one actor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActorRow {
-    /// Whose.
+    /// The actor.
     pub key: GroupKey,
-    /// By class.
+    /// Number of I/Os by class.
     pub ios: [u64; 4],
-    /// By class.
+    /// Bytes by class.
     pub bytes: [u64; 4],
-    /// Sum of the latencies.
+    /// Sum of the latencies, in nanoseconds.
     pub io_time_ns: i64,
-    /// Sum of the times in the device.
+    /// Sum of the device times, in nanoseconds.
     pub device_ns: i64,
-    /// Latencies of reads, and of all others.
+    /// Latencies of reads, and of all other classes.
     pub latencies: [ColumnLatencies; 2],
 }
 
-/// What I/Os are like.
+/// The access pattern of some I/Os.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pattern {
-    /// How many.
+    /// Number of I/Os.
     pub ios: u64,
-    /// Bytes that they moved.
+    /// Bytes moved.
     pub bytes: u64,
-    /// Sizes, as [`ColumnLatencies`] of bytes.
+    /// Distribution of sizes in bytes.
     pub sizes: ColumnLatencies,
-    /// Bytes that continue where the last I/O of the same device and class ended.
+    /// Bytes that start where the previous I/O of the same device and class ended.
     pub sequential_bytes: u64,
-    /// Bytes of I/Os whose place is known.
+    /// Bytes of I/Os whose sector is known.
     pub placed_bytes: u64,
 }
 
-/// The I/Os of a cell.
+/// The I/Os of a cell of the heat map.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellIos {
-    /// When they completed.
+    /// The time in which they completed.
     pub window: Window,
-    /// How many there are; more than are listed where there are many.
+    /// Total number, which may be larger than the number listed.
     pub n: u64,
-    /// The slowest first, each with where its time went.
+    /// The slowest I/Os, slowest first, each with its wait.
     pub ios: Vec<(Io, Option<IoWait>)>,
 }
 
@@ -378,7 +378,7 @@ impl Job {
         }
     }
 
-    /// Works it out.
+    /// Runs the job.
     pub fn run(self) -> Outcome {
         let of = self.of();
         self.answer().unwrap_or_else(|no| match no {
@@ -387,7 +387,7 @@ impl Job {
         })
     }
 
-    /// What it is called.
+    /// The name of the job.
     fn of(&self) -> &'static str {
         match self {
             Job::Tables { .. } => TABLES,
@@ -531,7 +531,7 @@ impl Pattern {
     }
 }
 
-/// The victims of all devices. Those of one program and class are one row, whatever the origin of their I/Os.
+/// Merges the victims of all devices into rows by program and class, over all origins of their I/Os.
 fn wait_rows(
     waits: &[DeviceVictims],
     selection: &Selection,
@@ -582,7 +582,7 @@ fn add_causes(causes: &mut BTreeMap<WaitCause, i64>, victim: &Victim, own: Whose
     ] {
         *causes.entry(cause).or_default() += ns;
     }
-    // Groups finer than the rows of the table may be behind others of their own row.
+    // Groups are finer than rows, so a group may have waited behind another group of its own row.
     for behind in &victim.behind {
         let other = who(&behind.group);
         let cause = if other == own {
@@ -601,7 +601,7 @@ fn who(group: &Group) -> Whose {
     }
 }
 
-/// What a row of the table stands for, as the groups of I/Os are called.
+/// The group key of a row's owner.
 pub fn key_of(who: &Whose, by: GroupBy) -> GroupKey {
     let program = who.program.unwrap_or_default();
     match by {
@@ -624,7 +624,7 @@ fn is_selected(
     if selection.text.is_empty() {
         return true;
     }
-    // The text may be in the name of whatever the group is known by.
+    // The text may occur in any name by which the group is known.
     let who = who(group);
     let mut keys = vec![key_of(&who, GroupBy::Process), GroupKey::Device(dev)];
     if group.program.is_some_and(|p| p.cgroup.is_some()) {
@@ -640,7 +640,7 @@ fn is_selected(
     })
 }
 
-/// Whether what `group` does on `dev` belongs to `key`.
+/// Whether I/O of `group` on `dev` belongs to `key`.
 fn is_of(key: &GroupKey, group: &Group, dev: DevId) -> bool {
     let program = group.program.unwrap_or_default();
     match key {
@@ -652,7 +652,7 @@ fn is_of(key: &GroupKey, group: &Group, dev: DevId) -> bool {
     }
 }
 
-/// The I/Os of the picture's column `material.window` whose latency lies in `buckets`, the slowest of them.
+/// The slowest I/Os of the column `material.window` whose latency is in `buckets`.
 fn cell(
     material: &Material,
     matcher: &mut Matcher,
@@ -663,7 +663,7 @@ fn cell(
     if let Some(builder) = &mut builder {
         material.lost.iter().for_each(|l| builder.lost(l));
     }
-    // I/Os of the column that came already: the waits have one for each, in the same order.
+    // Index of the current I/O within the column: the waits contain one entry per I/O, in the same order.
     let mut inside = 0;
     let mut n = 0;
     let mut found: Vec<(usize, Io)> = Vec::new();
@@ -706,23 +706,23 @@ fn keep_slowest(found: &mut Vec<(usize, Io)>, part: TimePart) {
     found.truncate(MAX_LISTED);
 }
 
-/// The thread.
+/// The analyst thread.
 pub struct Analyst {
     worker: Worker<(Ticket, Job), (Ticket, Outcome)>,
     share: u32,
     next: Instant,
-    /// What it works on: its ticket, what it is called, and what ends it early.
+    /// The current job: its ticket, its name, and its cancellation flag.
     current: Option<(Ticket, &'static str, Arc<AtomicBool>)>,
 }
 
-/// By which the answer to a question is recognised.
+/// Identifies the request that a result belongs to.
 pub type Ticket = u64;
 
 impl Analyst {
-    /// Starts it; it works at most one part in `share` of the time, beside what the user asks for.
+    /// Starts the thread. Except for jobs that the user requested, it works at most one of `share` parts of the time.
     ///
     /// # Errors
-    /// There can be no further thread.
+    /// The thread cannot be started.
     pub fn start(share: u32) -> std::io::Result<Analyst> {
         Ok(Analyst {
             worker: Worker::start("analyst", |(ticket, job): (Ticket, Job)| {
@@ -734,24 +734,24 @@ impl Analyst {
         })
     }
 
-    /// Whether it has nothing to do.
+    /// Whether it is idle.
     pub fn is_idle(&self) -> bool {
         self.worker.is_idle()
     }
 
-    /// Whether its share of the time allows more.
+    /// Whether its share of the time allows another job.
     pub fn is_due(&self) -> bool {
         self.is_idle() && Instant::now() >= self.next
     }
 
-    /// Gives it something to do.
+    /// Starts a job.
     pub fn ask(&mut self, ticket: Ticket, job: Job) {
         let is_cancelled = Arc::clone(&job.material().is_cancelled);
         self.current = Some((ticket, job.of(), is_cancelled));
         self.worker.ask((ticket, job));
     }
 
-    /// Ends what it works on, if that is for another ticket.
+    /// Cancels the current job unless its ticket is one of `tickets`.
     pub fn cancel_unless(&self, tickets: &[Ticket]) {
         if let Some((.., is_cancelled)) = self.current.as_ref().filter(|c| !tickets.contains(&c.0))
         {
@@ -759,7 +759,7 @@ impl Analyst {
         }
     }
 
-    /// What it has worked out, or what it said when it panicked.
+    /// The result of the job, or its panic.
     pub fn result(&mut self) -> Option<Result<(Ticket, Outcome), AnalystPanic>> {
         let answer = self.worker.answer()?;
         let asked = self.current.take();

@@ -1,4 +1,4 @@
-//! The picture of every I/O: time from left to right, latency from bottom to top, colour by the number of I/Os.
+//! The heat map of every I/O: time from left to right, latency from bottom to top, the number of I/Os as colour.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use super::history::{ColumnLatencies, History, part_ns};
 use super::palette::Palette;
 use super::state::LatencyScale;
 
-/// Edges at which the scale may begin and end: 1, 3, 10, 30, ...
+/// The scale starts and ends at multiples of half a decade: 1, 3, 10, 30, ...
 const STEPS_PER_DECADE: f64 = 2.0;
-/// The scale spans at least this factor.
+/// Minimum ratio of the ends of the scale.
 const MIN_SPAN: f64 = 100.0;
-/// With fewer I/Os in the fullest cell than this the colours do not use the whole ramp.
+/// If the fullest cell has fewer I/Os than this, only part of the colour ramp is used.
 const MIN_FULL: u32 = 32;
 
-/// Columns of the picture that were made already.
+/// Cache of computed columns.
 #[derive(Debug, Default)]
 pub struct HeatCache {
     of: Option<(Selection, i64)>,
@@ -27,7 +27,7 @@ pub struct HeatCache {
 }
 
 impl HeatCache {
-    /// The columns from `from_ns` on. Those of complete time are counted once.
+    /// The columns from `from_ns` on. Columns of complete time are computed only once.
     pub fn columns(
         &mut self,
         history: &History,
@@ -68,7 +68,7 @@ fn count(history: &History, selection: &Selection, from_ns: i64, to_ns: i64) -> 
         let selected = history.selected.as_ref();
         return match selected.filter(|s| s.selection == *selection) {
             Some(selected) => selected.latencies(from_ns, to_ns),
-            // They are being counted.
+            // The selection is still being counted.
             None => ColumnLatencies::default(),
         };
     }
@@ -88,8 +88,7 @@ fn count(history: &History, selection: &Selection, from_ns: i64, to_ns: i64) -> 
     counts
 }
 
-/// Rows for all latencies of `columns`: from the shortest to the longest, rounded outwards so that the picture rarely changes
-/// its scale.
+/// A scale of `rows` rows for all latencies of `columns`, rounded outwards so that it rarely changes.
 pub fn scale(columns: &[ColumnLatencies], rows: usize) -> LatencyScale {
     let mut low_ns = f64::MAX;
     let mut high_ns: f64 = 0.0;
@@ -111,12 +110,12 @@ pub fn scale(columns: &[ColumnLatencies], rows: usize) -> LatencyScale {
     }
 }
 
-/// Where a latency is between the scale's possible edges, which are whole numbers.
+/// The position of a latency in units of the scale's steps; whole numbers are possible ends of the scale.
 fn step(ns: f64) -> f64 {
     ns.max(100.0).log10() * STEPS_PER_DECADE
 }
 
-/// Draws the cells; labels and axes are drawn by others.
+/// Draws the cells, without labels and axes.
 pub struct HeatMap<'a> {
     /// Latencies, column by column.
     pub columns: &'a [ColumnLatencies],
@@ -132,7 +131,7 @@ impl Widget for HeatMap<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let cells: Vec<Vec<u32>> = self.columns.iter().map(|c| self.rows_of(c)).collect();
         let most = cells.iter().flatten().copied().max().unwrap_or(0);
-        // Rounded up: a picture of which a column has gone rarely changes its colours.
+        // Rounded up to a power of two, so that the colours rarely change when a column leaves the map.
         let full = most.max(MIN_FULL).checked_next_power_of_two();
         let full = f64::from(full.unwrap_or(u32::MAX));
         for (column, rows) in cells.iter().enumerate().take(usize::from(area.width)) {
@@ -174,7 +173,7 @@ impl HeatMap<'_> {
         rows
     }
 
-    /// The colour of half a character, of a column in which the row `marked` is; `None`: the background.
+    /// The colour of half a character. `marked` is the marked row of this column. `None`: the background.
     fn colour(&self, rows: &[u32], row: usize, full: f64, marked: Option<usize>) -> Option<Color> {
         if marked == Some(row) {
             return Some(if self.palette.is_light {
@@ -188,7 +187,8 @@ impl HeatMap<'_> {
     }
 }
 
-/// How far along the ramp of colours `n` I/Os are, of `full` at its end: few are seen beside many.
+/// The position of `n` I/Os on the colour ramp that ends at `full`; logarithmic, so that small counts are visible
+/// beside large ones.
 fn share(n: u32, full: f64) -> f64 {
     f64::from(n).ln() / full.ln()
 }

@@ -1,7 +1,7 @@
-//! What the screen knows: latencies of every I/O in columns of 100 ms for the last ten minutes, and the newest I/Os themselves;
-//! of a recording the columns of a stretch of it.
+//! The data of the screen: latencies of every I/O in columns of 100 ms for the last ten minutes, and the newest
+//! single I/Os; for a recording, the columns of the stretch in view.
 //!
-//! Memory is bounded: the columns by their entries, the I/Os by their number. What goes first is the oldest.
+//! Memory is bounded: columns by their number of entries, I/Os by their number. The oldest data is dropped first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,29 +18,29 @@ use super::analyst::Selection;
 use super::names::RecentNames;
 use crate::present::times::{Clock, Times};
 
-/// Length of a column while I/Os happen.
+/// Width of a column for live I/O.
 pub const COLUMN_NS: i64 = 100_000_000;
-/// Columns that are kept: ten minutes.
+/// Maximum number of columns: ten minutes.
 const MAX_COLUMNS: usize = 6000;
-/// Entries of all latency counts together, 8 bytes each.
+/// Maximum number of entries in all latency counts together, 8 bytes each.
 const MAX_ENTRIES: usize = 1_500_000;
-/// Single I/Os that are kept while they happen, some 160 bytes each.
+/// Maximum number of single I/Os kept for live I/O, about 160 bytes each.
 pub const MAX_LIVE_IOS: usize = 100_000;
-/// Busy intervals that are remembered of each device, to be joined with those of I/Os that complete later.
+/// Maximum number of busy intervals kept per device, to be merged with those of I/Os that complete later.
 const MAX_INTERVALS: usize = 1 << 16;
 /// The resolution of latency sums in counters.
 const COUNTER_NS: i64 = 1_000_000;
-/// Losses that are kept.
+/// Maximum number of losses kept.
 const MAX_LOSSES: usize = 4096;
-/// How long it is remembered what the host was short of: longer than stories are looked for.
+/// How long pressure samples are kept: longer than the time in which stories are searched for.
 const PRESSURE_NS: i64 = 120_000_000_000;
-/// Buckets of latency for each power of two are half those of [`CallHistogram`]: rows of the picture are wider.
+/// Latency buckets are twice as wide as those of [`CallHistogram`]: rows of the heat map are wider anyway.
 const BUCKET_SHIFT: u32 = 1;
 
-/// Which time an I/O is drawn by, in the order in which counts are stored.
+/// The parts of the latency that can be shown, in the order in which they are stored.
 pub const PARTS: [TimePart; 3] = [TimePart::Total, TimePart::Queue, TimePart::Device];
 
-/// Latencies as counts by bucket, in order.
+/// Counts by latency bucket, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ColumnLatencies(Vec<(u16, u32)>);
 
@@ -62,7 +62,7 @@ impl ColumnLatencies {
         }
     }
 
-    /// Counts `n` in a bucket; returns whether it is a new entry.
+    /// Adds `n` to a bucket. Returns whether this created an entry.
     pub fn add(&mut self, bucket: u16, n: u32) -> bool {
         match self.0.binary_search_by_key(&bucket, |c| c.0) {
             Ok(at) => {
@@ -93,12 +93,12 @@ impl ColumnLatencies {
         self.0.iter().map(|c| u64::from(c.1)).sum()
     }
 
-    /// The middle of the bucket of rank `ceil(q n)` in nanoseconds; `None` of nothing.
+    /// The middle of the bucket of rank `ceil(q n)`, in nanoseconds; `None` if there are no I/Os.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         self.quantile_bucket(q).map(ColumnLatencies::middle_ns)
     }
 
-    /// The begin of that bucket: exact for powers of two, which sizes of I/Os mostly are.
+    /// The lower bound of that bucket: exact for powers of two, as most I/O sizes are.
     pub fn low_quantile(&self, q: f64) -> Option<f64> {
         let first = usize::from(self.quantile_bucket(q)?) << BUCKET_SHIFT;
         Some(CallHistogram::bounds(first).0 as f64)
@@ -111,23 +111,23 @@ impl ColumnLatencies {
     }
 }
 
-/// What one class did on one device in a column.
+/// One class on one device in a column.
 #[derive(Debug, Clone, Default)]
 struct ClassCell {
     ios: u64,
     bytes: u64,
-    /// Sum of the latencies, of counters only.
+    /// Sum of the latencies in nanoseconds; of counters only.
     total_ns: i64,
-    /// One for each of [`PARTS`].
+    /// Latencies by each of [`PARTS`].
     parts: [ColumnLatencies; 3],
 }
 
-/// What one device did in a column, beside its classes.
+/// Occupancy of a device in a column.
 #[derive(Debug, Clone, Copy, Default)]
 struct Occupied {
-    /// Time with anything in the device.
+    /// Nanoseconds with any I/O in the device.
     busy_ns: i64,
-    /// Number of I/Os started and not completed, integrated over time.
+    /// Integral of the number of started and not completed I/Os over time, in nanoseconds.
     area_ns: i64,
 }
 
@@ -162,58 +162,58 @@ impl HistoryColumn {
     }
 }
 
-/// What a class of a device did over some columns.
+/// Sums of a class on a device over some columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowSum {
     /// Completed I/Os.
     pub ios: u64,
     /// Bytes that they moved.
     pub bytes: u64,
-    /// Sum of their latencies, of counters only.
+    /// Sum of the latencies in nanoseconds; of counters only.
     pub total_ns: i64,
 }
 
-/// What the screen knows. Times are nanoseconds since the start.
+/// The data of the screen. Times are nanoseconds since the start.
 #[derive(Debug)]
 pub struct History {
     /// Wall clock of the start.
     pub start_unix_ns: i64,
-    /// How instants are shown.
+    /// The clock in which times are shown.
     pub clock: Clock,
-    /// Devices that are known.
+    /// The known devices.
     pub devices: Vec<Device>,
     /// Names of files and control groups.
     pub names: RecentNames,
-    /// Everything that completed before this is here.
+    /// All I/Os that completed before this have been added.
     pub complete_to_ns: i64,
-    /// I/Os that the source lost.
+    /// I/Os lost by the source.
     pub lost_ios: u64,
-    /// I/Os that the source saw and the screen was too slow for.
+    /// I/Os that the source delivered but the screen was too slow to process.
     pub missed_ios: u64,
     /// Losses, the newest last.
     pub lost: VecDeque<Lost>,
-    /// What the host was short of in the last time, in order.
+    /// Recent pressure samples, in order.
     pressure: VecDeque<PressureSample>,
-    /// Latencies of the selected I/Os of a stretch, where single I/Os are not in memory.
+    /// Latencies of the selected I/Os, if single I/Os are not in memory.
     pub selected: Option<SelectedColumns>,
     /// Length of a column.
     column_ns: i64,
     max_columns: usize,
-    /// All of the time that there is, where the columns are a stretch of it.
+    /// All recorded time, if the columns are a stretch of a recording.
     whole_ns: Option<std::ops::Range<i64>>,
-    /// Number of the first column since the start.
+    /// Index of the first column since the start.
     first: i64,
     columns: VecDeque<HistoryColumn>,
     entries: usize,
     chunks: VecDeque<Arc<Vec<Io>>>,
     ios: usize,
     max_ios: usize,
-    /// Disjoint intervals in which each device had something, of the last time, by time.
+    /// Disjoint recent intervals in which each device was busy, in order.
     busy: BTreeMap<DevId, Vec<(i64, i64)>>,
 }
 
 impl History {
-    /// Of a source that began at this Unix time; keeps at most so many single I/Os.
+    /// For a source that started at this Unix time; keeps at most `max_ios` single I/Os.
     pub fn new(start_unix_ns: i64, max_ios: usize) -> History {
         History {
             start_unix_ns,
@@ -239,7 +239,7 @@ impl History {
         }
     }
 
-    /// Of the stretch `range_ns` of `whole_ns`, in columns of `column_ns`; keeps no single I/Os.
+    /// For the stretch `range_ns` of `whole_ns`, in columns of `column_ns`; keeps no single I/Os.
     pub fn of_stretch(
         start_unix_ns: i64,
         whole_ns: std::ops::Range<i64>,
@@ -257,12 +257,12 @@ impl History {
         history
     }
 
-    /// Writes instants; the reader knows the date of `first_ns`.
+    /// A formatter of times, for readers who know the date of `first_ns`.
     pub fn times(&self, first_ns: i64) -> Times {
         Times::new(self.clock.clone(), self.start_unix_ns, first_ns)
     }
 
-    /// Counts I/Os of a stretch in the order of completion. What completes after it was in flight in it.
+    /// Adds the I/Os of a stretch in order of completion. Those that complete after it were in flight in it.
     pub fn count_all(&mut self, ios: &[Io]) {
         let end_ns = (self.first + self.max_columns as i64) * self.column_ns;
         for io in ios {
@@ -274,7 +274,7 @@ impl History {
         }
     }
 
-    /// The stretch that the columns are of.
+    /// The time covered by the columns.
     pub fn kept_ns(&self) -> std::ops::Range<i64> {
         let from_ns = self.first * self.column_ns;
         from_ns..self.complete_to_ns.max(from_ns)
@@ -290,7 +290,7 @@ impl History {
         self.column_ns
     }
 
-    /// Takes I/Os in the order of completion.
+    /// Adds I/Os in order of completion.
     pub fn push(&mut self, mut ios: Vec<Io>) {
         ios.retain(|io| io.done_ns >= 0);
         for io in &ios {
@@ -306,7 +306,7 @@ impl History {
         }
     }
 
-    /// Takes what is missing.
+    /// Adds losses.
     pub fn lose(&mut self, lost: &[Lost]) {
         for one in lost.iter().filter(|l| l.reason.is_loss()) {
             self.lost_ios += one.ios.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
@@ -317,7 +317,7 @@ impl History {
         }
     }
 
-    /// Takes what the host was short of.
+    /// Adds pressure samples.
     pub fn learn_pressure(&mut self, samples: Vec<PressureSample>) {
         self.pressure.extend(samples);
         let newest_ns = self.pressure.back().map_or(0, |s| s.to_ns);
@@ -328,7 +328,7 @@ impl History {
         }
     }
 
-    /// What the host was short of in the last two minutes.
+    /// The host's pressure in the last two minutes.
     pub fn host(&self) -> HostPressure {
         let mut host = HostPressure::default();
         for sample in &self.pressure {
@@ -337,7 +337,7 @@ impl History {
         host
     }
 
-    /// Everything that completed before `to_ns` has been taken.
+    /// All I/Os that completed before `to_ns` have been added.
     pub fn advance(&mut self, to_ns: i64) {
         self.complete_to_ns = self.complete_to_ns.max(to_ns);
         self.column(to_ns - 1);
@@ -367,7 +367,7 @@ impl History {
         self.occupy(io);
     }
 
-    /// Takes what the kernel counted between two samples.
+    /// Adds the differences of two counter samples.
     pub fn count_rates(&mut self, rates: &CounterRates) {
         let Some(column) = self.column(rates.to_ns - 1) else {
             return;
@@ -381,7 +381,7 @@ impl History {
             cell.ios += flow.ios;
             cell.bytes += flow.bytes;
             cell.total_ns += flow.total_ns;
-            // The mean of all in the column is the one latency that is known. Counters have whole milliseconds.
+            // Only the mean of the column is known. Counters are in whole milliseconds.
             let mean_ns = cell.total_ns.max(COUNTER_NS / 2) / cell.ios as i64;
             let mut mean = ColumnLatencies::default();
             mean.add(ColumnLatencies::bucket(mean_ns), cell.ios as u32);
@@ -394,12 +394,13 @@ impl History {
         self.entries = (self.entries + after).saturating_sub(before);
     }
 
-    /// The time of an I/O becomes busy time of its device, as far as it is not yet.
+    /// Adds the time of an I/O to its device's busy time, as far as it is not counted yet.
     fn occupy(&mut self, io: &Io) {
         let from_ns = io.issue_ns().max(0);
         let to_ns = io.done_ns;
         let intervals = self.busy.entry(io.dev).or_default();
-        // Completions come in order, so only intervals at the end can meet this one. What lies between those is new.
+        // Completions come in order, so only the last intervals can overlap this one. The gaps between them are new
+        // busy time.
         let mut merged_from_ns = from_ns;
         let mut right_ns = to_ns;
         let mut gaps = Vec::new();
@@ -414,7 +415,7 @@ impl History {
         }
         gaps.push((from_ns, right_ns));
         intervals.push((merged_from_ns, to_ns));
-        // Intervals long before any I/O that can still come are no longer needed.
+        // Intervals long before any I/O that can still complete are not needed any more.
         if intervals.len() > MAX_INTERVALS {
             intervals.drain(..MAX_INTERVALS / 2);
         }
@@ -425,7 +426,7 @@ impl History {
         self.spread(io.dev, start_ns, to_ns, |o, ns| o.area_ns += ns);
     }
 
-    /// Adds an interval to the columns that it meets.
+    /// Distributes an interval over the columns that it overlaps.
     fn spread(&mut self, dev: DevId, from_ns: i64, to_ns: i64, add: impl Fn(&mut Occupied, i64)) {
         let column_ns = self.column_ns;
         let mut at_ns = from_ns.max(self.first * column_ns);
@@ -442,11 +443,11 @@ impl History {
         }
     }
 
-    /// The column of an instant, made if it is new; `None` if it is gone.
+    /// The column that contains `at_ns`, created if needed; `None` if it was dropped already.
     fn column(&mut self, at_ns: i64) -> Option<&mut HistoryColumn> {
         let number = at_ns.max(0) / self.column_ns;
         let at = usize::try_from(number - self.first).ok()?;
-        // After a long sleep of the machine: columns that would be dropped at once are not made.
+        // After a suspend of the machine, columns that would be dropped immediately are not created.
         if at >= self.columns.len() + self.max_columns {
             self.columns.clear();
             self.entries = 0;
@@ -460,22 +461,22 @@ impl History {
         self.columns.get_mut(at)
     }
 
-    /// The time that can be looked at.
+    /// The time that can be shown.
     pub fn range_ns(&self) -> std::ops::Range<i64> {
         self.whole_ns.clone().unwrap_or_else(|| self.kept_ns())
     }
 
-    /// From when on single I/Os are kept; `None`: there are none.
+    /// Start of the time for which single I/Os are kept; `None` if there are none.
     pub fn ios_from_ns(&self) -> Option<i64> {
         let first = self.chunks.front()?.first()?;
-        // Nothing has been dropped yet: from the start.
+        // Nothing has been dropped yet, so it is the start.
         if self.ios < self.max_ios / 2 {
             return Some(self.kept_ns().start);
         }
         Some(first.done_ns)
     }
 
-    /// Chunks that hold I/Os which completed in an interval, in the order of completion.
+    /// The chunks with I/Os that completed in an interval, in order of completion.
     pub fn chunks(&self, from_ns: i64, to_ns: i64) -> Vec<Arc<Vec<Io>>> {
         let mut found = Vec::new();
         for chunk in &self.chunks {
@@ -495,7 +496,7 @@ impl History {
         self.columns.range(from as usize..to as usize)
     }
 
-    /// What one device did in whole columns, of one class.
+    /// Sums of one class on one device, over whole columns.
     pub fn flow(&self, dev: DevId, class: Class, from_ns: i64, to_ns: i64) -> FlowSum {
         let mut sum = FlowSum::default();
         for column in self.between(from_ns, to_ns) {
@@ -509,13 +510,13 @@ impl History {
         sum
     }
 
-    /// All I/Os in whole columns.
+    /// Number of I/Os, over whole columns.
     pub fn ios(&self, from_ns: i64, to_ns: i64) -> u64 {
         let columns = self.between(from_ns, to_ns);
         columns.flat_map(|c| &c.cells).map(|c| c.2.ios).sum()
     }
 
-    /// Busy time and time in flight of a device in whole columns, in nanoseconds.
+    /// Busy time and in-flight time of a device over whole columns, in nanoseconds.
     pub fn occupied_ns(&self, dev: DevId, from_ns: i64, to_ns: i64) -> (i64, i64) {
         let mut busy_ns = 0;
         let mut area_ns = 0;
@@ -542,7 +543,7 @@ impl History {
         counts
     }
 
-    /// Devices that had I/O in whole columns, those with most first.
+    /// Devices with I/O in whole columns, ordered by their number of I/Os, largest first.
     pub fn active_devices(&self, from_ns: i64, to_ns: i64) -> Vec<DevId> {
         let mut sums: BTreeMap<DevId, u64> = BTreeMap::new();
         for column in self.between(from_ns, to_ns) {
@@ -555,7 +556,7 @@ impl History {
         all.into_iter().map(|(dev, _)| dev).collect()
     }
 
-    /// Whether something is missing in an interval.
+    /// Whether I/Os are lost in an interval.
     pub fn is_lossy(&self, from_ns: i64, to_ns: i64) -> bool {
         self.lost.iter().any(|l| l.meets(from_ns, to_ns))
     }
@@ -600,21 +601,21 @@ impl SelectedColumns {
     }
 }
 
-/// Which latencies.
+/// Selects latencies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pick {
-    /// Which time.
+    /// The part of the latency.
     pub part: TimePart,
-    /// Of this device; `None`: of all that count.
+    /// The device; `None`: all that count in sums.
     pub dev: Option<DevId>,
-    /// Of this class; `None`: of all.
+    /// The class; `None`: all.
     pub class: Option<Class>,
-    /// Devices above others, which would count an I/O twice where all devices are summed.
+    /// Stacked devices, whose I/Os would count twice in a sum over all devices.
     pub above: Vec<DevId>,
 }
 
 impl Pick {
-    /// Whether I/Os of this device and class count.
+    /// Whether I/Os of this device and class are selected.
     pub fn has(&self, dev: DevId, class: Class) -> bool {
         let is_device = match self.dev {
             Some(wanted) => wanted == dev,
@@ -624,7 +625,7 @@ impl Pick {
     }
 }
 
-/// How long this part of an I/O took; `None` if the source does not know.
+/// The duration of this part of an I/O in nanoseconds; `None` if the source does not report it.
 pub fn part_ns(part: TimePart, io: &Io) -> Option<i64> {
     match part {
         TimePart::Total => Some(io.total_ns()),

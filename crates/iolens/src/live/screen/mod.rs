@@ -1,4 +1,4 @@
-//! The screen of `iolens live`: what happens now, and in the last ten minutes; or what a recording holds.
+//! The screen of `iolens live`: live I/O with the last ten minutes, or a recording.
 
 mod analyst;
 mod draw;
@@ -54,31 +54,32 @@ use state::{Action, ScreenView};
 use stored::{LoadedStretch, StretchReader, StretchRequest};
 use worker::Worker;
 
-/// Four pictures a second: more is flicker, and work.
+/// Four frames per second: more would flicker and cost CPU time.
 const FRAME: Duration = Duration::from_millis(250);
-/// So long the program has to end by itself once its terminal has gone.
+/// Time for the program to end by itself after its terminal was closed.
 const AFTER_TERMINAL: Duration = Duration::from_secs(5);
-/// A recording that is followed to its end is looked at again after this.
+/// Interval between checks whether a recording that is followed to its end has grown.
 const LOOK_AGE: Duration = Duration::from_secs(1);
-/// It is taken for complete when it has not grown for so long.
+/// A recording that has not grown for this long counts as complete.
 const GROWTH_WAIT: Duration = Duration::from_secs(10);
-/// What a failure to read a stretch is called.
+/// Name of the job of reading a stretch, for messages.
 const READING: &str = "reading";
-/// The same of a `serve` that is asked.
+/// The same for requests to `serve`.
 const SERVE: &str = "serve";
-/// The next picture comes sooner where something of a recording is being read.
+/// Interval between frames while part of a recording is being read.
 const SHORT_FRAME: Duration = Duration::from_millis(50);
-/// Stories are looked for in the last so many nanoseconds.
+/// Stories are searched for in this much of the latest time, in nanoseconds.
 const STORIES_NS: i64 = 60_000_000_000;
-/// Tables that nothing but time has changed are made anew after this.
+/// Age at which tables are recomputed if only time has passed.
 const TABLES_AGE: Duration = Duration::from_secs(1);
-/// The same of stories.
+/// The same for stories.
 const STORIES_AGE: Duration = Duration::from_secs(5);
 
-/// Shows what `feed` brings, until the user ends it or `over` (given nanoseconds since the start) says so.
+/// Shows the I/Os of `feed`, until the user quits or `over`, which gets the nanoseconds since the start, returns
+/// true.
 ///
 /// # Errors
-/// The source failed, or the terminal cannot be used.
+/// The source failed, or the terminal is not usable.
 pub fn run(
     feed: Feed,
     known: KnownDevices,
@@ -88,18 +89,19 @@ pub fn run(
     show(&mut Screen::watching(feed, known)?.with_clock(clock), over)
 }
 
-/// Shows what a running `serve` records, until the user ends it or `over` says so.
+/// Shows what a running `serve` records, until the user quits or `over` returns true.
 ///
 /// # Errors
-/// It does not answer, or the terminal cannot be used.
+/// The service does not answer, or the terminal is not usable.
 pub fn run_served(client: ServeClient, clock: Clock, over: impl Fn(i64) -> bool) -> Result<()> {
     show(&mut Screen::asking(client)?.with_clock(clock), over)
 }
 
-/// Shows the recordings at `place`, from the moment `at_ns` on or else their end, until the user ends it or `over` says so.
+/// Shows the recordings at `place`, starting at `at_ns` or else at their end, until the user quits or `over` returns
+/// true.
 ///
 /// # Errors
-/// They cannot be read, or the terminal cannot be used.
+/// They cannot be read, or the terminal is not usable.
 pub fn browse(
     place: BrowsedPlace,
     at_ns: Option<i64>,
@@ -112,22 +114,22 @@ pub fn browse(
     show(&mut screen.with_clock(clock), over)
 }
 
-/// Devices above others of them, which would count an I/O twice where all are summed.
+/// Stacked devices, which would count an I/O twice in a sum over all devices.
 fn above_others(devices: &[Device]) -> Vec<DevId> {
     let layers = Layers::doubled(devices, GroupBy::Process);
     layers.left_out().keys().copied().collect()
 }
 
-/// Takes the terminal, shows `screen`, and gives the terminal back.
+/// Sets up the terminal, shows `screen`, and restores the terminal.
 fn show(screen: &mut Screen, over: impl Fn(i64) -> bool) -> Result<()> {
-    // The shell's `kill -TSTP` has to find the terminal as it was, too.
+    // `kill -TSTP` by the shell must restore the terminal, too.
     let stops = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGTSTP, Arc::clone(&stops)).context("signals cannot be caught")?;
-    // I/Os are taken by one thread and dropped by another.
+    // I/Os are allocated by one thread and freed by another.
     heap::return_large_blocks();
     let output = ScreenOutput::start()?;
     end_with_terminal()?;
-    // From here on a panic gives the terminal back before it is reported.
+    // From here on, a panic restores the terminal before it is reported.
     let report = std::panic::take_hook();
     let its_output = output.clone();
     std::panic::set_hook(Box::new(move |info| {
@@ -143,36 +145,36 @@ fn show(screen: &mut Screen, over: impl Fn(i64) -> bool) -> Result<()> {
     ended
 }
 
-/// Where what is shown comes from.
+/// The source of the screen.
 enum ScreenSource {
-    /// It happens.
+    /// Live I/O.
     Watched(SourceThread),
-    /// It is recorded; the stretch that was read last.
+    /// A recording, with the stretch that was read last.
     Recorded(Box<StretchReader>, Option<Box<LoadedStretch>>),
 }
 
-/// All that the loop works on.
+/// The state of the loop.
 struct Screen {
     source: ScreenSource,
     start_ns: i64,
-    /// What is known; of a recording it is in the stretch that was read.
+    /// The data; for a recording it belongs to the stretch that was read.
     history: History,
     meta: RecordingMeta,
     view: ScreenView,
-    /// A moment to be shown in the middle of the first picture.
+    /// A moment to centre in the first frame.
     begin_ns: Option<i64>,
     findings: Findings,
     facts: SourceFacts,
     cache: HeatCache,
     analyst: Analyst,
-    /// Whether all that is in view of a recording was read.
+    /// Whether the part of a recording that is in view has been read.
     is_there: bool,
-    /// Looks at a recording that may have grown, when the last was, and when it had grown last.
+    /// Number of checks whether a recording has grown, time of the last one, and when it had grown last.
     look: u64,
     looked: Instant,
     grown: Instant,
     saver: Worker<SaveRequest, Result<SavedStretch>>,
-    /// When the tables were made last, for which ticket and time.
+    /// Ticket and time of the last computed tables.
     tables_made: Option<(Ticket, Instant)>,
     stories_made: Option<(Ticket, Instant)>,
     cell_made: Ticket,
@@ -187,7 +189,7 @@ impl Screen {
         let mut history = History::new(start_unix_ns, MAX_LIVE_IOS);
         history.devices.clone_from(&devices);
         let host = Host::read("/".as_ref());
-        // What a stretch that is saved says of itself.
+        // Metadata of a stretch that is saved.
         let meta = RecordingMeta {
             start_monotonic_ns: Some(start_ns),
             host: host.name.clone(),
@@ -254,7 +256,7 @@ impl Screen {
         name: &str,
     ) -> Result<Screen> {
         let start_unix_ns = place.start_unix_ns();
-        // Nothing is read yet.
+        // Nothing has been read yet.
         let nothing = range_ns.end..range_ns.end;
         let history = History::of_stretch(start_unix_ns, range_ns.clone(), nothing, 1);
         let meta = RecordingMeta::new(Source::Ebpf, start_unix_ns);
@@ -301,7 +303,7 @@ impl Screen {
         })
     }
 
-    /// The same with its times by this clock.
+    /// With times shown in this clock.
     fn with_clock(mut self, clock: Clock) -> Screen {
         self.history.clock = clock;
         self
@@ -359,7 +361,7 @@ impl Screen {
             self.work(width);
             self.take_saved();
             self.facts.self_percent = self.cpu.percent();
-            // What is being read is drawn soon after it has come.
+            // Draw soon after data that is being read arrives.
             let pause = if self.is_reading() {
                 SHORT_FRAME
             } else {
@@ -386,7 +388,7 @@ impl Screen {
         }
     }
 
-    /// Takes what has come, and asks for what is needed for a picture of this width.
+    /// Takes the data that has arrived, and requests what a frame of this width needs.
     fn take(&mut self, width: i64) -> Result<()> {
         let wanted = StretchRequest {
             view_ns: self.view.window_ns(self.history.complete_to_ns, width),
@@ -427,7 +429,7 @@ impl Screen {
                 self.cache = HeatCache::default();
                 self.facts.failure.take_if(|failure| failure.of == READING);
                 *loaded = Some(Box::new(new));
-                // What was waited for can be analysed now; what has only grown is when its time comes.
+                // Data that the view waited for can be analysed now; data that only grew is analysed in its turn.
                 self.view.ticket += u64::from(!self.is_there);
             }
             Some(Err(text)) => self.facts.failure = Some(ScreenFailure { of: READING, text }),
@@ -444,7 +446,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Looks again and again whether a recording has grown that is followed to its end, until it has not for a while.
+    /// Checks periodically whether a followed recording has grown, until it has not for a while.
     fn look_for_more(&mut self) {
         let is_at_end = self.view.end_ns >= Some(self.view.range_ns.end);
         if self.view.plays != Some(true) || !is_at_end {
@@ -463,7 +465,7 @@ impl Screen {
         self.facts.is_reading || !self.analyst.is_idle() && self.facts.recording.is_some()
     }
 
-    /// Takes what the analyst has worked out, and gives it what is most wanted now.
+    /// Takes the results of the analyst, and starts its most important job.
     fn work(&mut self, width: i64) {
         while let Some(result) = self.analyst.result() {
             match result {
@@ -475,29 +477,29 @@ impl Screen {
         }
         let cell_ticket = self.view.cell.as_ref().map(|cell| cell.ticket);
         if !self.analyst.is_idle() {
-            // A long stretch of a recording is not read to its end for what is not shown any more.
+            // Stops reading a long stretch of a recording that is not in view any more.
             let ticket = self.view.ticket;
             self.analyst
                 .cancel_unless(&[ticket, cell_ticket.unwrap_or(ticket)]);
             return;
         }
-        // Counters do not say whose I/O it was.
+        // Counters do not say who caused the I/O.
         if self.facts.lacks_ios() {
             return;
         }
-        // A recording may not be the one yet that holds what is in view.
+        // The loaded stretch may not contain what is in view yet.
         let is_live = self.view.plays.is_none();
         if !is_live && !self.is_there {
             return;
         }
-        // What the user has just asked for comes first; what only time has changed waits for its share of the CPU.
+        // Requests of the user come first; recomputing after time has passed waits for its share of the CPU.
         if let Some(job) = self.cell_job() {
             return self.analyst.ask(cell_ticket.unwrap_or(0), job);
         }
         let ticket = self.view.ticket;
         let is_due = self.analyst.is_due();
         let time_goes_on = self.view.end_ns.is_none() || self.view.plays == Some(true);
-        // Of what happens the last minute is looked at, of a recording what is in view.
+        // For live I/O stories are of the last minute, for a recording of the time in view.
         let stories_are_due = if is_live {
             is_old(self.stories_made, STORIES_AGE)
         } else {
@@ -519,7 +521,7 @@ impl Screen {
         }
     }
 
-    /// What failed is not tried again at once.
+    /// Records a failure, so that the job is not retried immediately.
     fn take_failure(&mut self, ticket: Ticket, of: &'static str, text: String) {
         let made = Some((ticket, Instant::now()));
         match of {
@@ -532,7 +534,7 @@ impl Screen {
 
     fn take_outcome(&mut self, ticket: Ticket, outcome: Outcome) {
         let of = outcome.of();
-        // What has worked again is no failure any more.
+        // A job that works again clears its failure.
         self.facts.failure.take_if(|failure| Some(failure.of) == of);
         match outcome {
             Outcome::Tables(tables) => {
@@ -562,16 +564,16 @@ impl Screen {
         if self.view.plays.is_none() {
             return Window::new(view.start, view.end);
         }
-        // Rates over time that is not recorded would be too low.
+        // The window is clipped to recorded time, because rates over unrecorded time would be too low.
         let there = self.history.range_ns();
         let from_ns = view.start.clamp(there.start, there.end);
         Window::new(from_ns, view.end.clamp(from_ns, there.end))
     }
 
-    /// Saves the stretch in view.
+    /// Saves the stretch in view as a recording.
     fn save(&mut self) {
         let window = self.window(self.view.geometry.heat.width.into());
-        // What is not in memory any more cannot be saved.
+        // I/Os that were dropped from memory cannot be saved.
         let first_ns = self.history.ios_from_ns().unwrap_or(window.from_ns);
         let window = match &self.source {
             ScreenSource::Watched(_) => {
@@ -599,7 +601,7 @@ impl Screen {
         });
     }
 
-    /// Says what was saved.
+    /// Shows the result of saving.
     fn take_saved(&mut self) {
         let Some(answer) = self.saver.answer() else {
             return;
@@ -615,8 +617,8 @@ impl Screen {
         });
     }
 
-    /// What an analysis of `window` takes; `None` where nothing is read yet. Of a recording it begins so long before: what an I/O
-    /// usually takes is learned from those before it, as in a report of the same time.
+    /// The input for an analysis of `window`; `None` if nothing has been read yet. For a recording it starts
+    /// `warm_up_ns` earlier: undisturbed latencies are learned from earlier I/Os, as in a report of the same time.
     fn material(&self, window: Window, warm_up_ns: i64) -> Option<Material> {
         let source = match &self.source {
             ScreenSource::Watched(_) => IoSource::Memory(
@@ -668,7 +670,7 @@ impl Screen {
         })
     }
 
-    /// The I/Os of the open cell, if they are not known yet.
+    /// The job that lists the I/Os of the open cell, if it is needed.
     fn cell_job(&self) -> Option<Job> {
         let cell = self.view.cell.as_ref()?;
         if cell.ticket == self.cell_made {
@@ -685,35 +687,35 @@ impl Screen {
     }
 }
 
-/// Whether what was made at this time, if it was, has this age.
+/// Whether a result exists and is at least this old.
 fn is_old(made: Option<(Ticket, Instant)>, age: Duration) -> bool {
     made.is_none_or(|(_, at)| at.elapsed() >= age)
 }
 
-/// Whether what was made, if it was, is of another view than `ticket`'s.
+/// Whether a result exists that belongs to another ticket.
 fn is_of_other(made: Option<(Ticket, Instant)>, ticket: Ticket) -> bool {
     made.is_none_or(|(made, _)| made != ticket)
 }
 
-/// What the terminal has brought.
+/// Input from the terminal.
 enum Input {
-    /// A key, the mouse, another size.
+    /// A key, a mouse event or a resize.
     Event(Event),
-    /// Nothing in time.
+    /// A timeout.
     Nothing,
-    /// There is no terminal any more.
+    /// The terminal was closed.
     Closed,
 }
 
 /// Waits for input, at most `wait`.
 ///
-/// Of a terminal that is gone crossterm reads nothing again and again and never returns. It is asked only where the
-/// terminal is known to be there, and never waits itself.
+/// When the terminal is gone, crossterm reads in an endless loop. So it is only asked if the terminal is known to
+/// exist, and never waits itself.
 fn next_input(wait: Duration) -> Result<Input> {
     if is_closed(Duration::ZERO)? {
         return Ok(Input::Closed);
     }
-    // Several events may have come with one read: the terminal itself has nothing more then.
+    // One read may have returned several events, so the terminal need not be readable.
     if !event::poll(Duration::ZERO)? {
         if is_closed(wait)? {
             return Ok(Input::Closed);
@@ -725,15 +727,15 @@ fn next_input(wait: Duration) -> Result<Input> {
     Ok(Input::Event(event::read()?))
 }
 
-/// Ends the program some seconds after its terminal has gone, should it still run: one that goes between a look at it and
-/// crossterm's reading leaves that reading for ever, with a CPU of its own.
+/// Ends the program some seconds after its terminal was closed. If this happens between the check and crossterm's
+/// read, the read never returns and uses a whole CPU.
 fn end_with_terminal() -> Result<()> {
     let thread = std::thread::Builder::new().name("iolens-terminal".to_owned());
     thread
         .spawn(|| {
             let stdin = std::io::stdin();
             loop {
-                // Nothing is asked for: only that it has gone ends the wait.
+                // No events are requested: only a hangup ends the wait.
                 let mut polled = [PollFd::new(&stdin, PollFlags::empty())];
                 match rustix::event::poll(&mut polled, None) {
                     Ok(0) | Err(rustix::io::Errno::INTR) => {}
@@ -748,7 +750,7 @@ fn end_with_terminal() -> Result<()> {
     Ok(())
 }
 
-/// Whether the terminal is gone; returns when there is input, a signal, or after `wait`.
+/// Whether the terminal is gone. Returns on input, on a signal, or after `wait`.
 fn is_closed(wait: Duration) -> Result<bool> {
     let stdin = std::io::stdin();
     let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
@@ -762,7 +764,7 @@ fn is_closed(wait: Duration) -> Result<bool> {
     Ok(polled[0].revents().intersects(gone))
 }
 
-/// Gives the terminal to the shell, until it lets this program go on.
+/// Suspends the program, with the terminal restored, until the shell resumes it.
 fn suspend(output: &ScreenOutput) -> Result<ScreenTerminal> {
     output.leave();
     let own = rustix::process::getpid();
@@ -778,7 +780,7 @@ struct CpuUse {
 }
 
 impl CpuUse {
-    /// Of one CPU over the last seconds, in percent.
+    /// CPU use over the last seconds, in percent of one CPU.
     fn percent(&mut self) -> Option<f64> {
         let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let cpu = Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32);

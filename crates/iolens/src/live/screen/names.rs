@@ -1,16 +1,16 @@
-//! Names of files and control groups that were met lately; what is met again is reported again.
+//! Cache of recent names of files and control groups. A name that is used again is reported again.
 
 use std::sync::Arc;
 
 use iolens_core::model::{Named, Names};
 
-/// Names are forgotten when they were not reported for this long, or for twice as long: those that I/Os in memory need are
+/// A name is dropped if it was not reported for this long, or for up to twice as long. Names of I/Os in memory are
 /// reported every five minutes.
 const KEPT_NS: i64 = 600_000_000_000;
-/// With so many new names those that are older go earlier.
+/// Older names are dropped earlier if this many new names arrive.
 const MAX_NEW: usize = 1 << 15;
 
-/// The names, in two generations: what was reported since the younger began is in both.
+/// The names in two generations: names reported since the younger one started are in both.
 #[derive(Debug, Default)]
 pub struct RecentNames {
     all: Arc<Names>,
@@ -19,7 +19,7 @@ pub struct RecentNames {
 }
 
 impl RecentNames {
-    /// Of a recording, which are all there are.
+    /// The names of a recording, which are complete.
     pub fn of_recording(names: Names) -> RecentNames {
         RecentNames {
             all: Arc::new(names),
@@ -27,12 +27,12 @@ impl RecentNames {
         }
     }
 
-    /// All that are remembered.
+    /// All cached names.
     pub fn all(&self) -> &Arc<Names> {
         &self.all
     }
 
-    /// Remembers what something is called at this time.
+    /// Adds the name of something, reported at `at_ns`.
     pub fn insert(&mut self, at_ns: i64, of: Named, text: String) {
         let new = self.young.files.len() + self.young.cgroups.len() + self.young.pods.len();
         if at_ns - self.young_from_ns > KEPT_NS || new >= MAX_NEW {
@@ -40,7 +40,7 @@ impl RecentNames {
             self.young_from_ns = at_ns;
         }
         self.young.insert(of, text.clone());
-        // An analysis that still runs keeps what it was given.
+        // An analysis that is running keeps its own copy.
         Arc::make_mut(&mut self.all).insert(of, text);
     }
 }

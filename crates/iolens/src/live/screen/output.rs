@@ -1,6 +1,6 @@
-//! The terminal that is drawn on. A thread writes to it, so that a slow terminal delays neither keys nor I/Os: while a frame is
-//! being written, later ones are skipped. Only what has changed is written; the picture, whose columns move to the left, is
-//! moved by the terminal itself.
+//! The output to the terminal. A thread writes to it, so that a slow terminal delays neither keys nor I/Os: frames
+//! are skipped while one is being written. Only changed characters are written, and the terminal itself scrolls the
+//! heat map, whose columns move to the left.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,28 +21,29 @@ use ratatui::crossterm::{execute, queue};
 use ratatui::layout::{Rect, Size};
 use rustix::termios::{QueueSelector, tcflush};
 
-/// A frame is written in pieces of so many bytes: the rest of one that is not wanted any more is dropped between two.
+/// A frame is written in pieces of this many bytes. A frame that is not wanted any more is abandoned between two
+/// pieces.
 const PIECE: usize = 1024;
-/// On leaving, a piece that is being written gets this long.
+/// Time for the current piece to be written when leaving.
 const LEAVE_WAIT: Duration = Duration::from_secs(2);
 
-/// What was drawn by the last frame and has moved since.
+/// A part of the last frame that has moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MovedPart {
-    /// Where it is; it ends at the right edge of the terminal.
+    /// The area, which ends at the right edge of the terminal.
     pub area: Rect,
-    /// By so many columns to the left.
+    /// The number of columns by which it moved to the left.
     pub columns: u16,
 }
 
-/// What is drawn on, and what it shows.
+/// The terminal, with the characters that it shows.
 pub struct ScreenTerminal<W: Write = FrameWriter> {
     backend: CrosstermBackend<W>,
     shown: Buffer,
 }
 
 impl<W: Write> ScreenTerminal<W> {
-    /// An empty one, without a cursor.
+    /// An empty terminal without a cursor.
     fn new(out: W) -> ScreenTerminal<W> {
         ScreenTerminal {
             backend: CrosstermBackend::new(out),
@@ -50,15 +51,15 @@ impl<W: Write> ScreenTerminal<W> {
         }
     }
 
-    /// Its columns and rows.
+    /// Its size in characters.
     ///
     /// # Errors
-    /// It is gone.
+    /// The terminal is gone.
     pub fn size(&self) -> io::Result<Size> {
         self.backend.size()
     }
 
-    /// Draws what `render` writes into an empty buffer of this size; `render` also says what has moved.
+    /// Draws a frame: `render` fills an empty buffer of this size, and returns what has moved.
     ///
     /// # Errors
     /// The terminal cannot be written to.
@@ -81,7 +82,7 @@ impl<W: Write> ScreenTerminal<W> {
         io::Write::flush(&mut self.backend)
     }
 
-    /// Lets the terminal move what has moved: it deletes characters at the left of each line.
+    /// Makes the terminal move a part, by deleting characters at the left of each line.
     fn shift(&mut self, moved: MovedPart) -> io::Result<()> {
         let MovedPart { area, columns } = moved;
         if area.right() != self.shown.area.right() || columns == 0 || columns >= area.width {
@@ -106,16 +107,16 @@ impl<W: Write> ScreenTerminal<W> {
 
 #[derive(Debug, Default)]
 struct Frames {
-    /// Not written yet.
+    /// Bytes that are not written yet.
     pending: Vec<u8>,
     is_writing: bool,
-    /// What is being written is to end after the current piece.
+    /// The frame being written must end after the current piece.
     is_discarded: bool,
     failure: Option<io::Error>,
     is_closed: bool,
 }
 
-/// Bytes between the one who draws and the thread that writes.
+/// The queue of bytes between the drawing and the writing thread.
 #[derive(Debug, Default)]
 pub struct FrameQueue {
     frames: Mutex<Frames>,
@@ -137,7 +138,7 @@ impl FrameQueue {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread: writes what comes until the queue is closed.
+    /// The writing thread: writes until the queue is closed.
     fn write_all(&self, mut out: impl Write) {
         loop {
             let bytes = {
@@ -172,7 +173,7 @@ impl FrameQueue {
         }
     }
 
-    /// Whether all that was drawn has been written.
+    /// Whether everything drawn has been written.
     ///
     /// # Errors
     /// The terminal cannot be written to.
@@ -184,7 +185,7 @@ impl FrameQueue {
         }
     }
 
-    /// Drops what is not written yet; returns whether nothing is being written after at most `wait`.
+    /// Drops what is not written yet. Returns whether writing has stopped within `wait`.
     fn discard(&self, wait: Duration) -> bool {
         let mut frames = self.lock();
         frames.pending.clear();
@@ -197,7 +198,7 @@ impl FrameQueue {
     }
 }
 
-/// Collects a frame, and hands it to the thread.
+/// Collects a frame and passes it to the writing thread.
 #[derive(Debug)]
 pub struct FrameWriter {
     buffer: Vec<u8>,
@@ -222,10 +223,10 @@ impl Write for FrameWriter {
 pub struct ScreenOutput(Arc<FrameQueue>);
 
 impl ScreenOutput {
-    /// Starts the thread that writes.
+    /// Starts the writing thread.
     ///
     /// # Errors
-    /// There can be no further thread or descriptor.
+    /// The thread or the descriptor cannot be created.
     pub fn start() -> Result<ScreenOutput> {
         let out = io::stdout().as_fd().try_clone_to_owned();
         let out = File::from(out.context("stdout")?);
@@ -233,10 +234,10 @@ impl ScreenOutput {
         Ok(ScreenOutput(queue))
     }
 
-    /// Takes the terminal.
+    /// Sets up the terminal.
     ///
     /// # Errors
-    /// It cannot be used.
+    /// The terminal is not usable.
     pub fn enter(&self) -> Result<ScreenTerminal> {
         let entered = self.try_enter();
         if entered.is_err() {
@@ -254,15 +255,15 @@ impl ScreenOutput {
         }))
     }
 
-    /// Gives the terminal back as it was. One that cannot be written to any more is gone.
+    /// Restores the terminal. Errors are ignored, because a terminal that cannot be written to is gone.
     pub fn leave(&self) {
         let mut is_free = self.0.discard(LEAVE_WAIT);
         if !is_free {
-            // The terminal takes nothing: what waits in the kernel is dropped.
+            // The terminal accepts nothing: drop what is buffered in the kernel.
             tcflush(io::stdout(), QueueSelector::OFlush).ok();
             is_free = self.0.discard(LEAVE_WAIT);
         }
-        // Of a terminal that is stopped the modes can be restored, and nothing can be written.
+        // A stopped terminal accepts no output, but its modes can be restored.
         if is_free {
             execute!(io::stdout(), DisableMouseCapture, Show).ok();
         }

@@ -1,17 +1,17 @@
-//! Colours that the terminal can show.
+//! The colours that the terminal supports.
 
 use ratatui::style::{Color, Modifier, Style};
 
 /// How many colours there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// 24 bits.
+    /// 24-bit colours.
     True,
-    /// The 256 of xterm.
+    /// The 256 colours of xterm.
     Ansi256,
-    /// The 16 of ECMA-48 and its bright ones.
+    /// The 8 colours of ECMA-48 and their bright variants.
     Ansi16,
-    /// None: shades and attributes only.
+    /// No colours: shades and attributes only.
     Mono,
 }
 
@@ -26,7 +26,7 @@ pub struct Palette {
     pub has_blocks: bool,
 }
 
-/// From few I/Os to many, on a dark background: each step is lighter than the one before, the first is far from black.
+/// The ramp on a dark background: each step is lighter, and the first is clearly visible on black.
 const RAMP: [(u8, u8, u8); 8] = [
     (74, 58, 133),
     (110, 64, 160),
@@ -38,7 +38,7 @@ const RAMP: [(u8, u8, u8); 8] = [
     (250, 240, 140),
 ];
 const RAMP_256: [u8; 8] = [61, 97, 133, 169, 204, 209, 215, 228];
-/// On a light background: each step is darker.
+/// The ramp on a light background: each step is darker.
 const RAMP_LIGHT: [(u8, u8, u8); 8] = [
     (214, 202, 240),
     (190, 170, 230),
@@ -70,7 +70,7 @@ const BARS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"]
 const ASCII_BARS: [&str; 8] = [".", ".", ":", ":", "+", "+", "#", "#"];
 
 impl Palette {
-    /// What the environment says of the terminal. `variable` reads it.
+    /// Detects the palette from environment variables, which `variable` reads.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Palette {
         let term = variable("TERM").unwrap_or_default();
         let colour_term = variable("COLORTERM").unwrap_or_default();
@@ -88,7 +88,7 @@ impl Palette {
         } else {
             Depth::Ansi16
         };
-        // COLORFGBG is `foreground;background`, of the 16 colours; 7 and 15 are white.
+        // COLORFGBG is `foreground;background`, as numbers of the 16 colours; 7 and 15 are white.
         let background = variable("COLORFGBG").unwrap_or_default();
         let background = background.rsplit(';').next().unwrap_or("");
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
@@ -103,12 +103,12 @@ impl Palette {
         }
     }
 
-    /// Whether two rows of the picture fit into one of the terminal: half blocks need a colour for each half.
+    /// Whether one character can show two rows of the heat map: half blocks need a colour for each half.
     pub fn has_halves(self) -> bool {
         self.depth != Depth::Mono && self.has_blocks
     }
 
-    /// The colour of a share from 0 to 1 of the largest count; of more than nothing it is never the background.
+    /// The colour of a share (0 to 1) of the largest count. A share above 0 never has the colour of the background.
     pub fn heat(self, share: f64) -> Color {
         let steps = if self.depth == Depth::Ansi16 {
             RAMP_16.len()
@@ -133,7 +133,7 @@ impl Palette {
         }
     }
 
-    /// The shade of such a share, where there are no colours.
+    /// The shade character of a share, for terminals without colours.
     pub fn shade(self, share: f64) -> &'static str {
         let step = ((share * 4.0) as usize).min(3);
         if self.has_blocks {
@@ -143,7 +143,7 @@ impl Palette {
         }
     }
 
-    /// A bar for a share from 0 to 1; of more than nothing it is visible.
+    /// The bar character of a share (0 to 1). A share above 0 is visible.
     pub fn bar(self, share: f64) -> &'static str {
         let step = ((share * 8.0).ceil() as usize).clamp(1, 8) - 1;
         if self.has_blocks {
@@ -153,17 +153,17 @@ impl Palette {
         }
     }
 
-    /// One of two texts: what a terminal of any character set shows, where it has no more.
+    /// One of two texts, depending on whether the terminal's character set has blocks.
     pub fn text<'a>(self, with_blocks: &'a str, plain: &'a str) -> &'a str {
         if self.has_blocks { with_blocks } else { plain }
     }
 
-    /// Titles.
+    /// Style of titles.
     pub fn heading(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// What matters less.
+    /// Style of less important text.
     pub fn faint(self) -> Style {
         match self.depth {
             Depth::Mono => Style::new(),
@@ -174,7 +174,7 @@ impl Palette {
         }
     }
 
-    /// What should be acted on.
+    /// Style of warnings.
     pub fn warning(self) -> Style {
         let bold = self.heading();
         match self.depth {
@@ -184,7 +184,7 @@ impl Palette {
         }
     }
 
-    /// Reads, and writes.
+    /// Style of reads and writes.
     pub fn class(self, is_write: bool) -> Style {
         match (self.depth, is_write) {
             (Depth::Mono, _) => Style::new(),
@@ -201,7 +201,7 @@ impl Palette {
         }
     }
 
-    /// What is selected.
+    /// Style of the selection.
     pub fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }

@@ -1,4 +1,4 @@
-//! The stretch in view as a recording of its own.
+//! Saves the stretch in view as a recording.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -18,22 +18,22 @@ use crate::engine::browse::BrowsedStretch;
 use crate::present::escape;
 use crate::present::layout::count_of;
 
-/// Recordings of the same second in one directory.
+/// Maximum number of recordings with the same second in one directory.
 const MAX_OF_NAME: u32 = 1000;
 
-/// What is to be saved.
+/// A request to save a stretch.
 pub struct SaveRequest {
-    /// The I/Os, and which time of them.
+    /// The I/Os and the time range.
     pub material: Material,
-    /// What is said once of the I/Os in memory.
+    /// Metadata, for I/Os in memory.
     pub meta: RecordingMeta,
-    /// Names of the I/Os in memory.
+    /// Names, for I/Os in memory.
     pub names: Arc<Names>,
-    /// Where the recording goes.
+    /// Directory for the recording.
     pub dir: PathBuf,
 }
 
-/// What was saved.
+/// The result of saving.
 #[derive(Debug)]
 pub struct SavedStretch {
     /// The recording.
@@ -45,7 +45,7 @@ pub struct SavedStretch {
 }
 
 impl SavedStretch {
-    /// A line for people, harmless for a terminal; its times by the clock of `history`.
+    /// The result as one line, escaped for the terminal, with times in the clock of `history`.
     pub fn line(&self, history: &History) -> String {
         let from_ns = self.from_unix_ns.saturating_sub(history.start_unix_ns);
         let to_ns = self.to_unix_ns.saturating_sub(history.start_unix_ns);
@@ -64,10 +64,10 @@ impl SavedStretch {
 }
 
 impl SaveRequest {
-    /// Writes it; what cannot be written whole is removed.
+    /// Writes the recording. A recording that cannot be written completely is removed.
     ///
     /// # Errors
-    /// There is nothing to save, it cannot be read, or the file system refuses.
+    /// There is nothing to save, it cannot be read, or a file operation fails.
     pub fn run(self) -> Result<SavedStretch> {
         match &self.material.source {
             IoSource::Memory(chunks) => self.save_memory(chunks),
@@ -146,7 +146,7 @@ fn push_recorded(
     Ok(())
 }
 
-/// A new recording in `dir`, named after its beginning.
+/// Creates a recording in `dir`, named after its start.
 fn begin(dir: &Path, meta: &RecordingMeta, from_ns: i64) -> Result<(PathBuf, Excerpt)> {
     let unix_ns = meta.start_unix_ns.saturating_add(from_ns);
     let at = Timestamp::from_nanosecond(unix_ns.into()).context("no calendar has this time")?;
@@ -162,7 +162,7 @@ fn begin(dir: &Path, meta: &RecordingMeta, from_ns: i64) -> Result<(PathBuf, Exc
         };
         let path = dir.join(format!("live-{at}{suffix}.iolens"));
         if path.symlink_metadata().is_err() {
-            // Creating it fails if another program was faster.
+            // Fails if another program has created it in the meantime.
             let excerpt = Excerpt::create(&path, meta, from_ns)?;
             return Ok((path, excerpt));
         }
@@ -170,7 +170,7 @@ fn begin(dir: &Path, meta: &RecordingMeta, from_ns: i64) -> Result<(PathBuf, Exc
     bail!("there are {MAX_OF_NAME} recordings of this second already")
 }
 
-/// Ends a recording that was written, or removes it.
+/// Finishes a recording that was written completely, else removes it.
 fn end(
     excerpt: Excerpt,
     pushed: Result<()>,
@@ -181,7 +181,7 @@ fn end(
     is_of_memory: bool,
 ) -> Result<SavedStretch> {
     if let Err(e) = pushed {
-        // The first failure is what people need to know.
+        // The first error is the relevant one.
         excerpt.discard().ok();
         return Err(e);
     }
@@ -195,7 +195,7 @@ fn end(
     })
 }
 
-/// A loss as far as it is inside.
+/// A loss, clipped to the saved range.
 fn clipped(lost: &Lost, to_ns: i64) -> Lost {
     Lost {
         to_ns: lost.to_ns.min(to_ns),
@@ -203,7 +203,7 @@ fn clipped(lost: &Lost, to_ns: i64) -> Lost {
     }
 }
 
-/// The names of control groups and files that these I/Os need.
+/// The names of control groups and files that these I/Os refer to.
 fn used_names<'a>(ios: impl Iterator<Item = &'a Io>, names: &Names) -> Vec<Name> {
     let mut cgroups: HashSet<i64> = HashSet::new();
     let mut files: HashSet<Inode> = HashSet::new();
@@ -211,7 +211,7 @@ fn used_names<'a>(ios: impl Iterator<Item = &'a Io>, names: &Names) -> Vec<Name>
         cgroups.extend(io.cgroup);
         files.extend(io.inode());
     }
-    // Not all have names: one that is still being looked up, or was never found, is left out.
+    // Names that are still being looked up, or were never found, are left out.
     let mut used = Vec::new();
     for id in cgroups {
         if let Some(text) = names.cgroups.get(&id) {

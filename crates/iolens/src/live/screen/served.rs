@@ -1,5 +1,4 @@
-//! What a running `serve` on this machine records, asked from its API while it happens: no second recorder, and no privileges but
-//! those of asking.
+//! Follows a running `serve` on this machine through its API. No second recorder and no privileges are needed.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -22,37 +21,37 @@ use serde::de::DeserializeOwned;
 use super::source::SharedQueue;
 use crate::serve::http::Listen;
 
-/// How long an answer may take.
+/// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// An answer of any kind is not longer than this: 100,000 I/Os take some 20 MiB.
+/// Maximum size of a response: 100,000 I/Os are about 20 MiB.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
-/// The time between two questions.
+/// Interval between requests.
 const POLL: Duration = Duration::from_millis(500);
-/// What `serve` is asked for at once.
+/// Maximum time range of a request.
 const MAX_PIECE_NS: i64 = SECOND_NS;
-/// With very many I/Os it is asked for less at once, down to this.
+/// Minimum time range of a request, used if there are very many I/Os.
 const MIN_PIECE_NS: i64 = 10 * MS_NS;
 const MAX_IOS: usize = 100_000;
-/// What `serve` has seen is stored after this, however little it is.
+/// `serve` has stored everything after this delay, even small amounts.
 const STORED_AFTER_NS: i64 = 2 * SECOND_NS;
-/// Times in answers are exact to less than this.
+/// Times in responses are rounded to less than this.
 const ROUNDED_NS: i64 = 1000;
-/// What happened before the start is shown for so long.
+/// How much time before the start is shown.
 pub const BEFORE_NS: i64 = 10 * SECOND_NS;
-/// A name is said again after this, so that it is not forgotten.
+/// A name is reported again after this time, so that it is not dropped from the cache.
 const SAY_AGAIN_NS: i64 = 300 * SECOND_NS;
-/// Names that have numbers; with more all get new ones.
+/// Maximum number of names with a number; beyond it, numbering starts over.
 const MAX_NUMBERED: usize = 1 << 16;
 
-/// A `serve` that can be asked.
+/// A client of a running `serve`.
 #[derive(Debug, Clone)]
 pub struct ServeClient {
     place: Listen,
-    /// Devices that are asked for; none: all.
+    /// The selected devices; empty: all.
     devices: Vec<String>,
 }
 
-/// What it says of itself.
+/// The response of `/healthz`.
 #[derive(Debug, Deserialize)]
 struct HealthAnswer {
     recording: bool,
@@ -60,10 +59,10 @@ struct HealthAnswer {
     lost_ios: Option<i64>,
 }
 
-/// What it says of its recordings.
+/// The response of `/api/v1/recordings`.
 #[derive(Debug, Deserialize)]
 struct RecordingsAnswer {
-    /// Where they are; `None`: it does not say.
+    /// The recording root; `None`: hidden from this client.
     root: Option<PathBuf>,
 }
 
@@ -104,23 +103,23 @@ struct ServedColumns {
     origin: Vec<String>,
 }
 
-/// An answer with its status.
+/// A response with its status.
 struct Reply {
     status: u16,
     body: Vec<u8>,
 }
 
-/// What became of a question about I/Os.
+/// The result of a request for I/Os.
 enum Piece {
     Ios(Box<ServedColumns>),
-    /// More than an answer may hold.
+    /// The range contains more I/Os than a response may have.
     TooMany,
-    /// Nothing is stored of this time yet.
+    /// Nothing of this time is stored yet.
     NotYet,
 }
 
 impl ServeClient {
-    /// The one on one of these sockets or at the usual place, if it records every I/O.
+    /// Finds a service on one of these sockets or at the default address that records every I/O.
     pub fn find(sockets: Vec<PathBuf>, devices: &[String]) -> Option<ServeClient> {
         for place in places(sockets) {
             let client = ServeClient {
@@ -135,7 +134,7 @@ impl ServeClient {
         None
     }
 
-    /// Where the one on one of these sockets or at the usual place records, if it records and says so.
+    /// The root of a service on one of these sockets or at the default address, if it records and reports its root.
     pub fn find_root(sockets: Vec<PathBuf>) -> Option<PathBuf> {
         for place in places(sockets) {
             let client = ServeClient {
@@ -155,7 +154,7 @@ impl ServeClient {
         None
     }
 
-    /// Where it is asked.
+    /// Its address.
     pub fn place(&self) -> String {
         self.place.to_string()
     }
@@ -188,7 +187,7 @@ impl ServeClient {
             .with_context(|| format!("{} cannot be asked", self.place))
     }
 
-    /// A question by HTTP/1.0, whose answer ends with the connection.
+    /// Sends a request by HTTP/1.0, so that the end of the connection ends the response.
     fn connect_and_ask(&self, path: &str) -> Result<Reply> {
         match &self.place {
             Listen::Unix(socket) => {
@@ -229,13 +228,13 @@ impl ServeClient {
     }
 }
 
-/// Where a service may be asked, in this order.
+/// The addresses to try, in this order.
 fn places(sockets: Vec<PathBuf>) -> impl Iterator<Item = Listen> {
     let sockets = sockets.into_iter().map(Listen::Unix);
     sockets.chain([Listen::DEFAULT])
 }
 
-/// Text as a part of a query.
+/// Percent-encodes text for a query string.
 fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -277,7 +276,7 @@ fn device(served: ServedDevice) -> Device {
 }
 
 impl ServedColumns {
-    /// All columns have the same length.
+    /// Checks that all columns have the same length.
     fn check(&self) -> Result<()> {
         let n = self.done_unix_s.len();
         let lengths = [
@@ -301,7 +300,7 @@ impl ServedColumns {
     }
 }
 
-/// Numbers in place of names, as recordings have them.
+/// Assigns numbers to names, as recordings do.
 #[derive(Debug, Default)]
 struct Numbered {
     numbers: HashMap<String, (i64, i64)>,
@@ -309,7 +308,7 @@ struct Numbered {
 }
 
 impl Numbered {
-    /// The number of `text`, and whether its name is to be said at `at_ns`.
+    /// The number of `text`, and whether its name must be reported at `at_ns`.
     fn number(&mut self, text: &str, at_ns: i64) -> (i64, bool) {
         if let Some((number, said_ns)) = self.numbers.get_mut(text) {
             let is_due = at_ns - *said_ns >= SAY_AGAIN_NS;
@@ -327,7 +326,7 @@ impl Numbered {
     }
 }
 
-/// Turns columns into I/Os in the time since the start.
+/// Converts columns to I/Os with times since the start.
 struct Translator {
     start_unix_ns: i64,
     devices: HashMap<String, DevId>,
@@ -341,7 +340,7 @@ fn ns_of_us(us: f64) -> i64 {
 }
 
 impl Translator {
-    /// Whether there are devices that are not known.
+    /// Whether the columns contain unknown devices.
     fn meets_new(&self, columns: &ServedColumns) -> bool {
         let mut names = columns.device.iter();
         names.any(|name| !self.devices.contains_key(name))
@@ -355,7 +354,7 @@ impl Translator {
     fn ios(&mut self, columns: &ServedColumns) -> Vec<Io> {
         let mut ios = Vec::with_capacity(columns.done_unix_s.len());
         for row in 0..columns.done_unix_s.len() {
-            // What it does not name it cannot mean.
+            // An I/O of a device that is not known is left out.
             if let Some(dev) = self.devices.get(&columns.device[row]).copied() {
                 ios.push(self.io(columns, row, dev));
             }
@@ -364,7 +363,7 @@ impl Translator {
     }
 
     fn io(&mut self, columns: &ServedColumns, row: usize, dev: DevId) -> Io {
-        // Whole seconds and their fraction apart: together they have more digits than the product would keep.
+        // Seconds and fraction are converted separately: their product with 1e9 would lose digits in an f64.
         let done_s = columns.done_unix_s[row];
         let whole_ns = (done_s.floor() as i64).saturating_mul(SECOND_NS);
         let done_unix_ns = whole_ns.saturating_add((done_s.fract() * 1e9).round() as i64);
@@ -419,7 +418,7 @@ impl Translator {
     }
 }
 
-/// Asks again and again what came since, until `ends`; times count from `start_unix_ns`.
+/// Requests new I/Os periodically until `ends`. Times count from `start_unix_ns`.
 pub fn follow(
     client: &ServeClient,
     devices: &[Device],
@@ -440,14 +439,14 @@ pub fn follow(
     while !ends.load(Ordering::Relaxed) {
         let now_ns = wall_clock_ns();
         let to_ns = (at_unix_ns + piece_ns).min(now_ns);
-        // Times are rounded to some hundred nanoseconds on their way: what was at the edge is asked for twice and taken once.
+        // Times were rounded to some hundred nanoseconds: I/Os at the boundary are requested twice and used once.
         match client.piece(at_unix_ns - ROUNDED_NS, to_ns.max(at_unix_ns + MS_NS)) {
             Ok(Piece::TooMany) if piece_ns > MIN_PIECE_NS => {
                 piece_ns = (piece_ns / 4).max(MIN_PIECE_NS);
                 continue;
             }
             Ok(Piece::TooMany) => {
-                // These are too many to look at; that they are missing is shown.
+                // There are too many I/Os even for the shortest range. The screen shows that they are missing.
                 shared.miss(MAX_IOS as u64);
                 at_unix_ns = to_ns;
                 continue;
@@ -464,7 +463,7 @@ pub fn follow(
                 let now_ns = now_ns - start_unix_ns;
                 let complete_ns = add_ios(&mut translator, shared, &columns, asked_ns, now_ns);
                 at_unix_ns = start_unix_ns + complete_ns;
-                // A small answer allows a longer piece the next time.
+                // A small response allows a longer range next time.
                 if columns.done_unix_s.len() < MAX_IOS / 2 {
                     piece_ns = (piece_ns * 2).min(MAX_PIECE_NS);
                 }
@@ -477,7 +476,7 @@ pub fn follow(
         }
         shared.trouble(None);
         shared.complete(at_unix_ns - start_unix_ns);
-        // What is behind is caught up with at once.
+        // A client that lags behind catches up without waiting.
         if now_ns - at_unix_ns < MAX_PIECE_NS + STORED_AFTER_NS {
             if let Ok(health) = client.get::<HealthAnswer>("/healthz") {
                 shared.lost_of_last_minute(health.lost_ios.unwrap_or(0));
@@ -487,8 +486,8 @@ pub fn follow(
     }
 }
 
-/// Adds the I/Os of an answer for `asked_ns` to `shared`. Returns up to where they are complete; later ones are left out,
-/// because they are asked for again. All times are nanoseconds since the start.
+/// Adds the I/Os of a response for `asked_ns` to `shared`. Returns the time up to which they are complete. Later I/Os
+/// are left out, because they are requested again. All times are nanoseconds since the start.
 fn add_ios(
     translator: &mut Translator,
     shared: &SharedQueue,
@@ -503,7 +502,8 @@ fn add_ios(
     complete_ns
 }
 
-/// Up to where all is known: what is stored is in order, so all is there before the last that is; and what is old is there.
+/// The time up to which everything is known: I/Os are stored in order, so all before the last one are there, and old
+/// time is complete.
 fn complete_to(ios: &[Io], to_ns: i64, now_ns: i64) -> i64 {
     let old_ns = (now_ns - STORED_AFTER_NS).min(to_ns);
     let last_ns = ios.last().map_or(i64::MIN, |io| io.done_ns / MS_NS * MS_NS);

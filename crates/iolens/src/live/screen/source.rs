@@ -1,4 +1,5 @@
-//! The thread that empties the kernel's rings for the screen, so that a slow terminal costs no I/O; or asks a running `serve`.
+//! The thread that reads the kernel's rings for the screen, or polls a running `serve`, so that a slow terminal loses
+//! no I/Os.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +14,15 @@ use iolens_recorder::{Feed, KnownDevices, NameLookup, PressureWatch, SelfCheck, 
 use super::history::History;
 use super::served::{self, ServeClient};
 
-/// How often the rings are emptied.
+/// Interval between reads of the rings.
 const POLL_NS: i64 = 50_000_000;
-/// The time between two comparisons with the kernel's counters.
+/// Interval between comparisons with the kernel's counters.
 const SAMPLE_NS: i64 = 1_000_000_000;
-/// I/Os that wait for the next picture, some 160 bytes each: half a second's at 200,000 a second. More are counted and left out.
+/// Maximum number of I/Os waiting for the next frame, about 160 bytes each: half a second at 200,000/s. More are only
+/// counted.
 const MAX_WAITING: usize = 100_000;
 
-/// What the screen has not taken yet.
+/// Data that the screen has not taken yet.
 #[derive(Debug, Default)]
 struct Waiting {
     ios: Vec<Io>,
@@ -28,51 +30,51 @@ struct Waiting {
     lost: Vec<Lost>,
     names: Vec<Observation>,
     pressure: Vec<PressureSample>,
-    /// What the kernel counted, where that is the source.
+    /// Differences of counters, if they are the source.
     rates: Vec<CounterRates>,
     complete_to_ns: i64,
-    /// Devices, where they have changed.
+    /// The devices, if they have changed.
     devices: Option<Vec<Device>>,
-    /// I/Os that another recorder lost in the last minute.
+    /// I/Os lost by the other recorder in the last minute.
     lost_of_last_minute: Option<u64>,
-    /// What does not work at the moment.
+    /// The current problem.
     trouble: Option<String>,
     failure: Option<anyhow::Error>,
 }
 
-/// What the thread hands to the screen.
+/// The queue between the thread and the screen.
 #[derive(Debug, Default)]
 pub struct SharedQueue(Mutex<Waiting>);
 
 impl SharedQueue {
-    /// I/Os in the order of completion, and names.
+    /// Adds I/Os in order of completion, and names.
     pub fn add(&self, mut ios: Vec<Io>, names: Vec<Observation>) {
         let mut waiting = self.lock();
         waiting.add_ios(&mut ios);
         waiting.names.extend(names);
     }
 
-    /// So many I/Os, or more, are not shown.
+    /// At least this many I/Os are not shown.
     pub fn miss(&self, ios: u64) {
         self.lock().missed_ios += ios;
     }
 
-    /// All that completed before this was added.
+    /// All I/Os that completed before `to_ns` have been added.
     pub fn complete(&self, to_ns: i64) {
         self.lock().complete_to_ns = to_ns;
     }
 
-    /// The devices are these.
+    /// Sets the devices.
     pub fn devices(&self, devices: Vec<Device>) {
         self.lock().devices = Some(devices);
     }
 
-    /// The recorder that is asked lost so many in the last minute.
+    /// Sets the number of I/Os that the other recorder lost in the last minute.
     pub fn lost_of_last_minute(&self, ios: i64) {
         self.lock().lost_of_last_minute = u64::try_from(ios).ok();
     }
 
-    /// What does not work, or that all does.
+    /// Sets or clears the current problem.
     pub fn trouble(&self, trouble: Option<String>) {
         self.lock().trouble = trouble;
     }
@@ -92,28 +94,28 @@ impl Waiting {
     }
 }
 
-/// The thread.
+/// The source thread.
 pub struct SourceThread {
     shared: Arc<SharedQueue>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// Whether it ends at once when it is to.
+    /// Whether it stops immediately when it is asked to.
     ends_soon: bool,
 }
 
 impl SourceThread {
-    /// Starts one that empties the rings of `feed`.
+    /// Starts a thread that reads the rings of `feed`.
     ///
     /// # Errors
-    /// There can be no further thread.
+    /// The thread cannot be started.
     pub fn start(feed: Feed, known: KnownDevices) -> Result<SourceThread> {
         SourceThread::spawn(true, move |shared, ends| empty(feed, known, shared, ends))
     }
 
-    /// Starts one that asks a running `serve` for what happens from `start_unix_ns` on.
+    /// Starts a thread that polls a running `serve` for I/Os from `start_unix_ns` on.
     ///
     /// # Errors
-    /// There can be no further thread.
+    /// The thread cannot be started.
     pub fn ask(
         client: ServeClient,
         devices: Vec<Device>,
@@ -149,16 +151,16 @@ impl SourceThread {
         })
     }
 
-    /// Moves what has come into `history`; says what does not work at the moment.
+    /// Moves the available data into `history`. Returns the current problem, if any.
     ///
     /// # Errors
     /// The source failed.
     pub fn take(&self, history: &mut History) -> Result<Option<String>> {
-        // Asked before what it has left behind is taken: its failure is there then.
+        // Checked before taking the data, so that the error of an ended thread is included.
         let has_ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
         let taken = {
             let mut waiting = self.shared.lock();
-            // What holds until something else is said.
+            // Values that stay valid until they are replaced.
             let next = Waiting {
                 complete_to_ns: waiting.complete_to_ns,
                 trouble: waiting.trouble.clone(),
@@ -169,7 +171,7 @@ impl SourceThread {
         if let Some(failure) = taken.failure {
             bail!(failure);
         }
-        // It ends by itself only by a failure, which has been returned, or a panic.
+        // The thread ends by itself only with an error, which was returned above, or with a panic.
         if has_ended {
             bail!("the thread that takes the I/Os has ended: see above");
         }
@@ -202,13 +204,13 @@ impl Drop for SourceThread {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take().filter(|_| self.ends_soon) {
-            // Its panic has been reported where it happened.
+            // Its panic was reported when it happened.
             thread.join().ok();
         }
     }
 }
 
-/// Takes what the source has, again and again.
+/// Reads from the source in a loop.
 fn empty(
     mut feed: Feed,
     mut known: KnownDevices,
@@ -246,7 +248,7 @@ fn empty(
         for counters in &taken.counters {
             rates.extend(differences.push(counters));
         }
-        // Of counters a sample says all up to its time.
+        // A sample of counters is complete up to its time.
         let sampled_to_ns = taken.counters.last().map(|c| c.at_ns);
         let mut waiting = shared.lock();
         waiting.add_ios(&mut taken.ios);

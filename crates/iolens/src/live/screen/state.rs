@@ -1,4 +1,4 @@
-//! What of the history is shown, and what keys and the mouse change of it.
+//! The view state: which part of the history is shown, and how keys and the mouse change it.
 
 use iolens_core::analysis::heat::TimePart;
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
@@ -12,69 +12,69 @@ use super::analyst::{Selection, Ticket};
 use super::history::{COLUMN_NS, PARTS, Pick};
 use super::output::MovedPart;
 
-/// Lengths of a column of the picture while I/Os happen, in milliseconds: from [`COLUMN_NS`] on.
+/// Widths of a heat map column for live I/O, in milliseconds, starting with [`COLUMN_NS`].
 const LIVE_STEPS_MS: &[i64] = &[100, 200, 500, 1000, 2000, 5000, 10_000, 30_000];
-/// The same of a recording.
+/// The same for a recording.
 const RECORDED_STEPS_MS: &[i64] = &[
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000,
     3_600_000,
 ];
 const _: () = assert!(LIVE_STEPS_MS[0] * MS_NS == COLUMN_NS);
-/// Characters of a filter.
+/// Maximum length of a filter, in characters.
 const MAX_FILTER: usize = 64;
 
-/// Which table is shown.
+/// The table that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShownTable {
-    /// Who waits for whom.
+    /// Waits.
     Waits,
-    /// Who does the I/O.
+    /// Actors.
     Actors,
 }
 
 /// Where the arrow keys go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Focus {
-    /// The picture.
+    /// The heat map.
     Heat,
     /// The table below.
     Table,
 }
 
-/// A cell of the picture.
+/// A cell of the heat map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarkedCell {
-    /// Begin of its column.
+    /// Start of its column.
     pub at_ns: i64,
-    /// Its row, from the shortest latency on.
+    /// Its row, counted from the shortest latency.
     pub row: usize,
 }
 
 /// A cell whose I/Os are listed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenCell {
-    /// Its column.
+    /// Start of its column.
     pub from_ns: i64,
     /// End of the column.
     pub to_ns: i64,
-    /// Its latencies in nanoseconds, for people.
+    /// Its lower latency bound in nanoseconds, for display.
     pub low_ns: f64,
-    /// Longer than all of them.
+    /// Its upper latency bound in nanoseconds, exclusive.
     pub high_ns: f64,
-    /// Its buckets.
+    /// Its latency buckets.
     pub buckets: std::ops::Range<u16>,
-    /// The question after its I/Os.
+    /// The ticket of the request for its I/Os.
     pub ticket: Ticket,
 }
 
-/// Rows of the picture: each the same factor longer than the one before.
+/// The rows of the heat map: each covers latencies longer by the same factor than the row before.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LatencyScale {
-    /// The shortest latency of the first row.
+    /// Lower bound of the first row, in nanoseconds.
     pub low_ns: f64,
-    /// The end of the last one.
+    /// Upper bound of the last row, in nanoseconds.
     pub high_ns: f64,
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
 }
 
@@ -86,38 +86,39 @@ impl LatencyScale {
         row.clamp(0.0, (self.rows.max(1) - 1) as f64) as usize
     }
 
-    /// Begin of a row; of the one after the last: its end.
+    /// Lower bound of a row; for the index after the last row, the upper bound of the scale.
     pub fn edge_ns(&self, row: usize) -> f64 {
         let share = row as f64 / self.rows.max(1) as f64;
         self.low_ns * (self.high_ns / self.low_ns).powf(share)
     }
 }
 
-/// Where the last frame has put what.
+/// Positions in the last frame.
 #[derive(Debug, Clone, Default)]
 pub struct Geometry {
-    /// The cells of the picture.
+    /// Area of the heat map's cells.
     pub heat: Rect,
-    /// Rows of the picture to each of the terminal.
+    /// Number of heat map rows per line of the terminal.
     pub rows_per_line: usize,
-    /// Begin of its first column.
+    /// Start of its first column.
     pub from_ns: i64,
-    /// Length of a column.
+    /// Width of a column in nanoseconds.
     pub step_ns: i64,
-    /// Its rows.
+    /// Its latency scale.
     pub scale: Option<LatencyScale>,
-    /// The rows of the table, below its title.
+    /// Area of the table's rows, below the title.
     pub table: Rect,
-    /// What each of its rows stands for.
+    /// The key of each table row.
     pub keys: Vec<GroupKey>,
-    /// The first of them that is shown.
+    /// Index of the first row shown.
     pub first_key: usize,
-    /// Lines of the list of a cell that are not shown.
+    /// Number of hidden lines of the list of a cell.
     pub hidden_lines: usize,
 }
 
 impl Geometry {
-    /// By how many columns the picture has moved to the left since `before`, where it is the same one otherwise.
+    /// By how many columns the heat map has moved to the left since `before`; `None` if it is different in any other
+    /// way.
     pub fn moved_since(&self, before: &Geometry) -> Option<MovedPart> {
         let is_same = self.heat == before.heat
             && self.scale.is_some()
@@ -132,7 +133,7 @@ impl Geometry {
     }
 }
 
-/// What the loop has to do after an event.
+/// What the loop must do after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Draw again.
@@ -147,52 +148,52 @@ pub enum Action {
     Save,
 }
 
-/// What is shown.
+/// The view state.
 #[derive(Debug, Clone)]
 pub struct ScreenView {
-    /// The device that is shown; `None`: all together.
+    /// The selected device; `None`: all together.
     pub device: Option<DevId>,
-    /// The class; `None`: all.
+    /// The selected class; `None`: all.
     pub class: Option<Class>,
-    /// Which time of each I/O.
+    /// The part of the latency that is shown.
     pub part: TimePart,
     steps_ms: &'static [i64],
     step: usize,
     /// End of the time in view; `None`: now.
     pub end_ns: Option<i64>,
-    /// Of a recording: whether time goes on. `None`: what happens now is shown.
+    /// For a recording: whether it plays. `None`: live I/O is shown.
     pub plays: Option<bool>,
-    /// The cell that is marked.
+    /// The marked cell.
     pub cursor: Option<MarkedCell>,
     /// The cell whose I/Os are listed.
     pub cell: Option<OpenCell>,
-    /// The first line of the list that is shown.
+    /// The first line of the list shown.
     pub scroll: usize,
-    /// By what rows of the tables are made.
+    /// The grouping of the tables.
     pub by: GroupBy,
-    /// Which table.
+    /// The table shown.
     pub table: ShownTable,
     /// Where the arrow keys go.
     pub focus: Focus,
-    /// The row of the table that is marked.
+    /// The marked row of the table.
     pub row: usize,
-    /// Of whom alone I/Os are shown: each entry narrows the one before.
+    /// The opened groups: only their I/Os are shown. Each entry restricts the one before.
     pub opened: Vec<GroupKey>,
-    /// Text that the names of what is shown contain.
+    /// Text that the names shown must contain.
     pub filter: String,
-    /// A filter that is being typed.
+    /// The filter being typed.
     pub typing: Option<String>,
     /// Whether the keys are explained.
     pub help: bool,
-    /// Counts changes of what the tables are made of.
+    /// Incremented when the input of the tables changes.
     pub ticket: Ticket,
-    /// Devices that can be shown.
+    /// Devices that can be selected.
     pub devices: Vec<DevId>,
-    /// Devices above others.
+    /// Stacked devices.
     pub above: Vec<DevId>,
-    /// Of the last frame.
+    /// Positions in the last frame.
     pub geometry: Geometry,
-    /// The time that there is, at the last frame.
+    /// The available time, as of the last frame.
     pub range_ns: std::ops::Range<i64>,
 }
 
@@ -227,7 +228,7 @@ impl Default for ScreenView {
 }
 
 impl ScreenView {
-    /// Of a recording, with its time held at its end.
+    /// The view of a recording, paused at its end.
     pub fn of_recording(range_ns: std::ops::Range<i64>) -> ScreenView {
         let mut view = ScreenView {
             steps_ms: RECORDED_STEPS_MS,
@@ -243,33 +244,33 @@ impl ScreenView {
         view
     }
 
-    /// Length of a column of the picture.
+    /// Width of a heat map column in nanoseconds.
     pub fn step_ns(&self) -> i64 {
         self.steps_ms[self.step] * MS_NS
     }
 
-    /// There is this time to look at.
+    /// Sets the available time.
     pub fn set_range(&mut self, range_ns: std::ops::Range<i64>) {
         self.range_ns = range_ns;
         if self.plays.is_some() {
-            // The last column of a recording is shown although it is not a whole one.
+            // The last column of a recording is shown even if it is incomplete.
             let step_ns = self.step_ns();
             self.range_ns.end = ceil_to(self.range_ns.end, step_ns);
         }
     }
 
-    /// The time in view, aligned to columns; of `width` columns.
+    /// The time in view for `width` columns, aligned to columns.
     pub fn window_ns(&self, complete_to_ns: i64, width: i64) -> std::ops::Range<i64> {
         let end_ns = self.shown_end_ns(complete_to_ns);
         end_ns - width * self.step_ns()..end_ns
     }
 
-    /// Shows this instant in the middle of so many columns.
+    /// Centres the view on an instant.
     pub fn centre(&mut self, at_ns: i64, width: i64) {
         self.place(at_ns + width * self.step_ns() / 2, width);
     }
 
-    /// Time goes on by so much, if it plays.
+    /// Advances the view by the elapsed time, if it plays.
     pub fn play(&mut self, elapsed_ns: i64) {
         let Some(end_ns) = self.end_ns.filter(|_| self.plays == Some(true)) else {
             return;
@@ -292,20 +293,20 @@ impl ScreenView {
         }
     }
 
-    /// The end of the time in view: of complete columns.
+    /// End of the time in view, which consists of complete columns.
     pub fn shown_end_ns(&self, complete_to_ns: i64) -> i64 {
         let end_ns = self.end_ns.unwrap_or(complete_to_ns);
         floor_to(end_ns, self.step_ns())
     }
 
-    /// Something changed of what the tables are made of.
+    /// The input of the tables has changed.
     fn changed(&mut self) -> Action {
         self.ticket += 1;
         self.row = 0;
         Action::Draw
     }
 
-    /// Takes what the terminal reports.
+    /// Handles an event of the terminal.
     pub fn event(&mut self, event: &Event) -> Action {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
@@ -374,7 +375,7 @@ impl ScreenView {
         }
     }
 
-    /// Shows who waited instead of who did I/O, or the other way round. Waits are not known by device.
+    /// Switches between waits and actors. There are no waits by device.
     fn other_table(&mut self) -> Action {
         self.table = match self.table {
             ShownTable::Waits => ShownTable::Actors,
@@ -386,7 +387,7 @@ impl ScreenView {
         self.changed()
     }
 
-    /// Reads, then writes, then all I/Os.
+    /// Cycles through reads, writes and all classes.
     fn next_class(&mut self) -> Action {
         self.class = match self.class {
             None => Some(Class::Read),
@@ -396,7 +397,7 @@ impl ScreenView {
         self.changed()
     }
 
-    /// The next part of the latency that the heat map shows.
+    /// Cycles through the parts of the latency.
     fn next_part(&mut self) -> Action {
         let at = PARTS.iter().position(|p| *p == self.part).unwrap_or(0);
         self.part = PARTS[(at + 1) % PARTS.len()];
@@ -429,7 +430,7 @@ impl ScreenView {
         Action::Draw
     }
 
-    /// All devices, then each by itself.
+    /// Cycles through all devices together and each device.
     fn next_device(&mut self) -> Action {
         let at = self
             .device
@@ -463,7 +464,7 @@ impl ScreenView {
         self.step = step.clamp(0, self.steps_ms.len() as i64 - 1) as usize;
         let step_ns = self.step_ns();
         if let Some(end_ns) = self.end_ns {
-            // What is marked stays where it is on the screen, else the middle does.
+            // The marked cell keeps its position on the screen; without a mark, the centre does.
             let marked = self.cursor.map(|cursor| cursor.at_ns);
             let at_ns = marked.unwrap_or(end_ns - width * before_ns / 2);
             let columns = (end_ns - at_ns) / before_ns;
@@ -489,7 +490,7 @@ impl ScreenView {
         }
     }
 
-    /// The time in view stays.
+    /// Freezes the time in view.
     fn hold(&mut self) {
         self.plays = self.plays.map(|_| false);
         if self.end_ns.is_none() {
@@ -497,7 +498,7 @@ impl ScreenView {
         }
     }
 
-    /// To what is newest.
+    /// Returns to the newest time.
     fn resume(&mut self) -> Action {
         self.end_ns = self.plays.map(|_| self.range_ns.end);
         self.cursor = None;
@@ -519,7 +520,7 @@ impl ScreenView {
         self.go_to(end_ns + halves * self.width_ns() / 2)
     }
 
-    /// The time in view ends here, as far as there is any.
+    /// Moves the end of the time in view, clipped to the available time.
     fn go_to(&mut self, end_ns: i64) -> Action {
         self.place(end_ns, i64::from(self.geometry.heat.width));
         self.changed()
@@ -560,7 +561,7 @@ impl ScreenView {
         let Some(scale) = self.geometry.scale else {
             return Action::Nothing;
         };
-        // A mark on moving columns cannot be followed.
+        // A mark on moving columns cannot be followed, so the view is frozen.
         let was_live = self.end_ns.is_none();
         self.hold();
         let step_ns = self.step_ns();
@@ -585,7 +586,7 @@ impl ScreenView {
         let last_ns = floor_to((self.range_ns.end - 1).max(first_ns), step_ns);
         cursor.at_ns = (cursor.at_ns + columns * step_ns).clamp(first_ns, last_ns);
         self.cursor = Some(cursor);
-        // The time in view follows the mark.
+        // The view scrolls with the mark.
         let begin_ns = end_ns - self.width_ns();
         if cursor.at_ns < begin_ns {
             self.end_ns = Some(end_ns - (begin_ns - cursor.at_ns));
@@ -677,7 +678,7 @@ impl ScreenView {
         if let Some(scale) = geometry.scale.filter(|_| geometry.heat.contains(at)) {
             let from_bottom = usize::from(geometry.heat.bottom() - 1 - at.y);
             let rows = geometry.rows_per_line.max(1);
-            // Of two rows in one line the upper one is marked, unless only the lower one can be.
+            // If a line shows two rows, the upper one is marked, unless only the lower one exists.
             let row = (from_bottom * rows + rows - 1).min(scale.rows - 1);
             let column = i64::from(at.x - geometry.heat.x);
             let at_ns = geometry.from_ns + column * self.step_ns();
@@ -690,7 +691,7 @@ impl ScreenView {
             let row = geometry.first_key + usize::from(at.y - geometry.table.y);
             if row < geometry.keys.len() {
                 self.focus = Focus::Table;
-                // A second click opens what the first one marked.
+                // A click on the marked row opens it.
                 if self.row == row {
                     return self.enter();
                 }
@@ -701,12 +702,12 @@ impl ScreenView {
     }
 }
 
-/// The buckets whose middles lie in a row of the picture: those that are drawn there.
+/// The buckets whose middle is in a row of the heat map: those that are drawn there.
 fn buckets_of_row(scale: &LatencyScale, row: usize) -> std::ops::Range<u16> {
     use super::history::ColumnLatencies;
     let first = ColumnLatencies::bucket(scale.edge_ns(row) as i64).saturating_sub(1);
     let mut found: Option<std::ops::Range<u16>> = None;
-    // The first and the last row also hold what is shorter or longer than the scale.
+    // The first and last rows include latencies beyond the scale.
     let first = if row == 0 { 0 } else { first };
     for bucket in first..ColumnLatencies::bucket(i64::MAX) + 1 {
         if scale.row(ColumnLatencies::middle_ns(bucket)) != row {

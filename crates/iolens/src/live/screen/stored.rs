@@ -1,4 +1,4 @@
-//! The thread that reads stretches of a recording for the screen, so that a long one does not stop the keys.
+//! Reads stretches of a recording for the screen on a thread, so that long reads do not block the keys.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use crate::engine::caller::Caller;
 use crate::engine::error::QueryError;
 use crate::present::query_text::{self, Spelling};
 
-/// Percentiles beside the picture are of so much before the end of what is shown.
+/// Time read before the view, for the percentiles beside the heat map.
 const BEFORE_NS: i64 = 10_000_000_000;
-/// I/Os that complete so long after it were in flight in it.
+/// I/Os that complete this long after the view were in flight in it.
 const AFTER_NS: i64 = 5_000_000_000;
 
-/// Which stretch is wanted.
+/// A request for a stretch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StretchRequest {
-    /// What is in view.
+    /// The time in view.
     pub view_ns: Range<i64>,
-    /// Length of a column of the picture.
+    /// Width of a heat map column in nanoseconds.
     pub step_ns: i64,
-    /// Which I/Os are shown, if that depends on more than their device and class.
+    /// The selection, if it is by more than device and class.
     pub selection: Option<Selection>,
-    /// Counts looks at a recording that may have grown.
+    /// Number of checks whether the recording has grown.
     pub look: u64,
 }
 
 impl StretchRequest {
-    /// Columns for a picture of this step: whole numbers of them are a column of the picture and a second.
+    /// Width of the columns to read: each column of the heat map consists of whole ones.
     fn column_ns(&self) -> i64 {
         const MS: i64 = 1_000_000;
         match self.step_ns / MS {
@@ -46,7 +46,7 @@ impl StretchRequest {
         }
     }
 
-    /// Whether what is read for this is enough for `wanted`, too: time may have gone on meanwhile.
+    /// Whether a stretch read for this request is sufficient for `wanted`, whose time may have moved on.
     fn serves(&self, wanted: &StretchRequest) -> bool {
         let read = self.read_ns();
         let from_ns = wanted.view_ns.start.min(wanted.view_ns.end - BEFORE_NS);
@@ -57,7 +57,7 @@ impl StretchRequest {
             && self.look == wanted.look
     }
 
-    /// What is read: half a screen more on both sides, so that a step aside does not read again.
+    /// The range to read: half a screen more on both sides, so that scrolling a little does not read again.
     fn read_ns(&self) -> Range<i64> {
         let half_ns = (self.view_ns.end - self.view_ns.start) / 2;
         self.view_ns.start.min(self.view_ns.end - BEFORE_NS) - half_ns
@@ -69,14 +69,14 @@ impl StretchRequest {
 pub struct LoadedStretch {
     /// What was wanted.
     pub request: StretchRequest,
-    /// It, counted.
+    /// Its columns.
     pub history: History,
-    /// It, for the analyses.
+    /// The stretch itself, for the analyses.
     pub stretch: Arc<BrowsedStretch>,
 }
 
 impl LoadedStretch {
-    /// Whether `history`, which was taken from it, is all that is needed to show `wanted`.
+    /// Whether `history`, which was taken from it, is sufficient to show `wanted`.
     pub fn covers(&self, history: &History, wanted: &StretchRequest) -> bool {
         let kept = history.kept_ns();
         let whole = history.range_ns();
@@ -90,29 +90,29 @@ impl LoadedStretch {
     }
 }
 
-/// A question of the screen.
+/// A request to the thread.
 struct StretchQuestion {
     request: StretchRequest,
     is_cancelled: Arc<AtomicBool>,
 }
 
-/// The answer; `None` if it was cancelled.
+/// The result; `None` if it was cancelled.
 type StretchAnswer = Result<Option<LoadedStretch>, String>;
 
-/// The thread.
+/// The reading thread.
 pub struct StretchReader {
     worker: Worker<StretchQuestion, StretchAnswer>,
-    /// What it reads, and what ends it early.
+    /// The current request, and its cancellation flag.
     current: Option<(StretchRequest, Arc<AtomicBool>)>,
-    /// What could not be read, which is not tried again.
+    /// The last request that failed; it is not retried.
     failed: Option<StretchRequest>,
 }
 
 impl StretchReader {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// There can be no further thread.
+    /// The thread cannot be started.
     pub fn start(mut place: BrowsedPlace) -> Result<StretchReader> {
         let worker = Worker::start("reader", move |asked: StretchQuestion| {
             read(&mut place, asked.request, || {
@@ -127,7 +127,8 @@ impl StretchReader {
         })
     }
 
-    /// Asks for a stretch. What it reads meanwhile ends early if it is another one: call this again until it is not busy.
+    /// Requests a stretch. A read of another stretch is cancelled first, so call this again until the reader is not
+    /// busy.
     pub fn want(&mut self, request: &StretchRequest) {
         match &self.current {
             Some((current, _)) if current.serves(request) => {}
@@ -144,7 +145,7 @@ impl StretchReader {
         }
     }
 
-    /// What was read, or why it could not be.
+    /// The stretch that was read, or an error.
     pub fn result(&mut self) -> Option<Result<LoadedStretch, String>> {
         let answer = self.worker.answer()?;
         let asked = self.current.take();
@@ -153,7 +154,7 @@ impl StretchReader {
         read.transpose()
     }
 
-    /// Whether it reads.
+    /// Whether it is reading.
     pub fn is_busy(&self) -> bool {
         !self.worker.is_idle()
     }
@@ -169,7 +170,7 @@ fn read(
     let whole = place.range_ns(&caller)?;
     let wanted = request.read_ns();
     let column_ns = request.column_ns();
-    // Whole columns of what there is.
+    // Only whole columns of the recorded time are read.
     let start_ns = wanted.start.max(whole.start).min(whole.end - 1);
     let start_ns = floor_to(start_ns, column_ns);
     let end_ns = wanted.end.clamp(start_ns + 1, whole.end.max(start_ns + 1));
@@ -210,7 +211,7 @@ fn read(
     }))
 }
 
-/// Counts what the kernel counted, where nothing else is known; whether it was not cancelled.
+/// Adds differences of counters, if there are no single I/Os. Returns `false` if it was cancelled.
 fn count_counters(
     stretch: &BrowsedStretch,
     range: &Range<i64>,

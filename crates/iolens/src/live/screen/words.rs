@@ -1,4 +1,4 @@
-//! Numbers, times and names as short as a screen needs them.
+//! Formats numbers, times and names briefly for the screen.
 
 use iolens_core::model::{DevId, find_device};
 use jiff::Zoned;
@@ -14,7 +14,7 @@ use crate::present::zoom::shown_name;
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::analysis::waits::Program;
 
-/// A number to two or three digits: `7`, `8.1k`, `312k`, `1.2M`.
+/// A number with two or three digits: `7`, `8.1k`, `312k`, `1.2M`.
 pub fn short(value: f64) -> String {
     let (value, unit) = scaled(value, &["", "k", "M", "G"]);
     let is_whole = unit.is_empty() && (value.fract() == 0.0 || value >= 9.95);
@@ -22,7 +22,7 @@ pub fn short(value: f64) -> String {
     format!("{value:.decimals$}{unit}")
 }
 
-/// A time to two or three digits: `84 us`, `1.2 ms`, `22 ms`, `8.1 s`.
+/// A duration with two or three digits: `84 us`, `1.2 ms`, `22 ms`, `8.1 s`.
 pub fn short_time(ns: f64) -> String {
     if ns <= 0.0 {
         return "0 s".to_owned();
@@ -37,7 +37,7 @@ pub fn clock(history: &History, at_ns: i64, decimals: usize) -> String {
     history.times(at_ns).instant_to(at_ns, decimals)
 }
 
-/// The same in tenths of a second, with its zone if that was asked for and with its date if that is not today's.
+/// As [`clock`] with tenths of a second; with the zone if it was requested, and with the date if it is not today.
 pub fn moment(history: &History, at_ns: i64) -> String {
     let time = now(history, at_ns);
     let Some(then) = history.times(at_ns).zoned(at_ns) else {
@@ -50,7 +50,7 @@ pub fn moment(history: &History, at_ns: i64) -> String {
     format!("{} {time}", then.date())
 }
 
-/// An instant of today in tenths of a second; it says that it is UTC where the machine has another time.
+/// A time of today with tenths of a second; marked as UTC if the machine's time zone is another.
 pub fn now(history: &History, at_ns: i64) -> String {
     let time = clock(history, at_ns, 1);
     let is_utc = history.clock == Clock::Wall(TimeZone::UTC);
@@ -64,7 +64,7 @@ fn is_local(then: &Zoned) -> bool {
     then.with_time_zone(TimeZone::system()).offset() == then.offset()
 }
 
-/// From when on there are single I/Os: older ones have gone.
+/// From when on single I/Os are available: older ones were dropped.
 pub fn kept_from(history: &History, at_ns: i64) -> String {
     format!(
         "single I/Os are in memory from {} on",
@@ -72,13 +72,13 @@ pub fn kept_from(history: &History, at_ns: i64) -> String {
     )
 }
 
-/// The name of a device, harmless for a terminal.
+/// The name of a device, escaped for the terminal.
 pub fn device(history: &History, dev: DevId) -> String {
     let name = find_device(&history.devices, dev).map(|d| d.name.clone());
     terminal(&name.unwrap_or_else(|| dev.to_string())).into_owned()
 }
 
-/// Of whom I/Os are, harmless for a terminal.
+/// The owner of I/Os, escaped for the terminal.
 pub fn who(history: &History, who: &Whose, by: GroupBy) -> String {
     if by != GroupBy::File && who.program == Some(Program::OTHERS) {
         return "(others)".to_owned();
@@ -89,13 +89,13 @@ pub fn who(history: &History, who: &Whose, by: GroupBy) -> String {
     group(history, key_of(who, by))
 }
 
-/// What a group is called, harmless for a terminal.
+/// The name of a group, escaped for the terminal.
 pub fn group(history: &History, key: GroupKey) -> String {
     let name = group_name(&history.devices, history.names.all(), key);
     terminal(shown_name(key, &name)).into_owned()
 }
 
-/// The name of a process, harmless for a terminal.
+/// The name of a process, escaped for the terminal.
 pub fn process(history: &History, key: &Program) -> String {
     let whole = Whose {
         program: Some(*key),

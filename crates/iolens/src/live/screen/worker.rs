@@ -1,17 +1,17 @@
-//! A thread that answers one question after the other, and survives a panic of an answer.
+//! A thread that answers one request after another, and survives a panic in an answer.
 
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Begins the names of these threads.
+/// Prefix of the names of these threads.
 const PREFIX: &str = "iolens-w-";
 
-/// The last panic of such a thread, in words.
+/// The message of the last panic in such a thread.
 static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// Whether a panic is one of these threads', which go on; remembers what it says. Called by the hook of the program.
+/// Whether a panic is in one of these threads, which survive it. Stores its message. Called by the panic hook.
 pub fn takes_panic(info: &PanicHookInfo) -> bool {
     let thread = std::thread::current();
     let is_own = thread.name().is_some_and(|name| name.starts_with(PREFIX));
@@ -22,15 +22,15 @@ pub fn takes_panic(info: &PanicHookInfo) -> bool {
     is_own
 }
 
-/// An answer.
+/// A response.
 pub struct WorkerAnswer<A> {
-    /// It, or what the thread said when it panicked.
+    /// The answer, or the message of the panic.
     pub result: Result<A, String>,
-    /// How long it took.
+    /// The time it took.
     pub took: Duration,
 }
 
-/// The thread.
+/// A worker thread.
 pub struct Worker<Q, A> {
     questions: SyncSender<Q>,
     answers: Receiver<WorkerAnswer<A>>,
@@ -38,10 +38,10 @@ pub struct Worker<Q, A> {
 }
 
 impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
-    /// Starts it; `name` has at most six letters.
+    /// Starts the thread. `name` has at most six letters.
     ///
     /// # Errors
-    /// There can be no further thread.
+    /// The thread cannot be started.
     pub fn start(
         name: &str,
         answer: impl FnMut(Q) -> A + Send + 'static,
@@ -58,19 +58,19 @@ impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
         })
     }
 
-    /// Whether it has nothing to do.
+    /// Whether it is idle.
     pub fn is_idle(&self) -> bool {
         !self.is_busy
     }
 
-    /// Asks, if it is idle.
+    /// Sends a request, if it is idle.
     pub fn ask(&mut self, question: Q) {
         if !self.is_busy && self.questions.try_send(question).is_ok() {
             self.is_busy = true;
         }
     }
 
-    /// What it has answered.
+    /// The answer, if there is one.
     pub fn answer(&mut self) -> Option<WorkerAnswer<A>> {
         let answer = self.answers.try_recv().ok()?;
         self.is_busy = false;
@@ -78,7 +78,7 @@ impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
     }
 }
 
-/// The work of the thread: it ends with the [`Worker`], which then asks no more and takes no answer.
+/// The body of the thread. It ends when the [`Worker`] is dropped.
 fn answer_all<Q, A>(
     asked: Receiver<Q>,
     mut answer: impl FnMut(Q) -> A,
@@ -86,7 +86,7 @@ fn answer_all<Q, A>(
 ) {
     for question in asked {
         let begin = Instant::now();
-        // What a panic leaves behind is only looked at as a whole: the next question begins anew.
+        // State left behind by a panic is not used: the next request starts anew.
         let result = catch_unwind(AssertUnwindSafe(|| answer(question)));
         let result = result.map_err(|_| {
             let mut last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);

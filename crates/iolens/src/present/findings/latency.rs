@@ -42,17 +42,17 @@ impl Sentence for StallEvidence {
     }
 }
 
-/// A time that was measured in whole nanoseconds, free of the digits that seconds add.
+/// A time in seconds, rounded to nanoseconds to remove the digits that floating point adds.
 fn seconds(s: f64) -> String {
     time((s * 1e9).round() / 1e3)
 }
 
-/// A median; zero stands for one that is not known.
+/// A median; zero means that it is not known.
 fn median(us: Option<f64>) -> String {
     time(us.unwrap_or(0.0))
 }
 
-/// What the host's CPUs were like: they do not explain the stall.
+/// The state of the host's CPUs, which does not explain the stall.
 fn host(state: &HostState) -> String {
     let mut known = Vec::new();
     if let Some(percent) = state.cpu_pressure_percent {
@@ -71,7 +71,7 @@ fn host(state: &HostState) -> String {
     format!(" Not the host's CPUs: {}.", known.join(", "))
 }
 
-/// How far a stall reached, and which layers stood still with it.
+/// How many devices a stall affected, and which layers stopped with it.
 fn reach(e: &StallEvidence) -> String {
     let group = e
         .group
@@ -110,7 +110,7 @@ fn reach(e: &StallEvidence) -> String {
     text
 }
 
-/// That the CPUs became short or free with the change.
+/// Whether a change of the CPUs' load coincides with the change of latency.
 fn with_cpus(e: &LatencyChangeEvidence) -> &'static str {
     match (e.cpu_shortage, e.ratio_at_same_load > 1.0) {
         (None, _) => "",
@@ -132,7 +132,7 @@ impl Sentence for LatencyChangeEvidence {
         let p99 = p99.map_or_else(String::new, |(b, a)| {
             format!(", p99 {} and {}", time(b), time(a))
         });
-        // A step has a moment, and a trend is compared by its ends.
+        // A step has a time; a trend is described by its two ends.
         let (how, when) = match self.form {
             changes::Form::Step => {
                 let at = times.instant_to((self.at_s * 1e9) as i64, 1);
@@ -183,7 +183,7 @@ impl Sentence for LatencyModeEvidence {
                 )
             });
         let cpus = short.unwrap_or_default();
-        // Slow I/Os that come one by one are not worth a word; those in a row hint at one cause.
+        // Isolated slow I/Os are not mentioned; several in a row suggest a common cause.
         let in_a_row = self.slow_ios as f64 / self.stretches as f64;
         let row = if in_a_row >= 3.0 {
             format!(", about {in_a_row:.0} in a row")

@@ -1,6 +1,6 @@
-//! Findings in words, and their evidence as documents hold it: a file for each family of kinds, a function for each kind.
+//! The text of findings, and their evidence in documents: a file per family of kinds, a function per kind.
 //!
-//! Names of processes and files are untrusted: escape the text where it is shown.
+//! Names of processes and files are untrusted: escape the text where it is displayed.
 
 mod bursts;
 mod capacity;
@@ -21,18 +21,19 @@ use super::times::Times;
 pub use quality::averaged_averages;
 pub use words::plural;
 
-/// Evidence in words. Every kind must have them: [`with_evidence`] asks for those of all.
+/// Evidence that can be described in a sentence. All kinds must implement it, because [`with_evidence`] calls it for
+/// all.
 pub(super) trait Sentence {
-    /// One sentence or two for a person; instants as `times` writes them.
+    /// One or two sentences; `times` formats the times in them.
     fn sentence(&self, times: &Times) -> String;
 }
 
-/// One sentence or two for a person; instants as `times` writes them.
+/// One or two sentences; `times` formats the times in them.
 pub fn summary(f: &Finding, times: &Times) -> String {
     with_evidence!(f.evidence, e => e.sentence(times))
 }
 
-/// The finding as documents, events and recordings have it.
+/// The finding as stored in documents, events and recordings.
 pub fn reported(f: &Finding, meta: &RecordingMeta) -> StoredFinding {
     StoredFinding {
         from_ns: f.from_ns,
@@ -46,11 +47,11 @@ pub fn reported(f: &Finding, meta: &RecordingMeta) -> StoredFinding {
     }
 }
 
-/// The evidence of a document: processes and devices by their names.
+/// The evidence for a document, with processes and devices by name.
 fn evidence(f: &Finding, meta: &RecordingMeta) -> Map<String, Value> {
     let mut map = match serde_json::to_value(&f.evidence) {
         Ok(Value::Object(map)) => map,
-        // Structs with string keys are objects and cannot fail.
+        // Structs with string keys serialise to objects and cannot fail.
         Ok(_) | Err(_) => Map::new(),
     };
     for (key, cause) in f.evidence.causes() {

@@ -17,7 +17,7 @@ impl Sentence for IoErrorEvidence {
             .iter()
             .max_by_key(|(_, n)| **n)
             .map_or(0, |(code, _)| *code);
-        // As the kernel's own errors: `Input/output error (os error 5)`.
+        // As in the kernel's own messages: `Input/output error (os error 5)`.
         let named = std::io::Error::from_raw_os_error(most_often).to_string();
         let named = named.split(" (os error").next().unwrap_or_default();
         let at = self
@@ -53,7 +53,7 @@ impl Sentence for LostEventsEvidence {
             }
             LossReason::NotRecorded => "no recorder ran then",
             LossReason::Import => "the imported log is cut or damaged",
-            // No findings are made of these.
+            // There are no findings about these.
             LossReason::Retention
             | LossReason::Censored
             | LossReason::RequestRingFull
@@ -82,7 +82,7 @@ impl Sentence for AveragedAveragesEvidence {
     }
 }
 
-/// What an audit of averages says, as one sentence without its full stop; `None` if there was nothing to test.
+/// The result of an audit of averages as one sentence without full stop; `None` if there was nothing to test.
 pub fn averaged_averages(rows: &[AuditRow]) -> Option<String> {
     if rows.is_empty() {
         return None;
@@ -108,7 +108,7 @@ pub fn averaged_averages(rows: &[AuditRow]) -> Option<String> {
                 high = high.max(percent);
             }
         }
-        // Of a class without such a row the ends never met.
+        // For a class without such a row, the bounds were never set.
         if low <= high {
             text.push_str(&format!(
                 "; {} latency is understated by {low:.0} to {high:.0} %",

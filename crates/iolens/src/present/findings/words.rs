@@ -1,4 +1,4 @@
-//! How findings name things: who it was, classes, times.
+//! How findings name causes, classes and times.
 
 use iolens_core::analysis::bursts::cells::IoActor;
 use iolens_core::analysis::findings::Cause;
@@ -6,14 +6,14 @@ use iolens_core::model::{Class, DevId, KernelThread, Origin};
 
 use crate::present::layout::scaled;
 
-/// Who it was: the process and its file; kernel threads by what they do.
+/// The cause: the process and its file; for kernel threads their role.
 pub fn name(cause: &Cause) -> String {
     let actor = cause.actor;
     let role = actor
         .comm
         .and_then(|comm| comm.kernel_thread())
         .and_then(|thread| role_of(thread, cause.class, actor.origin));
-    // The path says it better than an inode number, and the role better than the origin.
+    // A path is better than an inode number, and the role is better than the origin.
     let file = actor.file.filter(|_| cause.path.is_none());
     let origin = if role.is_some() && actor.origin != Origin::Above {
         Origin::Direct
@@ -55,8 +55,8 @@ fn process(actor: &IoActor) -> Option<String> {
     })
 }
 
-/// What a thread of the kernel is for. A worker works for anybody: only what it writes out of caches is write-back; what it reads,
-/// or moves past the page cache, may be for a loop device or a network server.
+/// The role of a kernel thread. A worker works for any program: only what it writes from caches is write-back; what
+/// it reads, or transfers without the page cache, may be for a loop device or a network server.
 pub(in crate::present) fn role_of(
     thread: KernelThread,
     class: Class,
@@ -95,7 +95,7 @@ pub fn by(comm: Option<&str>, pid: Option<i32>) -> String {
     }
 }
 
-/// I/Os of a class, at the beginning of a sentence.
+/// I/Os of a class, at the start of a sentence.
 pub fn plural(class: Class) -> &'static str {
     match class {
         Class::Read => "Reads",
@@ -105,7 +105,7 @@ pub fn plural(class: Class) -> &'static str {
     }
 }
 
-/// One I/O of a class, at the beginning of a sentence.
+/// An I/O of a class, at the start of a sentence.
 pub fn singular(class: Class) -> &'static str {
     match class {
         Class::Read => "Read",

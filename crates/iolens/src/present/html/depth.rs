@@ -1,4 +1,5 @@
-//! Devices in depth as the page reads them: slots, stages, %util, capacity, rhythm, attribution.
+//! The detailed analysis of devices, in the form that the page reads: slots, stages, %util, capacity, periods,
+//! attribution.
 
 use iolens_core::analysis::bursts::detail::BurstDetail;
 use iolens_core::analysis::counters::io_ticks::UtilCheck;
@@ -19,9 +20,9 @@ use crate::present::report_detail::{
 use crate::present::report_json::device_name;
 use crate::present::times::Times;
 
-/// All devices together take at most this much of the file.
+/// Maximum size of the details of all devices in the file.
 const MAX_BYTES: usize = 256 << 10;
-/// Bins of a curve of attribution: more than this, and a shift of one bin could not be seen.
+/// Maximum number of bins of an attribution curve: with more, a shift of one bin would not be visible.
 const MAX_BINS: usize = 120;
 
 /// What the analyses say of one device beside its row in the tables.
@@ -62,7 +63,7 @@ struct AttributionBlock {
     arrived: String,
 }
 
-/// The devices with most I/O first, as many as fit; and how many did not.
+/// The devices with the most I/O, as many as fit, and the number of the others.
 pub(super) fn blocks<'a>(data: &ReportData<'a>) -> (Vec<DepthBlock<'a>>, usize) {
     let mut details: Vec<&DeviceDetail> = data.report.details.iter().collect();
     details.sort_by_key(|d| std::cmp::Reverse(d.stages.s2c.n));
@@ -121,7 +122,7 @@ fn mean_codes(bins: &[Bin], of: fn(&Bin) -> &Flow) -> String {
     column(codes)
 }
 
-/// Where the [`MAX_BINS`] begin in which latencies by completion and by arrival are furthest apart, as factors.
+/// Start of the [`MAX_BINS`] bins in which latencies by completion and by arrival differ by the largest factors.
 fn most_apart(bins: &[Bin]) -> usize {
     let mut sum: f64 = bins.iter().take(MAX_BINS).map(apart).sum();
     let mut best = 0;
@@ -136,7 +137,7 @@ fn most_apart(bins: &[Bin]) -> usize {
     best
 }
 
-/// How far the two means of a bin are apart: the logarithm of their ratio without its sign.
+/// How much the two means of a bin differ: the absolute logarithm of their ratio.
 fn apart(bin: &Bin) -> f64 {
     match bin.completed.mean_us().zip(bin.arrived.mean_us()) {
         Some((done, came)) => (done.max(0.1) / came.max(0.1)).ln().abs(),
@@ -144,9 +145,9 @@ fn apart(bin: &Bin) -> f64 {
     }
 }
 
-/// With numbers to a thousandth: finer digits would only fill the file.
+/// Rounds numbers to thousandths, because more digits only increase the file.
 fn shortened(block: impl Serialize) -> Value {
-    // Plain structs with string keys cannot fail to serialise.
+    // Structs with string keys cannot fail to serialise.
     let mut value = serde_json::to_value(block).unwrap_or_default();
     each_number(&mut value, |v| (v * 1e3).round() / 1e3);
     value
@@ -180,7 +181,7 @@ pub(super) enum SetOfPage<'a> {
     Link(LinkBlock<LargestBurst>),
 }
 
-/// Sets of more than one device, without what would not fit, and links.
+/// Sets of more than one device, and links, without parts that do not fit.
 pub(super) fn sets(data: &ReportData) -> Vec<Value> {
     let together =
         report_detail::devices(data.report, data.meta).filter(|s| s.device_names.len() > 1);
@@ -196,7 +197,7 @@ pub(super) fn sets(data: &ReportData) -> Vec<Value> {
     sets.map(shortened).collect()
 }
 
-/// A long recording's groups of slots would fill the file.
+/// Groups of slots of a long recording would not fit in the file.
 fn fitting(mut set: DevicesBlock<'_>) -> DevicesBlock<'_> {
     set.slots = set
         .slots
@@ -204,7 +205,7 @@ fn fitting(mut set: DevicesBlock<'_>) -> DevicesBlock<'_> {
     set
 }
 
-/// For the part on data quality.
+/// A note for the section on data quality.
 pub(super) fn left_out_text(n: usize) -> String {
     format!("{n} devices with little I/O are not shown in depth; `iolens report --json` has them.")
 }

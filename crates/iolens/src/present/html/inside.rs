@@ -1,4 +1,4 @@
-//! What the application inside a report file can be asked, packed: documents of the API, heat maps, rows and single I/Os.
+//! Packs the data for the application inside a report file: documents of the API, heat maps, rows and single I/Os.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -24,13 +24,13 @@ use crate::present::answers::stories::{self, StoriesDocument};
 use crate::present::answers::waits::WaitsDocument;
 use crate::present::columns::TableFormat;
 
-/// Columns of the finest heat map that are unpacked together.
+/// Number of columns of the finest heat map per chunk, the unit of unpacking.
 const COLUMNS_OF_CHUNK: usize = 1024;
-/// A tier has columns this many times as long as those of the one before.
+/// Ratio of the column widths of successive tiers.
 const COARSER: usize = 10;
-/// A tier with fewer columns needs no coarser one.
+/// A tier with fewer columns needs no coarser tier.
 const MIN_COLUMNS: usize = 2048;
-/// Rows of latency are taken together in twos where that makes the file small enough.
+/// Number of latency rows that may be merged to make the file small enough.
 const ROWS_TOGETHER: [usize; 2] = [1, 2];
 
 /// What the application in the file can be asked. Texts named `data`, and all in `documents`, `read` and `write`, are base64 of a
@@ -97,7 +97,7 @@ struct TierBlock {
 }
 
 impl TierBlock {
-    /// About how many bytes it takes in the file.
+    /// Approximate size in the file in bytes.
     fn weight(&self) -> usize {
         let chunks = self.read.iter().chain(&self.write);
         chunks.map(|c| c.len() + 3).sum()
@@ -134,7 +134,7 @@ struct MomentBlock {
     data: String,
 }
 
-/// Answers of the whole time and of its steps.
+/// An answer for the whole time, and one per step.
 #[derive(Serialize)]
 struct SteppedDocuments<T> {
     whole: T,
@@ -168,7 +168,7 @@ struct PackedClass {
 }
 
 impl InsideBlock {
-    /// Packs `inside` of `part`, of which `report` is, in about `budget` bytes.
+    /// Packs `inside`, which belongs to `part` and its `report`, into about `budget` bytes.
     pub(super) fn of(inside: &Inside, part: &Part, report: &Report, budget: usize) -> InsideBlock {
         let mut block = InsideBlock {
             from_unix_s: seconds(inside.unix_ns.start),
@@ -285,22 +285,23 @@ fn packed_class(rows: &[Option<&ChartRow>], class: Class) -> PackedClass {
     }
 }
 
-/// A column of `of` each row.
+/// Packs one value of each row as a column.
 fn packed_figures<T>(rows: &[Option<&T>], of: impl Fn(&T) -> Option<u64>) -> String {
     column(rows.iter().map(|row| of((*row)?)))
 }
 
-/// The log code of a number of thousandths.
+/// The log code of a number in thousandths.
 fn log_thousandths(n: f64) -> u64 {
     log_code(n * 1000.0)
 }
 
-/// Percent as thousandths of the whole.
+/// Converts percent to thousandths.
 fn thousandths(percent: f64) -> u64 {
     (percent * 10.0).round() as u64
 }
 
-/// The heat maps in about `budget` bytes: where they do not fit, the finest tier has fewer rows, and else is left out.
+/// Packs the heat maps into about `budget` bytes. If they do not fit, rows of the finest tier are merged, or the tier
+/// is left out.
 fn heat(inside: &Inside, budget: usize, left_out: &mut Vec<String>) -> HeatTiersBlock {
     let mut scopes = Vec::new();
     for cells in &inside.heats {
@@ -348,7 +349,7 @@ fn heat(inside: &Inside, budget: usize, left_out: &mut Vec<String>) -> HeatTiers
     }
 }
 
-/// All tiers but the finest; that one alone where it has few columns.
+/// All tiers except the finest; only the finest if it has few columns.
 fn coarser_tiers(cells: &DeviceCells, column_ns: i64) -> Vec<TierBlock> {
     let mut tiers = Vec::new();
     let mut column_s = seconds(column_ns);
@@ -387,7 +388,7 @@ fn chunks(cells: &SparseCells, together: usize) -> Vec<String> {
     chunks
 }
 
-/// Some columns of `cells`, of which `together` rows are one.
+/// Packs some columns of `cells`, merging each `together` rows.
 fn chunk(cells: &SparseCells, columns: Range<usize>, together: usize) -> String {
     let width = columns.len();
     let mut counts: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
@@ -415,12 +416,12 @@ fn chunk(cells: &SparseCells, columns: Range<usize>, together: usize) -> String 
     deflated(&bytes)
 }
 
-/// Counts up to this are exact.
+/// Counts up to this are stored exactly.
 const EXACT_COUNT: u32 = 16;
-/// Codes for each doubling from there on.
+/// Codes per octave above that.
 const CODES_PER_OCTAVE: f64 = 8.0;
 
-/// A count in one byte, at most 4.5 % off.
+/// Encodes a count in one byte, with an error of at most 4.5 %.
 fn count_code(ios: u32) -> u8 {
     if ios < EXACT_COUNT {
         return ios as u8;
@@ -430,15 +431,15 @@ fn count_code(ios: u32) -> u8 {
     code.min(255.0) as u8
 }
 
-/// A document as JSON, packed.
+/// Packs a document as JSON.
 fn document(document: &impl Serialize) -> String {
-    // Plain structs with string keys cannot fail to serialise; the page would say that its data is damaged.
+    // Structs with string keys cannot fail to serialise; if they did, the page would report damaged data.
     deflated(&serde_json::to_vec(document).unwrap_or_default())
 }
 
 fn deflated(bytes: &[u8]) -> String {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(7));
-    // Memory takes all that is written.
+    // Writing to memory cannot fail.
     let packed = encoder.write_all(bytes).and_then(|()| encoder.finish());
     STANDARD.encode(packed.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Levels and distributions of the overview as the page reads them.
+//! Converts levels and distributions of the overview to the form that the page reads.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) struct LevelBlock {
 }
 
 impl LevelBlock {
-    /// `level`, of which nothing after `end_ns` was studied.
+    /// Converts `level`. Time after `end_ns` was not analysed.
     pub(super) fn new(level: &Level, end_ns: i64) -> LevelBlock {
         let to_ns = (level.from_ns + level.counts.len() as i64 * level.step_ns).min(end_ns);
         LevelBlock {
@@ -51,7 +51,7 @@ fn columns(level: &Level, to_ns: i64) -> BTreeMap<&'static str, String> {
         let ios = level.counts.iter().map(|c| Some(c.ios[class as usize]));
         cols.insert(name, column(ios));
     }
-    // A flush moves nothing.
+    // Flushes carry no bytes.
     for (class, name) in [
         (Class::Read, "r_sec"),
         (Class::Write, "w_sec"),
@@ -84,10 +84,10 @@ fn ns_code(ns: i64) -> u64 {
     log_code(ns as f64)
 }
 
-/// One of the quantiles of a slot, in nanoseconds.
+/// Gets one quantile of a slot, in nanoseconds.
 type QuantileOf = fn(&SlotQuantiles) -> i64;
 
-/// `names` are those of mean, p50, p90, p99 and maximum.
+/// Adds latency columns; `names` are those of mean, p50, p90, p99 and maximum.
 fn latency_columns(
     level: &Level,
     class: Class,
@@ -121,7 +121,7 @@ fn time_columns(level: &Level, to_ns: i64, cols: &mut BTreeMap<&'static str, Str
     let mut mean = Vec::new();
     let mut max = Vec::new();
     for (i, t) in level.time.iter().enumerate() {
-        // Shares are of the time that the slot has: the last one may be cut short.
+        // Shares refer to the actual length of a slot; the last one may be cut.
         let from_ns = level.from_ns + i as i64 * level.step_ns;
         let length_ns = (to_ns - from_ns).clamp(1, level.step_ns) as f64;
         for (column, busy_ns) in busy.iter_mut().zip(t.busy_ns) {
@@ -133,7 +133,7 @@ fn time_columns(level: &Level, to_ns: i64, cols: &mut BTreeMap<&'static str, Str
     let [all, read, write] = busy.map(column);
     cols.insert("busy", all);
     cols.insert("q_mean", column(mean));
-    // Counters do not have I/Os in flight apart by class, nor their maximum.
+    // Counters do not have the number of I/Os in flight by class, nor its maximum.
     if level.detail == Detail::Events {
         cols.insert("busy_r", read);
         cols.insert("busy_w", write);
@@ -157,14 +157,14 @@ pub(super) struct DistributionsBlock {
     concurrency_shares: BTreeMap<&'static str, String>,
 }
 
-/// The stages of latency, with their keys.
+/// The parts of the latency, with their keys.
 const STAGES: [(Stage, &str); 3] = [
     (Stage::Total, "total"),
     (Stage::Queue, "queue"),
     (Stage::Device, "device"),
 ];
 
-/// The latency histogram of each stage of one class, packed; without stages that have no I/Os.
+/// The packed latency histograms of one class, by part of the latency; parts without I/Os are left out.
 fn packed_latencies(d: &Distributions, class: Class) -> BTreeMap<&'static str, String> {
     let mut packed = BTreeMap::new();
     for (stage, name) in STAGES {
@@ -234,7 +234,7 @@ fn shares(levels: &[i64], total: i64) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Ascending buckets as distances to the one before, each followed by its numbers.
+/// Encodes ascending buckets as distances to the previous one, each followed by its values.
 fn apart<const N: usize>(buckets: impl IntoIterator<Item = (u64, [u64; N])>) -> String {
     let mut out = Vec::new();
     let mut last = 0;

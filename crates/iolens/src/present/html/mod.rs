@@ -1,5 +1,5 @@
-//! The HTML report: one file that needs no network. The page (`web/`) is built beforehand and embedded; this puts the
-//! data of one recording into it.
+//! The HTML report: one file that needs no network. The page (`web/`) is built in advance and embedded in the
+//! program. This module inserts the data of one recording.
 
 mod actors;
 pub(super) mod capacity;
@@ -43,16 +43,16 @@ pub use view::{
 
 include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
-/// A page without an application stays below this; what does not fit is left out.
+/// Maximum size of a page without an application in bytes; data that does not fit is left out.
 pub const MAX_BYTES: usize = 2 << 20;
 
-/// Program and version, in every page.
+/// Program name and version, included in every page.
 pub(super) const WRITER: &str = concat!("iolens ", env!("CARGO_PKG_VERSION"));
 
 const TITLE_MARKER: &str = "__TITLE__";
 const DATA_MARKER: &str = "__DATA__";
 
-/// Why there is no report.
+/// The program was built without the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoPage;
 
@@ -64,53 +64,53 @@ impl std::fmt::Display for NoPage {
 
 impl std::error::Error for NoPage {}
 
-/// What an HTML report shows.
+/// The input of an HTML report.
 #[derive(Clone, Copy)]
 pub struct ReportData<'a> {
-    /// The analyses.
+    /// Results of the analyses.
     pub report: &'a Report,
-    /// What is known of the recording.
+    /// Metadata of the recording.
     pub meta: &'a RecordingMeta,
-    /// What only the caller knows of it.
+    /// Facts that only the caller knows.
     pub facts: &'a RecordingFacts,
     /// The whole window at several resolutions.
     pub overview: &'a OverviewData,
-    /// Names that only the caller can find out.
+    /// Names of files and control groups.
     pub names: &'a Names,
-    /// Further remarks on how far to trust the numbers.
+    /// Additional notes on data quality.
     pub notes: &'a [Note],
-    /// Remarks on the time line.
+    /// Marks on the time line.
     pub marks: &'a [Mark],
     /// File-level requests, grouped by process; `None` if none were recorded.
     pub files: Option<&'a FilesReport>,
-    /// The tables that were imported instead of single I/Os; `None` of all other recordings.
+    /// Imported tables; `None` if the recording has single I/Os.
     pub tables: Option<Tables<'a>>,
-    /// Where it stands in what a server knows; `None` for a file.
+    /// The time range that a server's page was requested for; `None` for a file.
     pub view: Option<View>,
-    /// What the application inside a file can be asked; `None` of a page without it.
+    /// Data for the application inside a file; `None` for a page without it.
     pub inside: Option<(&'a Part, &'a Inside)>,
 }
 
 impl ReportData<'_> {
-    /// Whether the application draws what happened over time, in the file or at the server: single I/Os. Counters and imported
-    /// tables have more columns than it shows.
+    /// Whether an application, in the file or at the server, draws the I/O over time. It can only draw single I/Os:
+    /// counters and imported tables have more columns than it shows.
     fn application_draws(&self) -> bool {
         self.tables.is_none() && self.meta.source != Source::Counters
     }
 }
 
-/// What a page shows beside the report's figures.
+/// Additional input of a page.
 #[derive(Clone, Copy, Default)]
 pub struct Beside<'a> {
-    /// Further remarks.
+    /// Additional notes.
     pub notes: &'a [Note],
-    /// Where it stands in a server's time.
+    /// The time range that a server's page was requested for.
     pub view: Option<View>,
-    /// What the application inside a file can be asked.
+    /// Data for the application inside a file.
     pub inside: Option<&'a Inside>,
 }
 
-/// The page of `report`, which is of `part`.
+/// Renders the page of `report`, which is the analysis of `part`.
 ///
 /// # Errors
 /// This program was built without the page.
@@ -252,12 +252,12 @@ struct MarkBlock<'a> {
     text: &'a str,
 }
 
-/// The report as a file.
+/// Renders the report as a file.
 ///
 /// # Errors
 /// [`NoPage`] if this program was built without the page.
 pub fn render(data: &ReportData) -> Result<Vec<u8>, NoPage> {
-    // The application can be asked only where it has what answers.
+    // The application is only included if there is data for it.
     let page = match data.inside {
         Some(_) => FILE_PAGE,
         None => REPORT_PAGE,
@@ -265,16 +265,16 @@ pub fn render(data: &ReportData) -> Result<Vec<u8>, NoPage> {
     page.map(|page| report(page, data)).ok_or(NoPage)
 }
 
-/// Of a file so many bytes are enough for [`is_page`].
+/// Number of bytes at the start of a file that [`is_page`] needs.
 pub const PAGE_HEAD: u64 = 1 << 14;
 
-/// Whether a file that begins with `head` is a page of this program: they alone have such a title.
+/// Whether a file that starts with `head` is a page of this program, which is recognised by its title.
 pub fn is_page(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head);
     head.starts_with("<!doctype html>") && head.contains(" – iolens</title>")
 }
 
-/// The page of an experiment as a file.
+/// Renders the page of an experiment as a file.
 ///
 /// # Errors
 /// [`NoPage`] if this program was built without the page.
@@ -284,7 +284,7 @@ pub(super) fn lab_page(title: &str, data: &impl Serialize) -> Result<Vec<u8>, No
         .ok_or(NoPage)
 }
 
-/// `page` with the report of `data`.
+/// Inserts the report of `data` into `page`.
 fn report(page: &str, data: &ReportData) -> Vec<u8> {
     let title = match &data.meta.host {
         Some(host) => format!("Disk I/O of {host} – iolens"),
@@ -297,9 +297,9 @@ fn report(page: &str, data: &ReportData) -> Vec<u8> {
     )
 }
 
-/// `page` with title and data in the places left for them.
+/// Inserts title and data into `page` at its markers.
 pub(super) fn fill(page: &str, title: &str, json: &str) -> Vec<u8> {
-    // Cut the page before anything is put in: what is put in may look like a marker.
+    // The page is split before anything is inserted, because the inserted text may contain a marker.
     let (head, rest) = page.split_once(TITLE_MARKER).unwrap_or((page, ""));
     let (body, tail) = rest.split_once(DATA_MARKER).unwrap_or((rest, ""));
     [head, &escape::html(title), body, json, tail]
@@ -307,7 +307,7 @@ pub(super) fn fill(page: &str, title: &str, json: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// The data as JSON of at most about `budget` bytes, in which nothing can end the script element that holds it.
+/// The data as JSON of about `budget` bytes, without anything that could end the script element that contains it.
 fn json(data: &ReportData, budget: usize) -> String {
     let (depth, shallow) = depth::blocks(data);
     let mut document = PageData {
@@ -360,7 +360,7 @@ fn json(data: &ReportData, budget: usize) -> String {
     }
     document.scopes.retain(|s| !s.idle);
     document.inside = data.inside.map(|(part, inside)| {
-        // The page itself has taken what of the other limit is not in the budget.
+        // The budget excludes the size of the page itself.
         let page_bytes = MAX_BYTES.saturating_sub(budget);
         let taken = page_bytes + script_safe(&document).len();
         let most = max_file_bytes(inside.unix_ns.end - inside.unix_ns.start);
@@ -369,16 +369,16 @@ fn json(data: &ReportData, budget: usize) -> String {
     script_safe(&document)
 }
 
-/// How many bytes a file with an application may have: 4 MiB of an hour, 10 MiB of a day.
+/// Maximum size of a file with an application in bytes: 4 MiB for an hour, 10 MiB for a day.
 fn max_file_bytes(length_ns: i64) -> usize {
     let hours = (length_ns as f64 / HOUR_NS as f64).clamp(1.0, 24.0);
     let share = (hours - 1.0) / 23.0;
     (4 << 20) + (share * f64::from(6 << 20)) as usize
 }
 
-/// JSON without `<`: inside a script element only `</script` and `<!--` could end or change it.
+/// JSON without `<`: in a script element, only `</script` and `<!--` have a special meaning.
 pub(super) fn script_safe(document: &impl Serialize) -> String {
-    // Plain structs with string keys cannot fail to serialise; the page would say that its data is damaged.
+    // Structs with string keys cannot fail to serialise; if they did, the page would report damaged data.
     serde_json::to_string(document)
         .unwrap_or_default()
         .replace('<', "\\u003c")
@@ -416,7 +416,7 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
         .collect();
     let mut drawn = levels.clone();
     if data.application_draws() {
-        // The finest shows how the load comes and goes; all else over time the application draws.
+        // The finest level is needed for periods; everything else over time is drawn by the application.
         let finest = levels.iter().min_by_key(|l| l.step_ns);
         drawn = finest.into_iter().copied().collect();
     }
@@ -440,7 +440,7 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
     }
 }
 
-/// Which devices a sum is of, and which layers above them it leaves out.
+/// The devices of a sum, and the stacked devices that it leaves out.
 fn note_on_sum(devices: &[String], data: &ReportData) -> String {
     let mut above = Vec::new();
     for dev in data.facts.layers.keys() {
@@ -467,7 +467,7 @@ fn loss(l: &LossInterval, meta: &RecordingMeta) -> LossBlock {
     }
 }
 
-/// How far to trust the numbers: what the recording lacks, and what sums leave out.
+/// Notes on data quality: what the recording lacks, and what sums leave out.
 fn quality(data: &ReportData) -> Vec<Note> {
     let mut out = capacity::util_notes(data);
     out.extend_from_slice(data.notes);

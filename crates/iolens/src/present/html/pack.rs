@@ -9,7 +9,7 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// Log codes per octave.
 const CODES_PER_OCTAVE: f64 = 64.0;
 
-/// Puts `of` in the place of each number in `value` that is no integer.
+/// Replaces each number in `value` that is not an integer by the result of `of`.
 pub(super) fn each_number(value: &mut Value, of: impl Fn(f64) -> f64 + Copy) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|v| each_number(v, of)),
@@ -63,7 +63,7 @@ pub(super) fn column(values: impl IntoIterator<Item = Option<u64>>) -> String {
     out
 }
 
-/// `item` again `times` times, in the shorter of the two ways.
+/// Appends `item` another `times` times, in the shorter of two encodings.
 fn repeat(item: &str, times: u64, out: &mut String) {
     if times == 0 {
         return;
@@ -98,7 +98,7 @@ pub(in crate::present) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What the page does, to prove the round trip.
+    /// Unpacks like the page, to test the round trip.
     pub fn unpack_list(text: &str) -> Vec<u64> {
         let mut out = Vec::new();
         let mut value = 0u64;

@@ -1,21 +1,21 @@
-//! Where a page stands that a server made: in which stretch of the time that the server knows.
+//! The time range of a page made by a server, relative to what the server knows.
 
 use serde::Serialize;
 
 use super::{APP_PAGE, NoPage, REPORT_PAGE, fill, script_safe};
 
-/// The stretch of time that a page of a server was requested for. Nanoseconds since the epoch.
+/// The time range for which a server's page was requested, in nanoseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
     /// Its beginning.
     pub from_unix_ns: i64,
     /// Its end.
     pub to_unix_ns: i64,
-    /// The server's clock.
+    /// Current time of the server.
     pub now_unix_ns: i64,
-    /// It ends now, whenever that is.
+    /// Whether the end follows the current time.
     pub live: bool,
-    /// A live page shows what is new after so many seconds.
+    /// Refresh interval of a live page in seconds.
     pub refresh_s: u32,
 }
 
@@ -71,7 +71,7 @@ struct NoData<'a> {
     view: ViewBlock,
 }
 
-/// The page of a time of which a server knows nothing; `problem` says why.
+/// Renders a page for a time range without data; `problem` is the reason.
 ///
 /// # Errors
 /// [`NoPage`] if this program was built without the page.
@@ -86,12 +86,12 @@ pub fn render_nothing(problem: &str, view: View) -> Result<Vec<u8>, NoPage> {
         .ok_or(NoPage)
 }
 
-/// What the application is sent with; all else it fetches.
+/// Initial data of the application, which fetches everything else.
 #[derive(Debug, Clone, Copy)]
 pub struct Application {
-    /// The server's clock, in nanoseconds since the epoch.
+    /// Current time of the server, in nanoseconds since the epoch.
     pub now_unix_ns: i64,
-    /// The server records now.
+    /// Whether the server is recording.
     pub recording: bool,
 }
 
@@ -103,7 +103,7 @@ struct ApplicationData {
     recording: bool,
 }
 
-/// The application.
+/// Renders the application.
 ///
 /// # Errors
 /// [`NoPage`] if this program was built without it.
@@ -118,17 +118,18 @@ pub fn render_application(shell: &Application) -> Result<Vec<u8>, NoPage> {
         .ok_or(NoPage)
 }
 
-/// What the application allows itself; `None` if this program was built without it.
+/// The content security policy of the application; `None` if this program was built without it.
 pub fn application_policy() -> Option<&'static str> {
     script_policy(APP_PAGE?)
 }
 
-/// What the page allows itself, for the header of a server that sends it; `None` if this program was built without it.
+/// The content security policy of the page, for the header of a server's response; `None` if this program was built
+/// without it.
 pub fn content_security_policy() -> Option<&'static str> {
     script_policy(REPORT_PAGE?)
 }
 
-/// The same of another page.
+/// The content security policy of another page.
 pub fn script_policy(page: &'static str) -> Option<&'static str> {
     let (_, rest) = page.split_once("Content-Security-Policy\" content=\"")?;
     Some(rest.split_once('"')?.0)

@@ -1,4 +1,5 @@
-//! A copy that a kill interrupted: made anew and continued, as long as what it was copied from is there.
+//! Resumes a copy that was interrupted by a kill: it is made again and continued, if its source recordings still
+//! exist.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,7 +11,7 @@ use iolens_core::store::{IoColumns, Recording, StoreError, read_findings, remove
 use super::{AROUND_NS, FreezeEvent, Growing, LONGEST_NS, Work};
 
 impl Work {
-    /// Goes on with what an earlier process did not finish, for findings of these kinds.
+    /// Resumes the copies that an earlier process did not finish, for findings of these kinds.
     ///
     /// # Errors
     /// The copies cannot be listed, or the new copy cannot be written.
@@ -19,16 +20,16 @@ impl Work {
             let copy = match Recording::open(&path) {
                 Ok(copy) => copy,
                 Err(StoreError::NotARecording { .. }) => {
-                    // Killed before there was anything in it.
+                    // The process was killed before anything was written.
                     remove_recording(&path, self.target.access)?;
                     continue;
                 }
-                // What is damaged stays in the budget until it is the oldest.
+                // A damaged copy stays in the budget until it is the oldest.
                 Err(_) => continue,
             };
             let from_unix_ns = copy.meta().start_unix_ns;
             let is_whole = copy.meta().end_ns.is_some();
-            // The end of one that was cut off is that of its last I/O.
+            // An unfinished copy ends with its last I/O.
             let to_unix_ns = from_unix_ns
                 .saturating_add(copy.end_ns())
                 .saturating_add(i64::from(!is_whole));
@@ -38,7 +39,7 @@ impl Work {
                 self.findings_of(from_unix_ns, now_unix_ns, kinds)?
             };
             if about.is_empty() || self.ios_of(from_unix_ns..to_unix_ns)? < copy.ios_stored() {
-                // A clock that was set back must not keep later copies from beginning.
+                // If the clock was set back, a copy from the future must not block later copies.
                 if to_unix_ns <= now_unix_ns {
                     self.kept_to_unix_ns = self.kept_to_unix_ns.max(to_unix_ns);
                 }
@@ -74,7 +75,7 @@ impl Work {
         Ok(())
     }
 
-    /// The findings that a copy from `from_unix_ns` on is about, as the recordings have them.
+    /// The findings that a copy starting at `from_unix_ns` covers, read from the recordings.
     fn findings_of(
         &self,
         from_unix_ns: i64,
@@ -105,7 +106,7 @@ impl Work {
         Ok(about)
     }
 
-    /// I/Os that the recordings still have of a time.
+    /// Number of I/Os in a time range that the recordings still hold.
     fn ios_of(&self, unix_ns: Range<i64>) -> Result<u64> {
         let mut ios = 0;
         for recording in self.target.holding(unix_ns.start, unix_ns.end)? {

@@ -1,4 +1,5 @@
-//! Answers on their way to clients: written while they are made, and only so many bytes of all of them wait to be read.
+//! Responses with backpressure: they are streamed while being computed, and the bytes that clients have not read are
+//! limited.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -26,28 +27,29 @@ use super::problem::Problem;
 use crate::present::escape;
 use crate::present::query_text::{self, Spelling};
 
-/// Bytes of answers, of all connections together, that wait in memory until a client reads them.
+/// Maximum size of unread responses in memory, over all connections.
 pub const MAX_UNREAD_BYTES: usize = 32 << 20;
-/// The same of `/metrics`, which must come whatever else is not read.
+/// The same for `/metrics`, which must be answered even if other clients do not read.
 pub const MAX_UNREAD_METRICS_BYTES: usize = 8 << 20;
-/// So many bytes are handed over at once.
+/// Size of the chunks in which a response is passed on.
 const CHUNK_BYTES: usize = 64 << 10;
-/// So long an answer waits until others are read. Meanwhile it holds one of the few places of those that read the store.
+/// Maximum time that a response waits for others to be read. While it waits, it occupies one of the few reader
+/// places.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// The header of answers that says how to see the names that are left out.
+/// Header that says how to see the names that a response leaves out.
 const NOTE_HEADER: HeaderName = HeaderName::from_static("iolens-note");
 
-/// What may wait to be read.
+/// Limits the bytes that are waiting to be read by clients.
 #[derive(Debug, Clone)]
 pub struct Unread {
-    /// A permit is a byte.
+    /// One permit per byte.
     free: Arc<Semaphore>,
     limit_bytes: usize,
 }
 
 impl Unread {
-    /// At most `limit_bytes`.
+    /// Allows at most `limit_bytes`.
     pub fn new(limit_bytes: usize) -> Unread {
         Unread {
             free: Arc::new(Semaphore::new(limit_bytes)),
@@ -55,22 +57,22 @@ impl Unread {
         }
     }
 
-    /// How many bytes wait.
+    /// Number of bytes waiting.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.limit_bytes - self.free.available_permits()
     }
 
-    /// Room for `bytes`, as soon as there is some. A larger answer than fits waits until it is the only one.
+    /// Waits for `bytes` to be free. A response larger than the limit waits until it is the only one.
     ///
     /// # Errors
-    /// Clients have not read enough of the other answers in time.
+    /// Clients have not read enough of other responses within the maximum time.
     async fn room(&self, bytes: usize, places: &Places) -> Result<OwnedSemaphorePermit, Problem> {
         let permits = u32::try_from(bytes.min(self.limit_bytes)).unwrap_or(u32::MAX);
         if let Ok(room) = Arc::clone(&self.free).try_acquire_many_owned(permits) {
             return Ok(room);
         }
-        // Others read slowly, or not at all: the worst of them makes room.
+        // Clients are slow or do not read at all: disconnect the one that has been stalled longest.
         places.close_most_stalled();
         let room = Arc::clone(&self.free).acquire_many_owned(permits);
         match timeout(MAX_WAIT, room).await {
@@ -79,10 +81,10 @@ impl Unread {
         }
     }
 
-    /// `response`, whose body counts until the client has read it. One that is written while it is made counts by itself.
+    /// Counts the body of `response` until the client has read it. A streamed response counts its chunks itself.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// The limit is reached.
     pub async fn counted(&self, response: Response, places: &Places) -> Result<Response, Problem> {
         let Some(bytes) = response.body().size_hint().exact().filter(|n| *n > 0) else {
             return Ok(response);
@@ -93,7 +95,7 @@ impl Unread {
     }
 }
 
-/// Bytes that are on their way, and what is held until they are written.
+/// Bytes being written, with a guard that is held until they are.
 struct GuardedBytes<T> {
     bytes: Bytes,
     _guard: T,
@@ -105,7 +107,7 @@ impl<T> AsRef<[u8]> for GuardedBytes<T> {
     }
 }
 
-/// `bytes`, which hold `guard` until they are written.
+/// Wraps `bytes` so that `guard` is held until they are written.
 fn guarded<T: Send + Sync + 'static>(bytes: Bytes, guard: T) -> Bytes {
     Bytes::from_owner(GuardedBytes {
         bytes,
@@ -113,13 +115,14 @@ fn guarded<T: Send + Sync + 'static>(bytes: Bytes, guard: T) -> Bytes {
     })
 }
 
-/// `response`, which holds `guard` until its last byte is written, or its connection is closed.
+/// Wraps `response` so that `guard` is held until its last byte is written or the connection is closed.
 pub fn holding<T: Send + Sync + 'static>(response: Response, guard: T) -> Response {
     let guard = Arc::new(guard);
     response.map(|body| Body::new(HoldingBody { body, guard }))
 }
 
-/// A body whose bytes hold something, too: the body itself goes when its last frame is taken, which is not yet written then.
+/// A body whose bytes hold the guard too: the body itself is dropped when its last frame is taken, before that frame
+/// is written.
 struct HoldingBody<T> {
     body: Body,
     guard: Arc<T>,
@@ -146,7 +149,7 @@ impl<T: Send + Sync + 'static> hyper::body::Body for HoldingBody<T> {
     }
 }
 
-/// Takes an answer while it is made. It is used on threads that may wait.
+/// Writes a response while it is being computed. Used on threads that may block.
 #[derive(Debug)]
 pub struct AnswerWriter {
     unread: Unread,
@@ -171,7 +174,7 @@ impl AnswerWriter {
         sent.map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the client is gone"))
     }
 
-    /// One JSON document.
+    /// Writes one JSON document.
     ///
     /// # Errors
     /// It cannot be written.
@@ -190,13 +193,13 @@ impl Write for AnswerWriter {
         Ok(bytes.len())
     }
 
-    /// What is not a whole chunk waits for the answer's end.
+    /// The last, incomplete chunk is sent at the end of the response.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// JSON in whose strings nothing can mislead a terminal, as [`escape::json`] makes it.
+/// Writes JSON whose strings contain nothing that can mislead a terminal, as [`escape::json`] does.
 struct HarmlessJson;
 
 impl Formatter for HarmlessJson {
@@ -210,11 +213,11 @@ impl Formatter for HarmlessJson {
 }
 
 impl App {
-    /// An answer that `work`, which reads the store, writes: on a thread that may wait, a few at a time, and until the request's
-    /// time is over. Its first bytes go out while it is made.
+    /// Streams a response that `work` writes while it reads the store. `work` runs on a blocking thread, with a limit
+    /// on the number of such threads and on the time of the request.
     ///
     /// # Errors
-    /// What `work` says before it has written a chunk, or there was no time for it. What it says later cuts the answer off.
+    /// An error of `work` before its first chunk, or a timeout. A later error truncates the response.
     pub async fn stream(
         self: &Arc<App>,
         content_type: &'static str,
@@ -223,11 +226,11 @@ impl App {
         let asker = self.asker();
         let turn = Arc::clone(&self.readers).acquire_owned().await;
         let turn = turn.map_err(|_| Problem::busy("the server ends"))?;
-        // A table of CSV or Arrow has no place for notes of its own.
+        // CSV and Arrow tables cannot carry notes, so a header does.
         let names_left_out = asker.caller.names_left_out();
         let note = names_left_out.and_then(|how| HeaderValue::from_str(how).ok());
         let response = written(content_type, &self.unread, &self.places, move |out| {
-            // Held until the work ends, not until no client waits for it any more.
+            // Held until the work ends, even if the client has disconnected.
             let _turn = turn;
             work(out, &asker)
         });
@@ -238,7 +241,7 @@ impl App {
         Ok(response)
     }
 
-    /// Metrics that `work` writes. What others read, or do not read, does not keep them.
+    /// Streams metrics that `work` writes. Other responses do not delay it, whether their clients read or not.
     ///
     /// # Errors
     /// As [`App::stream`].
@@ -251,7 +254,7 @@ impl App {
     }
 }
 
-/// What `work` writes, from its first chunk on.
+/// The response of `work`, once its first chunk is complete.
 async fn written(
     content_type: &'static str,
     unread: &Unread,
@@ -270,12 +273,12 @@ async fn written(
     let done = super::run_blocking(move || {
         let done = work(&mut out);
         if !out.is_sent {
-            // It is short: its length is known, and it counts like any other.
+            // The response is a single chunk: its length is known, and it counts like any other response.
             return done.map(|()| out.chunk);
         }
         let done = done.and_then(|()| Ok(out.send()?));
         if let Err(e) = done {
-            // The status has been sent: a connection that breaks says that the answer is not whole.
+            // The status was already sent. Closing the connection shows that the response is incomplete.
             let why = query_text::failure(&e, Spelling::Parameters);
             drop(out.chunks.send(Err(io::Error::other(why))));
         }

@@ -1,4 +1,4 @@
-//! Connections: as many as there is room for, and those that say nothing make room first.
+//! Accepts connections up to a limit. At the limit, idle connections are closed first.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -23,20 +23,20 @@ use super::listen::Bound;
 use super::paced::{Paced, WRITE_TIMEOUT};
 use super::places::{Busy, Client, Traffic};
 
-/// Far below the usual limit of 1024 files: the recording opens some, too.
+/// Far below the usual limit of 1024 open files, because the recorder needs some of them.
 const MAX_CONNECTIONS: usize = 256;
-/// A connection that has sent no complete header after this time is closed.
+/// A connection that has not sent a complete header within this time is closed.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of the request line and all headers.
+/// Maximum size of the request line and all headers.
 const MAX_HEADER_BYTES: usize = 16 << 10;
-/// When no connection can be accepted, it is tried again after this.
+/// Delay before accepting again after an error.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// What the kernel keeps of an answer that the client has not read; it doubles this for its own overhead. It grows to 4 MiB by
-/// itself, which counts as memory of the service.
+/// Size of the kernel's buffer for unread response bytes; the kernel doubles it for its own overhead. Without this
+/// setting it grows to 4 MiB, which counts as memory of the service.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
-/// Accepts until the runtime ends.
+/// Accepts connections until the runtime ends.
 pub async fn accept(bound: Bound, router: Router) -> std::io::Result<()> {
     match bound {
         Bound::Tcp(listener) => {
@@ -73,7 +73,7 @@ pub async fn accept(bound: Bound, router: Router) -> std::io::Result<()> {
     }
 }
 
-/// Those that are open, the oldest first.
+/// The open connections, oldest first.
 #[derive(Default)]
 struct Open(VecDeque<Arc<Traffic>>);
 
@@ -86,7 +86,7 @@ impl Open {
         router: Router,
     ) {
         self.make_room();
-        // Where that is not allowed, the kernel's own limits hold.
+        // If the kernel does not allow it, its own limits apply.
         let _ = set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
         let traffic = Traffic::new(client);
         let stream = Paced::new(stream, Arc::clone(&traffic), WRITE_TIMEOUT);
@@ -95,8 +95,8 @@ impl Open {
         self.0.push_back(traffic);
     }
 
-    /// The oldest that asks nothing goes; if all ask, the one that does not read, or else the oldest. An answer that goes on, as
-    /// events do, is a request.
+    /// Closes the oldest connection without a request. If all have requests, closes the one that does not read, else
+    /// the oldest. An endless response, such as an event stream, is a request too.
     fn make_room(&mut self) {
         self.0.retain(|traffic| !traffic.is_closed());
         if self.0.len() < MAX_CONNECTIONS {
@@ -104,7 +104,7 @@ impl Open {
         }
         let idle = self.0.iter().position(|traffic| traffic.is_idle());
         let gone = idle.or_else(|| {
-            // Of equals the last one wins, which must be the oldest.
+            // Of equal candidates the last one wins, and this must be the oldest, so the newest come first.
             let newest_first = (0..self.0.len()).rev();
             newest_first.max_by_key(|i| self.0[*i].stalled_for())
         });

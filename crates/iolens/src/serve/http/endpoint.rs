@@ -1,5 +1,6 @@
-//! What one path of the server is: the router, the index at `/` and `/api/v1/openapi.json` are made from it, and its handler takes the
-//! names of its parameters from it. It stands beside the handler; `api/mod.rs` lists all of them.
+//! Declares an endpoint of the server. The router, the index at `/` and `/api/v1/openapi.json` are generated from the
+//! declarations, and handlers take the names of their parameters from them. Each declaration is next to its handler;
+//! `api/mod.rs` lists all of them.
 
 use std::sync::Arc;
 
@@ -11,23 +12,23 @@ use super::App;
 use super::places::RequestKind;
 use crate::present::columns::TableFormat;
 
-/// One path.
+/// One endpoint.
 pub struct Endpoint {
-    /// All of it.
+    /// The complete path.
     pub path: &'static str,
-    /// `get` or `post`.
+    /// HTTP method: `get` or `post`.
     pub method: &'static str,
-    /// Which places its requests take.
+    /// Which limit of concurrent requests applies.
     pub kind: RequestKind,
-    /// What it is for.
+    /// One-line summary.
     pub summary: &'static str,
-    /// Its parameters, all in the query.
+    /// Its parameters, all in the query string.
     pub parameters: &'static [Parameter],
-    /// The keys of its document, none of what is no document.
+    /// The keys of its JSON document; empty if the response is not one.
     pub keys: &'static [&'static str],
-    /// The name of its document among the schemas of `docs/schema/`; of the others the keys are all that is described.
+    /// The name of its schema in `docs/schema/`; without one, the keys are all that is described.
     pub schema: Option<&'static str>,
-    /// Answers.
+    /// Creates the handler.
     pub handler: fn() -> MethodRouter<Arc<App>>,
 }
 
@@ -37,41 +38,41 @@ impl Endpoint {
         self.parameters.iter().map(|p| p.name).collect()
     }
 
-    /// Whether its answer is events that come for as long as the client listens.
+    /// Whether the response is an endless event stream.
     pub fn is_stream(&self) -> bool {
         self.kind == RequestKind::Live
     }
 }
 
-/// One parameter of a path.
+/// One parameter of an endpoint.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
-    /// In the query.
+    /// Its name in the query string.
     pub name: &'static str,
-    /// What it can be.
+    /// The values that it can have.
     pub shape: Shape,
-    /// What it is for.
+    /// One-line description.
     pub description: &'static str,
 }
 
-/// What the value of a parameter can be.
+/// The values that a parameter can have.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {
-    /// A text that its handler reads.
+    /// Text that the handler parses.
     Text,
-    /// The same, any number of times.
+    /// As `Text`, and may be repeated.
     Repeated,
-    /// One of these.
+    /// One of these values.
     OneOf(&'static [&'static str]),
-    /// A whole number from the first to the second.
+    /// A whole number in this range, inclusive.
     Number(u32, u32),
 }
 
 impl Shape {
-    /// Refuses a value that is none of these.
+    /// Checks that a value has this shape.
     ///
     /// # Errors
-    /// What is expected.
+    /// What is expected instead.
     pub fn check(self, value: &str) -> Result<(), String> {
         match self {
             Shape::Text | Shape::Repeated => Ok(()),
@@ -84,7 +85,7 @@ impl Shape {
         }
     }
 
-    /// As JSON Schema.
+    /// The shape as JSON Schema.
     pub fn schema(self) -> Value {
         match self {
             Shape::Text => json!({ "type": "string" }),

@@ -1,4 +1,4 @@
-//! Who is answered: the right host, a place in the queue, the token. And the headers of every answer.
+//! Access control: host names, limits of concurrent requests, token; and the headers of every response.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,50 +14,51 @@ use super::places::{Client, RequestKind, Traffic};
 use super::problem::Problem;
 use super::{App, page, routes};
 
-/// What a server demands of those who ask.
+/// The access rules of a server.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// Names other than addresses by which it may be called; `None`: any, where no browser can come from (a socket).
+    /// Host names accepted in addition to addresses; `None`: all, on a socket that no browser can reach.
     pub hosts: Option<Vec<String>>,
-    /// Only loopback addresses name it.
+    /// Whether only loopback addresses are accepted.
     pub loopback: bool,
-    /// The secret of those who may change something.
+    /// The secret for requests that change something.
     pub token: Option<Vec<u8>>,
-    /// Reading needs the token, too.
+    /// Whether read requests need the token too.
     pub token_to_read: bool,
-    /// Names of files and processes are left out of answers to those who neither have the token nor come through the socket. This
-    /// says in one line how to see them; `None`: all see them.
+    /// If set, names of files and processes are left out of responses to clients that neither have the token nor use
+    /// the socket. The text says in one line how to see them.
     pub how_to_see_names: Option<Arc<str>>,
-    /// Name of the cookie of a browser that is logged in.
+    /// Name of the session cookie of a browser.
     pub cookie: String,
 }
 
-/// On the other end of a connection, as the kernel says.
+/// The other end of a connection, as reported by the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// It came through a socket in the file system, whose mode says who may.
+    /// It connected through a Unix socket, whose mode controls access.
     pub is_socket: bool,
-    /// Of such a socket, whose process it is.
+    /// User id of the connecting process, for a Unix socket.
     pub uid: Option<u32>,
 }
 
 tokio::task_local! {
-    /// Of the request that this task answers.
+    /// How to see hidden names; set for the request that the current task serves.
     static LEFT_OUT: Option<Arc<str>>;
 }
 
-/// How to see the names of files and processes that the answer to the request of this task leaves out; `None`: it has them.
+/// How to see the names that are hidden in the response of the current task; `None`: names are shown.
 pub fn left_out() -> Option<Arc<str>> {
     match LEFT_OUT.try_with(Clone::clone) {
         Ok(how) => how,
-        // Outside of a request it is not known who would see them.
+        // Outside of a request, it is not known who will see the names.
         Err(_) => Some("names of files and processes are left out".into()),
     }
 }
 
 impl Rules {
-    /// Whether a server may be asked under these names. A page that its own name leads here (DNS rebinding) comes with that
-    /// name, and a browser cannot be made to send another one: addresses are safe, names must be known.
+    /// Whether the server may be addressed by this name. A page whose own name resolves to this server (DNS
+    /// rebinding) sends that name, and a browser cannot be made to send another: addresses are safe, names must be
+    /// listed.
     fn is_own_name(&self, host: &str) -> bool {
         let Some(names) = &self.hosts else {
             return true;
@@ -72,7 +73,7 @@ impl Rules {
         }
     }
 
-    /// Whether the token came with it, as a header or as the cookie of a browser that is logged in.
+    /// Whether the request has the token, as a header or as the cookie of a logged-in browser.
     fn is_logged_in(&self, headers: &HeaderMap) -> bool {
         let has_token = self
             .token
@@ -81,7 +82,7 @@ impl Rules {
         has_token || login::has_cookie(self, headers)
     }
 
-    /// How to see the names that an answer to them leaves out; `None`: it has them.
+    /// How to see the names that the response leaves out; `None`: names are shown.
     fn left_out(&self, peer: Peer, headers: &HeaderMap) -> Option<Arc<str>> {
         if peer.is_socket || self.is_logged_in(headers) {
             return None;
@@ -115,7 +116,7 @@ impl Rules {
         }
     }
 
-    /// A page elsewhere may send what it likes, but not hide where it comes from.
+    /// Another site's page may send any request, but it cannot hide its origin.
     fn check_origin(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let foreign = match (headers.get("sec-fetch-site"), headers.get(header::ORIGIN)) {
             (Some(site), _) if site != "same-origin" && site != "none" => true,
@@ -159,7 +160,7 @@ impl Rules {
     }
 }
 
-/// The token of the header, or nothing.
+/// The token of the `Authorization` header; empty without one.
 fn bearer(headers: &HeaderMap) -> &[u8] {
     let given = headers.get(header::AUTHORIZATION);
     let given = given.map(HeaderValue::as_bytes).unwrap_or_default();
@@ -170,7 +171,7 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// In a time that does not depend on where they differ.
+/// Compares in constant time.
 pub fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
@@ -187,7 +188,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Every request comes through here first.
+/// Every request passes here first.
 pub async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let peer: Peer = request.extensions().get().copied().unwrap_or_default();
     let answered = match check(&app, &request, peer) {
@@ -205,7 +206,7 @@ pub async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) ->
     with_headers(answered.unwrap_or_else(Problem::into_response))
 }
 
-/// The answer, which holds the request's place and counts among what is not read until the client has read it.
+/// Serves the request. The response holds the request's place and counts as unread until the client has read it.
 async fn answered(app: &App, mut request: Request, next: Next) -> Result<Response, Problem> {
     let traffic = request.extensions().get().cloned();
     let traffic: Arc<Traffic> = traffic.unwrap_or_else(|| Traffic::new(Client::Unknown));
@@ -221,7 +222,7 @@ async fn answered(app: &App, mut request: Request, next: Next) -> Result<Respons
     let response = tokio::time::timeout(app.time_limit_of(kind), next.run(request)).await;
     let response =
         response.map_err(|_| Problem::busy("this takes too long: ask for a shorter stretch"))?;
-    // It is a line or two, and must come whatever others do not read.
+    // The response is short and must be sent even if other clients do not read theirs.
     if kind == RequestKind::Health {
         return Ok(response);
     }
@@ -248,7 +249,7 @@ fn check(app: &App, request: &Request, peer: Peer) -> Result<(), Problem> {
     if *method == Method::POST {
         app.rules.check_origin(headers)?;
     }
-    // Whether it runs is no secret: probes of orchestrators carry no token. A link to log in has it in its address.
+    // Liveness is not secret, and probes of orchestrators carry no token. A login link has the token in its URL.
     let is_open = request.uri().path() == "/healthz" || login::is_link(request.uri());
     if is_open && *method != Method::POST {
         return Ok(());
@@ -256,7 +257,7 @@ fn check(app: &App, request: &Request, peer: Peer) -> Result<(), Problem> {
     app.rules.check_token(headers, method, peer)
 }
 
-/// What browsers must not do with an answer.
+/// Headers that restrict what browsers may do with a response.
 fn with_headers(mut response: Response) -> Response {
     let fixed = [
         (

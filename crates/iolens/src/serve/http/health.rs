@@ -1,4 +1,4 @@
-//! Whether the recorder does what it is there for: what `/healthz` says.
+//! The health of the recorder, reported by `/healthz`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
@@ -44,43 +44,43 @@ pub static ENDPOINT: Endpoint = Endpoint {
     handler: || get(healthz),
 };
 
-/// The recorder looks at its source at least five times a second; on a machine that is very busy it is late.
+/// The recorder polls its source at least five times a second. On a very busy machine it is late.
 const MAX_DELAY: Duration = Duration::from_secs(5);
-/// After this it does not record any more. Systemd's watchdog restarts it then, too.
+/// After this time without a poll it counts as not recording. Systemd's watchdog restarts it then, too.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
-/// Losses count for so long.
+/// The time over which losses are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// So many damages are listed.
+/// Maximum number of damages listed.
 const MAX_DAMAGES: usize = 20;
-/// One in a thousand lost is too many.
+/// More than one lost I/O in a thousand degrades health.
 const MAX_LOST_PERCENT: f64 = 0.1;
 
-/// How the recorder is doing.
+/// The health of the recorder.
 #[derive(Debug, Default)]
 pub struct Health(Mutex<HealthState>);
 
 #[derive(Debug, Default)]
 struct HealthState {
     source: Option<String>,
-    /// I/Os recorded and lost so far, about once a second of the last minute and the one before.
+    /// Counts of recorded and lost I/Os, about one per second of the last minute, plus the one before.
     samples: VecDeque<Sample>,
     disk_full: bool,
-    /// How far the recording that grows has come.
+    /// How far the current recording has come.
     growing: Option<GrowingRecording>,
-    /// What the service could not do, until it could.
+    /// The last failure of the service, until it is resolved.
     trouble: Option<String>,
-    /// Why nothing is found, until a look succeeds.
+    /// Why looking for findings failed, until it succeeds.
     finds_nothing: Option<String>,
     root_is_gone: bool,
-    /// What the recording misses so far.
+    /// I/Os lost by the current recording so far.
     losses: LossCounts,
-    /// What was found damaged of what is stored, in the order of its text, each with its recording.
+    /// Damage found in stored data, ordered by its text, with the recording.
     damaged: BTreeMap<String, PathBuf>,
-    /// How copying elsewhere is doing, where it was asked for.
+    /// The state of shipping, if it is enabled.
     shipping: Option<Arc<ShipStatus>>,
 }
 
-/// Whether nothing is there any more; what cannot be looked at may be.
+/// Whether the path no longer exists. A path that cannot be accessed counts as existing.
 fn is_removed(path: &Path) -> bool {
     let looked_at = std::fs::symlink_metadata(path);
     looked_at.is_err_and(|e| e.kind() == ErrorKind::NotFound)
@@ -115,7 +115,7 @@ pub struct HealthDocument {
     pub damaged: Vec<String>,
 }
 
-/// `GET /healthz`: 503 only where it does not record or cannot store.
+/// `GET /healthz`: 503 only if the server does not record or cannot store.
 pub async fn healthz(Shared(app): Shared<Arc<App>>) -> Response {
     let document = app.health.document();
     let mut response = api::json(&document).into_response();
@@ -126,7 +126,7 @@ pub async fn healthz(Shared(app): Shared<Arc<App>>) -> Response {
 }
 
 impl Health {
-    /// Of a recorder that begins.
+    /// A recorder has started.
     pub fn recording(&self, source: &str) {
         let mut state = self.state();
         state.source = Some(source.to_owned());
@@ -137,7 +137,7 @@ impl Health {
         });
     }
 
-    /// The recorder has looked at its source.
+    /// The recorder has polled its source.
     pub fn looked(&self, progress: &Progress) {
         self.looked_at(progress, Instant::now());
     }
@@ -153,7 +153,7 @@ impl Health {
         };
         let second = Duration::from_secs(1);
         let n = state.samples.len();
-        // The newest is always now's: it moves until it is a second after the one before.
+        // The newest sample is always the current one: it is replaced until it is a second after the one before.
         if n >= 2
             && state.samples[n - 1]
                 .at
@@ -164,24 +164,24 @@ impl Health {
         } else {
             state.samples.push_back(sample);
         }
-        // One that is older stays: the window reaches back to it.
+        // One sample older than the window stays, because the window reaches back to it.
         while state.samples.len() > 2 && at.saturating_duration_since(state.samples[1].at) >= WINDOW
         {
             state.samples.pop_front();
         }
     }
 
-    /// The recording that grows has come so far.
+    /// The current recording has come this far.
     pub fn stored(&self, growing: GrowingRecording) {
         self.state().growing = Some(growing);
     }
 
-    /// How far the recording that grows has come; `None` if this server does not record.
+    /// How far the current recording has come; `None` if this server does not record.
     pub fn growing(&self) -> Option<GrowingRecording> {
         self.state().growing
     }
 
-    /// Something failed (`Some`), or works again. Whether that is news.
+    /// Sets the current failure, or clears it with `None`. Returns whether that changed.
     pub fn trouble(&self, what: Option<String>) -> bool {
         let mut state = self.state();
         let is_new = state.trouble != what;
@@ -189,7 +189,7 @@ impl Health {
         is_new
     }
 
-    /// The last look for findings failed (`Some`), or did not. Whether that is news.
+    /// Sets why the last look for findings failed, or clears it with `None`. Returns whether that changed.
     pub fn looked_for_findings(&self, failure: Option<String>) -> bool {
         let mut state = self.state();
         let is_new = state.finds_nothing != failure;
@@ -203,8 +203,8 @@ impl Health {
         is_there
     }
 
-    /// Keeps what a remark says is damaged, as long as its recording is there; other remarks belong to the answer beside which they
-    /// stand.
+    /// Keeps the damage that a note reports, as long as its recording exists. Other notes only belong to the response
+    /// that they came with.
     pub fn record_damage(&self, note: &Note) {
         let Some(recording) = note.damaged_recording() else {
             return;
@@ -219,11 +219,11 @@ impl Health {
         }
     }
 
-    /// Forgets the damage of recordings that were removed meanwhile. It may wait for the disk: those who read call it, neither the
-    /// recorder nor `/healthz`.
+    /// Forgets the damage of recordings that have been removed. May block on the disk, so it is called by readers,
+    /// not by the recorder or `/healthz`.
     pub fn forget_removed(&self) {
         let mut recordings: Vec<PathBuf> = self.state().damaged.values().cloned().collect();
-        // The recorder does not wait meanwhile.
+        // The lock is not held here, so the recorder does not wait.
         recordings.retain(|recording| is_removed(recording));
         let mut state = self.state();
         state
@@ -231,17 +231,17 @@ impl Health {
             .retain(|_, recording| !recordings.contains(recording));
     }
 
-    /// The recordings are shipped.
+    /// Shipping is enabled.
     pub fn ships(&self, status: Arc<ShipStatus>) {
         self.state().shipping = Some(status);
     }
 
-    /// How that is doing.
+    /// The state of shipping.
     pub fn shipping(&self) -> Option<ShipTotals> {
         self.state().shipping.as_ref().map(|s| s.totals())
     }
 
-    /// What the recording misses so far, by reason.
+    /// I/Os lost by the current recording so far, by reason.
     pub fn losses(&self) -> LossCounts {
         self.state().losses
     }
@@ -250,7 +250,7 @@ impl Health {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Now.
+    /// The current document.
     pub fn document(&self) -> HealthDocument {
         self.document_at(Instant::now())
     }

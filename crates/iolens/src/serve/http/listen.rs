@@ -1,4 +1,4 @@
-//! Where the server listens: a TCP address, or a socket in the file system.
+//! The address of the server: TCP or a Unix socket.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -18,7 +18,7 @@ use rustix::process::geteuid;
 
 use crate::serve::restrict::restrict_to_removal;
 
-/// A place to listen.
+/// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
     /// `ADDR:PORT`.
@@ -28,13 +28,13 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// Loopback only: what records file names of all users is not offered to a network by itself.
+    /// Loopback only: the names of all users' files must not be offered to a network by default.
     pub const DEFAULT: Listen = Listen::Tcp(SocketAddr::new(
         std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
         9950,
     ));
 
-    /// As `--listen` takes it.
+    /// In the syntax of `--listen`.
     pub fn argument(&self) -> String {
         match self {
             Listen::Tcp(at) => at.to_string(),
@@ -78,20 +78,20 @@ impl fmt::Display for Listen {
     }
 }
 
-/// A socket that is bound.
+/// A bound socket.
 #[derive(Debug)]
 pub enum Bound {
-    /// TCP.
+    /// A TCP socket.
     Tcp(TcpListener),
-    /// In the file system, as long as its [`SocketFile`] is there.
+    /// A Unix socket, reachable as long as its [`SocketFile`] exists.
     Unix(UnixListener),
 }
 
-/// A socket's file, removed when dropped, also by a process that may write below its root only: a thread that may do nothing
-/// else waits for that.
+/// The file of a Unix socket, removed when dropped. This also works in a process that may only write below its root:
+/// a thread that may do nothing but remove the file waits for the drop.
 #[derive(Debug)]
 pub struct SocketFile {
-    /// Dropped: it is to go.
+    /// Dropping it makes the thread remove the file.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -108,9 +108,9 @@ impl SocketFile {
                 eprintln!("iolens: {}: its socket stays behind: {e:#}", path.display());
                 return;
             }
-            // Nothing is sent: it returns when the other end is dropped.
+            // Nothing is sent: this returns when the other end is dropped.
             let _ = ended.recv();
-            // Another server's socket may be there meanwhile.
+            // Another server may have put its socket there.
             if id(&path) == Some(own) {
                 drop(std::fs::remove_file(&path));
             }
@@ -126,7 +126,7 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         drop(self.end.take());
-        // A panic of that thread leaves the file, which the next start replaces.
+        // If that thread panics, the file stays, and the next start replaces it.
         self.thread.take().map(JoinHandle::join);
     }
 }
@@ -139,11 +139,11 @@ fn id(path: &Path) -> Option<(u64, u64)> {
 }
 
 impl Bound {
-    /// Binds. A socket's file of a server that is gone is replaced; its mode is `mode`, and its group `group`
-    /// (which may be let in).
+    /// Binds. The file of a socket without a server is replaced. It gets `mode` and `group`, whose members may then
+    /// connect.
     ///
     /// # Errors
-    /// The address is in use or not this machine's, or the path holds something else.
+    /// The address is in use or does not belong to this machine, or the path is something other than a socket.
     pub fn new(
         listen: &Listen,
         mode: u32,
@@ -171,7 +171,7 @@ impl Bound {
         }
     }
 
-    /// Where it is bound: with port 0 the kernel chose one.
+    /// The address; if port 0 was requested, with the port that the kernel chose.
     pub fn place(&self) -> Option<Listen> {
         match self {
             Bound::Tcp(listener) => listener.local_addr().ok().map(Listen::Tcp),
@@ -182,8 +182,8 @@ impl Bound {
     }
 }
 
-/// Changes the mode and the group of the socket at `path`, and of nothing that was put there instead: what is opened is looked at, and
-/// only that is changed.
+/// Sets the mode and group of the socket at `path`. The opened file is checked and then changed, so that a file put
+/// there instead is never changed.
 fn set_socket_mode(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
     let problem = format!("{}: its mode cannot be set", path.display());
     let how = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -193,7 +193,7 @@ fn set_socket_mode(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
     if !is_socket || stat.st_uid != geteuid().as_raw() {
         bail!("{}: the socket was replaced meanwhile", path.display());
     }
-    // An open path has no mode that fchmod could change; its link in /proc leads to nothing else.
+    // `fchmod` does not work on an `O_PATH` descriptor; its link in /proc refers to the same file.
     let itself = format!("/proc/self/fd/{}", socket.as_raw_fd());
     if let Some(group) = group {
         let given = rustix::fs::chown(&*itself, None, Some(Gid::from_raw(group)));
@@ -202,7 +202,7 @@ fn set_socket_mode(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
     rustix::fs::chmod(&*itself, Mode::from_raw_mode(mode)).context(problem)
 }
 
-/// Removes a socket that no process listens on any more, and nothing else.
+/// Removes a socket that no process listens on. Removes nothing else.
 fn remove_stale(path: &Path) -> Result<()> {
     let Ok(meta) = std::fs::symlink_metadata(path) else {
         return Ok(());
@@ -220,9 +220,9 @@ fn remove_stale(path: &Path) -> Result<()> {
         ),
         Err(e) if e.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)
             .with_context(|| format!("{} cannot be removed", path.display())),
-        // Removed meanwhile.
+        // It was removed in the meantime.
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-        // A process may listen: of another kind, or not for this user.
+        // A process may be listening: with another type of socket, or not accessible to this user.
         Err(e) => bail!(
             "{}: another server may listen here ({e}); give another path with --listen",
             path.display()

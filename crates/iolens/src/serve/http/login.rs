@@ -1,4 +1,4 @@
-//! Logging a browser in: a link with the token, as other local servers print it, becomes a cookie.
+//! Browser login: a link with the token, as other local servers print it, sets a cookie.
 
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,15 +11,15 @@ use axum::response::{IntoResponse as _, Response};
 use super::guard::{Rules, same};
 use super::problem::Problem;
 
-/// The parameter of the link.
+/// The query parameter of the link.
 const PARAMETER: &str = "token";
-/// Twice as many characters are the token.
+/// The token is this long in hexadecimal, that is twice as many characters.
 const RANDOM_BYTES: u64 = 16;
 
-/// A new token that cannot be guessed.
+/// Creates a random token.
 ///
 /// # Errors
-/// The system has no random numbers.
+/// The system cannot provide random numbers.
 pub fn new_token() -> Result<Vec<u8>> {
     let place = "/dev/urandom";
     let mut random = Vec::new();
@@ -31,9 +31,10 @@ pub fn new_token() -> Result<Vec<u8>> {
     Ok(hex(&random).into_bytes())
 }
 
-/// The link to a server that listens at `at`.
+/// The login link of a server that listens on `at`.
 pub fn link(at: SocketAddr, token: &[u8]) -> String {
-    // A server at all addresses of the machine is at loopback, too; "all addresses" is none that a browser can call.
+    // A server on the unspecified address also listens on loopback; a browser cannot connect to the unspecified
+    // address itself.
     let mut called = at;
     match at.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => called.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -50,7 +51,7 @@ pub fn link(at: SocketAddr, token: &[u8]) -> String {
     format!("http://{called}/?{PARAMETER}={encoded}")
 }
 
-/// The token in the address of such a link.
+/// The token in the URL of a login link.
 fn token_of(uri: &Uri) -> Option<String> {
     if uri.path() != "/" {
         return None;
@@ -60,12 +61,13 @@ fn token_of(uri: &Uri) -> Option<String> {
     Some(token)
 }
 
-/// Whether it is such a link; [`answer`] looks at its token.
+/// Whether the URL is a login link. [`answer`] checks its token.
 pub fn is_link(uri: &Uri) -> bool {
     token_of(uri).is_some()
 }
 
-/// The answer to a request for such a link; `None` if it is another one. The token goes out of the address, which people copy.
+/// The response to a login link; `None` for other requests. It redirects, so that the token leaves the URL, which
+/// people copy.
 pub fn answer(rules: &Rules, uri: &Uri) -> Option<Response> {
     let given = token_of(uri)?;
     let Some(token) = rules.token.as_ref().filter(|t| same(given.as_bytes(), t)) else {
@@ -94,7 +96,7 @@ pub fn answer(rules: &Rules, uri: &Uri) -> Option<Response> {
     Some(response)
 }
 
-/// Whether a browser that has followed the link asks.
+/// Whether the request comes from a logged-in browser.
 pub fn has_cookie(rules: &Rules, headers: &HeaderMap) -> bool {
     let Some(token) = &rules.token else {
         return false;

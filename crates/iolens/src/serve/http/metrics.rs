@@ -1,4 +1,4 @@
-//! `/metrics`: what the recorder counted itself, and on request what node_exporter says of disks.
+//! `/metrics`: the recorder's own counts, and optionally node_exporter's disk metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub async fn metrics(
 }
 
 fn write(app: &App, form: Exposition, out: &mut AnswerWriter) -> Result<()> {
-    // What can fail comes before the first byte.
+    // Everything that can fail is done before the first byte.
     let mut reader = match app.compat_node {
         true => {
             Some(DiskstatsReader::open(&Root::live()).context("/proc/diskstats cannot be read")?)
@@ -104,7 +104,7 @@ fn write(app: &App, form: Exposition, out: &mut AnswerWriter) -> Result<()> {
     Ok(writer.finish()?)
 }
 
-/// A family of metrics: name, kind, what it is, and how a value comes out of a source (`None`: it is not known there).
+/// A metric family: name, type, help, and how to get a value from a source (`None`: not known there).
 type Family<T> = (
     &'static str,
     MetricKind,
@@ -128,7 +128,7 @@ fn write_families<'a, T: 'a, const LABELS: usize>(
     }
 }
 
-/// The same of one source without labels.
+/// Writes families of a single source without labels.
 fn write_own<T>(writer: &mut ExpositionWriter<'_>, families: &[Family<T>], source: &T) {
     write_families(writer, families, std::iter::once(([], source)));
 }
@@ -228,7 +228,7 @@ fn own(app: &App, writer: &mut ExpositionWriter<'_>) {
     write_own(writer, &COST, &own_cost());
 }
 
-/// A name for each device: of two with one name the second has its number.
+/// A unique name for each device: if two share a name, the second gets its number appended.
 fn names(totals: &Totals) -> BTreeMap<DevId, String> {
     let mut taken = BTreeSet::new();
     let mut names = BTreeMap::new();
@@ -301,7 +301,7 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
         writer.family(name, MetricKind::Histogram, help);
         for (labels, c) in classes.clone() {
             let times = part(c);
-            // Of what has no queue nothing waits in one.
+            // Devices without a queue have no queue times.
             if times.histogram.n() > 0 {
                 writer.histogram(name, &labels, &times.histogram, times.sum_ns);
             }
@@ -314,7 +314,7 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
         "I/Os that the device failed.",
     );
     for (dev, device) in names {
-        // Those of devices that did nothing, too: an error may be the first that a device does.
+        // Devices without I/O are included: an error may be the first event of a device.
         let of = totals.devices.get(dev);
         for class in Class::ALL {
             let errors = of
@@ -347,7 +347,7 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
     }
 }
 
-/// Where the time of I/Os went: without names of processes, so that there are few series; of every device from the start on.
+/// I/O time by owner, without process names so that there are few series; for every device from the start.
 fn waits(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
     let family = "iolens_wait_seconds_total";
     let help =
@@ -368,7 +368,7 @@ fn waits(totals: &Totals, writer: &mut ExpositionWriter<'_>) {
     }
 }
 
-/// What stories cost, by kind and device, from the start on.
+/// Time lost to stories, by kind and device, since the start.
 fn stories(totals: &Totals, seconds: &StorySeconds, writer: &mut ExpositionWriter<'_>) {
     let family = "iolens_story_seconds_total";
     let help = "I/O time that programs lost, by the mechanism of the story; at least. Up to a minute late.";
@@ -386,8 +386,8 @@ fn stories(totals: &Totals, seconds: &StorySeconds, writer: &mut ExpositionWrite
     }
 }
 
-/// What is missing, from the start on by every reason that there can be: a counter that begins with its first value is no
-/// increase to Prometheus.
+/// Losses since the start. Every possible reason has a series from the start, because Prometheus sees no increase in
+/// a counter that begins with its first value.
 fn lost(losses: &LossCounts, missed_ios: u64, writer: &mut ExpositionWriter<'_>) {
     writer.family(
         "iolens_lost_ios_total",
@@ -412,7 +412,7 @@ fn lost(losses: &LossCounts, missed_ios: u64, writer: &mut ExpositionWriter<'_>)
     writer.sample("iolens_metrics_missed_ios_total", &[], missed_ios as f64);
 }
 
-/// Bytes of a sector in `/proc/diskstats`, whatever the device's own are.
+/// Bytes per sector in `/proc/diskstats`, independent of the device's sector size.
 const SECTOR_BYTES: f64 = 512.0;
 
 fn discard(row: &DiskRow, get: fn(&ClassCounters) -> f64) -> Option<f64> {

@@ -1,6 +1,7 @@
-//! The HTTP server: reads the store, never the probes, on threads of its own that give way to the recorder.
+//! The HTTP server. It reads the store, never the probes, on threads of lower priority than the recorder.
 //!
-//! Every request passes [`guard::admit`]; what reads the store runs in [`App::read`], a few at a time and for a limited time.
+//! Every request passes [`guard::admit`]. Requests that read the store run in [`App::read`], a few at a time and with
+//! a timeout.
 
 mod answer;
 mod api;
@@ -49,46 +50,45 @@ use page::FleetCheck;
 use places::{Places, RequestKind};
 use problem::Problem;
 
-/// How long a request may take.
-/// Tests wait for what a busy machine takes; those of the limit itself set their own.
+/// Timeout of a request. In tests it is long, because machines are busy; tests of the timeout itself set their own.
 const TIME_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 600 } else { 10 });
-/// How long a copy may take: what is kept is read and written.
+/// Timeout of a copy, which reads and writes all that is kept.
 const COPY_TIME_LIMIT: Duration = Duration::from_secs(60);
-/// Requests that read the store at once; the others wait for them. Each has threads of its own for decoding.
+/// Number of concurrent requests that read the store; others wait. Each has threads of its own for decoding.
 const MAX_READERS: usize = 2;
-/// Threads that wait for connections and write answers.
+/// Threads that wait for connections and write responses.
 const THREADS: usize = 2;
-/// The owner, and the group that the directory's administrator gives it.
+/// For the owner, and for the group that the administrator gives the directory.
 const SOCKET_MODE: u32 = 0o660;
-/// A token that is shorter can be guessed.
+/// A shorter token can be guessed.
 const MIN_TOKEN_BYTES: usize = 16;
 
-/// How the server was asked to be.
+/// Options of the server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where.
+    /// The address.
     pub listen: Listen,
-    /// A socket beside it, if it can be had.
+    /// A Unix socket in addition to the address, if it can be created.
     pub socket: Option<PathBuf>,
-    /// Whose group may use the socket.
+    /// Group id that may use the socket.
     pub group: Option<u32>,
-    /// Names of files and processes are shown to all who reach it.
+    /// Whether names of files and processes are shown to every client.
     pub public_names: bool,
-    /// Other machines may read without a token.
+    /// Whether other machines may read without a token.
     pub public: bool,
-    /// Holds the secret of those who may change something.
+    /// File with the secret for requests that change something.
     pub token_file: Option<PathBuf>,
-    /// Names, beside the usual ones, by which it may be called.
+    /// Additional host names under which the server may be addressed.
     pub allow_hosts: Vec<String>,
-    /// `/metrics` has what node_exporter says of disks, too.
+    /// Whether `/metrics` includes node_exporter's disk metrics.
     pub compat_node: bool,
 }
 
 impl Options {
-    /// What follows for requests.
+    /// The access rules that follow from the options.
     ///
     /// # Errors
-    /// Others could read what only this machine should.
+    /// The options would let other machines read what only this machine may.
     fn rules(&self, token: Vec<u8>) -> Result<Rules> {
         let local = self.listen.is_local();
         if !local && self.token_file.is_none() && !self.public {
@@ -112,24 +112,24 @@ impl Options {
         })
     }
 
-    /// The secret of `--token-file`, if there is one.
+    /// The secret of `--token-file`, if given.
     ///
     /// # Errors
-    /// It is no secret.
+    /// The content is not usable as a secret.
     pub fn token(&self) -> Result<Option<Vec<u8>>> {
         self.token_file.as_deref().map(read_token).transpose()
     }
 }
 
-/// Whether it can be a secret that a header holds.
+/// Whether the text can be a secret that a header carries.
 pub fn is_token(text: &[u8]) -> bool {
     text.len() >= MIN_TOKEN_BYTES && text.iter().all(u8::is_ascii_graphic)
 }
 
-/// The secret in the file of `--token-file`.
+/// Reads the secret from the file of `--token-file`.
 ///
 /// # Errors
-/// It is no secret, or cannot be read.
+/// The content is not usable as a secret, or the file cannot be read.
 pub fn read_token(path: &Path) -> Result<Vec<u8>> {
     let content = read_trusted(path, true)
         .map_err(|e| anyhow!("--token-file {}: cannot be read: {e}", path.display()))?;
@@ -143,31 +143,31 @@ pub fn read_token(path: &Path) -> Result<Vec<u8>> {
     Ok(token)
 }
 
-/// What handlers know.
+/// State shared by the handlers.
 #[derive(Debug)]
 pub struct App {
     root: PathBuf,
     health: Arc<Health>,
-    /// `None`: it does not record.
+    /// `None`: this server does not record.
     meter: Option<Arc<Meter>>,
     compat_node: bool,
-    /// Remarks on their way to the recorder.
+    /// Sends marks to the recorder.
     marks: Option<SyncSender<String>>,
-    /// Rows of what happens now.
+    /// Current activity.
     live: Option<Arc<LiveEvents>>,
-    /// Findings so far.
+    /// Counts of findings.
     found: Option<Arc<Found>>,
-    /// Sums of recordings that were read for pages of the fleet.
+    /// Cached sums of recordings, for the pages of the fleet.
     fleet: Arc<Remembered>,
-    /// Whether the root has several hosts.
+    /// Caches whether the root has several hosts.
     fleet_check: Arc<FleetCheck>,
-    /// Keeps stretches, one at a time.
+    /// Copies stretches, one at a time.
     snapshots: Option<Arc<Snapshots>>,
     snapshot_turn: Arc<Semaphore>,
     rules: Rules,
-    /// Requests that are answered.
+    /// Requests in progress.
     places: Arc<Places>,
-    /// Answers that are not read yet.
+    /// Responses that clients have not read.
     unread: Unread,
     unread_metrics: Unread,
     readers: Arc<Semaphore>,
@@ -197,7 +197,7 @@ impl App {
         }
     }
 
-    /// How long a request of a kind may take. A copy ends by itself, and says how.
+    /// Timeout of a request of this kind. A copy has its own timeout and reports it.
     fn time_limit_of(&self, kind: RequestKind) -> Duration {
         match kind {
             RequestKind::Copy => COPY_TIME_LIMIT + self.time_limit,
@@ -206,7 +206,7 @@ impl App {
     }
 }
 
-/// Does `work`, which reads the store or takes long, on a thread that may wait, and that gives way to all others.
+/// Runs `work`, which reads the store or takes long, on a blocking thread with lowered priority.
 fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     tokio::task::spawn_blocking(move || {
         lower_this_thread();
@@ -227,31 +227,31 @@ fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// A server that answers until it is dropped.
+/// A server that runs until it is dropped.
 pub struct Server {
     runtime: Option<Runtime>,
-    /// Where it listens.
+    /// Its addresses.
     pub places: Vec<Listen>,
-    /// Go with it, whatever its connections still do.
+    /// Removed with the server, even if connections are still open.
     _files: Vec<SocketFile>,
 }
 
-/// What a server has of the recorder in its process.
+/// The server's connections to the recorder in the same process.
 #[derive(Debug)]
 pub struct Recorder {
-    /// What it sees, summed up.
+    /// Sums of all recorded I/O.
     pub meter: Arc<Meter>,
-    /// Takes remarks.
+    /// Sends marks.
     pub marks: SyncSender<String>,
-    /// Gives rows of what happens now.
+    /// Current activity.
     pub live: Arc<LiveEvents>,
-    /// Findings so far.
+    /// Counts of findings.
     pub found: Arc<Found>,
-    /// Keeps stretches.
+    /// Copies stretches.
     pub snapshots: Arc<Snapshots>,
 }
 
-/// A place to listen and what is demanded there, before anybody is answered.
+/// A bound address with its access rules, before any request is served.
 #[derive(Debug)]
 pub struct BoundListener {
     rules: Rules,
@@ -261,10 +261,10 @@ pub struct BoundListener {
 }
 
 impl BoundListener {
-    /// Binds, while that is still allowed. `how_to_see_names` says it in one line.
+    /// Binds, while the privileges for it are still there. `how_to_see_names` is a one-line text.
     ///
     /// # Errors
-    /// The address cannot be had, or is not safe.
+    /// The address is not available, or serving on it would not be safe.
     pub fn open(
         options: &Options,
         token: Vec<u8>,
@@ -272,9 +272,9 @@ impl BoundListener {
     ) -> Result<BoundListener> {
         let mut rules = options.rules(token)?;
         let (bound, file) = Bound::new(&options.listen, SOCKET_MODE, options.group)?;
-        // With port 0 the kernel has chosen one.
+        // With port 0 the kernel chose the port.
         let place = bound.place().unwrap_or_else(|| options.listen.clone());
-        // Cookies of a host are sent to all its ports; each server has its own.
+        // Browsers send a host's cookies to all its ports, so each server uses its own name.
         if let Listen::Tcp(at) = place {
             rules.cookie = format!("iolens-{}", at.port());
         }
@@ -289,7 +289,7 @@ impl BoundListener {
                 bounds.push(bound);
                 files.extend(file);
             }
-            // It is there for convenience; who asked for one gets the error.
+            // The extra socket is a convenience, so a failure is only reported. A socket given by `--listen` must bind.
             Some(Err(e)) => eprintln!("iolens: no socket beside the address: {e:#}"),
             None => {}
         }
@@ -301,12 +301,12 @@ impl BoundListener {
         })
     }
 
-    /// Where it listens first: the place that was asked for.
+    /// The address that was asked for.
     pub fn place(&self) -> Option<Listen> {
         self.bounds.first()?.place()
     }
 
-    /// The link that logs a browser in, where one can come from.
+    /// The login link, if browsers can reach the address.
     pub fn link(&self) -> Option<String> {
         let token = self.rules.token.as_ref()?;
         match self.place()? {
@@ -317,10 +317,10 @@ impl BoundListener {
 }
 
 impl Server {
-    /// Begins to answer.
+    /// Starts serving.
     ///
     /// # Errors
-    /// There can be no threads.
+    /// Threads cannot be started.
     pub fn start(
         listener: BoundListener,
         root: &Path,
@@ -356,7 +356,8 @@ impl Server {
         let reads_all = app.meter.is_none();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
-            // Those that read, a copy that is made, a list of the hosts, and metrics that are written beside them.
+            // Blocking threads: readers, a copy in progress, a list of the hosts, and metrics written at the same
+            // time.
             .max_blocking_threads(MAX_READERS * 2 + 4)
             .thread_name("iolens-http")
             .on_thread_start(move || begin_thread(reads_all))
@@ -381,18 +382,18 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The recording's end does not wait for a client's question.
+        // The end of the recording does not wait for requests.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// What each thread of the runtime does first; see [`restrict_to_reading`].
+/// Runs first on each thread of the runtime; see [`restrict_to_reading`].
 fn begin_thread(reads_all: bool) {
-    // Those that read the store are lowered by `run_blocking`. What needs no store is answered soon on a busy machine, too.
+    // Reader threads are lowered by `run_blocking`. Responses that need no store must be fast on a busy machine, too.
     make_this_thread_ordinary();
-    // The thread that started it has given up most already, so the kernel has what this needs.
+    // The starting thread has already restricted itself, so the kernel supports what is needed here.
     if let Err(e) = restrict_to_reading(reads_all) {
         eprintln!("iolens: a thread of the HTTP server keeps its privileges: {e:#}");
     }

@@ -1,4 +1,4 @@
-//! A connection whose client must read what there is for it.
+//! A connection with a minimum read rate for its client.
 
 use std::io;
 use std::pin::Pin;
@@ -11,24 +11,24 @@ use tokio::time::{Sleep, sleep};
 
 use super::places::Traffic;
 
-/// A client has so long to read the next [`MIN_BYTES`]; then its connection is closed.
+/// A client must read the next [`MIN_BYTES`] within this time; else its connection is closed.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A client that reads less than this in [`WRITE_TIMEOUT`] counts as stalled.
 const MIN_BYTES: usize = 64 << 10;
 
-/// A stream that fails where its client does not read.
+/// A stream that fails if the client does not read.
 pub struct Paced<S> {
     stream: S,
     traffic: Arc<Traffic>,
     timeout: Duration,
-    /// Runs while something waits to be written.
+    /// Runs while bytes are waiting to be written.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Written since the deadline began.
+    /// Bytes written since the deadline started.
     written: usize,
 }
 
 impl<S> Paced<S> {
-    /// Of a connection.
+    /// Wraps the stream of a connection.
     pub fn new(stream: S, traffic: Arc<Traffic>, timeout: Duration) -> Paced<S> {
         Paced {
             stream,
@@ -45,7 +45,7 @@ impl<S> Paced<S> {
         }
     }
 
-    /// Judges the client by how a write went.
+    /// Updates the deadline from the result of a write.
     fn judge(
         &mut self,
         cx: &mut Context<'_>,
@@ -112,7 +112,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Hyper flushes when nothing waits in its own buffers any more: the kernel has taken all of it.
+        // Hyper flushes when its own buffers are empty: the kernel has taken everything.
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         if let Poll::Ready(Ok(())) = flushed {
             self.reads();

@@ -1,5 +1,6 @@
-//! `/`: the application, which is sent at once and fetches its data from the API, the page of a fleet, or plain text for clients
-//! that are no browser. `/report`: the report of any stretch of time as a page, live where the stretch ends now.
+//! `/`: the application, which is sent at once and fetches its data from the API; the page of a fleet; or plain text
+//! for clients that are not browsers. `/report`: the report of a stretch of time as a page, which updates itself if
+//! the stretch ends now.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -41,7 +42,7 @@ use crate::present::html::{
 pub static FRONT: Endpoint = Endpoint {
     path: "/",
     method: "get",
-    // A browser's request for the page of a fleet reads the store.
+    // A browser's request for the page of a fleet is heavier, because it reads the store; the guard determines that.
     kind: RequestKind::Light,
     summary: "With a browser: what happened, live and in the past; else this list",
     parameters: &[HOST, FROM, TO, AT, DEVICE, CLASS, FILTER],
@@ -62,45 +63,45 @@ pub static REPORT_PAGE: Endpoint = Endpoint {
     handler: || get(report_page),
 };
 
-/// `class`, which the application reads from its address.
+/// `class`. The application reads it from its URL.
 const CLASS: Parameter = Parameter {
     name: "class",
     shape: Shape::OneOf(CLASS_NAMES),
     description: "The page shows this class only",
 };
 
-/// `filter`, which the application reads from its address.
+/// `filter`. The application reads it from its URL.
 const FILTER: Parameter = Parameter {
     name: "filter",
     shape: Shape::Text,
     description: "The page shows I/Os of this process, cgroup or file: process:NAME, cgroup:PATH or file:PATH",
 };
 
-/// A live page takes at most this part of one CPU.
+/// Maximum share of one CPU that a live page may use.
 const SHARE: f64 = 0.01;
-/// Seconds between two looks of a live page.
+/// Range of the refresh interval of a live page, in seconds.
 const REFRESH_S: std::ops::RangeInclusive<f64> = 5.0..=300.0;
-/// Recordings with more I/Os than this together are shown one by one: the time of an answer would not suffice.
+/// Recordings with more I/Os than this in total are shown one by one, because joining them would exceed the timeout.
 const MAX_JOINED_IOS: u64 = 20_000_000;
 
-/// An answer to whether the root has several hosts holds for so long.
+/// How long the answer to whether the root has several hosts is cached.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
-/// A page waits so long for an answer, and takes the last one then.
+/// Maximum time a page waits for that answer before it uses the last one.
 const MAX_LOOK: Duration = Duration::from_secs(if cfg!(test) { 600 } else { 2 });
 
-/// Whether the root has several hosts. Finding out lists directories, which takes for ever on a disk that hangs: one thread that may
-/// wait does it at a time, and no other waits without end.
+/// Caches whether the root has several hosts. Finding out lists directories, which blocks if the disk hangs: only one
+/// blocking thread does so at a time, and others wait with a timeout.
 #[derive(Debug, Default)]
 pub struct FleetCheck {
-    /// When it was found out last, and what.
+    /// Time and result of the last check.
     last: Mutex<Option<(std::time::Instant, bool)>>,
-    /// Held while a thread finds out.
+    /// Held while a thread checks.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl FleetCheck {
-    /// Whether `root` has several hosts, as of some seconds ago; where that is not known within `patience`, as of the last time, and
-    /// no before the first.
+    /// Whether `root` has several hosts, from a check that is at most a few seconds old. If there is no answer within
+    /// `patience`, returns the last result, or `false` if there is none.
     async fn is_fleet(self: &Arc<Self>, root: &Path, patience: Duration) -> bool {
         if self.recent().is_none() {
             let _is_in_time = timeout(patience, self.find_out(root)).await.is_ok();
@@ -108,7 +109,7 @@ impl FleetCheck {
         self.last().is_some_and(|(_, is_fleet)| is_fleet)
     }
 
-    /// Lists the directories, unless another request has done so by the time that this one may.
+    /// Lists the directories, unless another request has done so before this one got its turn.
     async fn find_out(self: &Arc<Self>, root: &Path) {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         if self.recent().is_some() {
@@ -116,9 +117,9 @@ impl FleetCheck {
         }
         let check = Arc::clone(self);
         let root = root.to_owned();
-        // This does not lower the thread, as a page is to come soon on a busy machine, too.
+        // The thread keeps its priority, because a page must be fast on a busy machine, too.
         let done = spawn_blocking(move || {
-            // Held until the work ends, not until no client waits for it any more.
+            // Held until the work ends, even if the client has disconnected.
             let _turn = turn;
             check.store(is_fleet(&root));
         });
@@ -147,8 +148,8 @@ impl App {
     }
 }
 
-/// `GET /`. The application reads the view from its address itself, so that no parameter can make this fail. The guard has found out
-/// whether it is the page of a fleet: only that is heavy.
+/// `GET /`. The application reads the view from its URL itself, so no parameter can make this fail. The guard has
+/// already determined whether this is the page of a fleet: only that is heavy.
 pub async fn front(
     State(app): State<Arc<App>>,
     Extension(kind): Extension<RequestKind>,
@@ -175,12 +176,13 @@ pub async fn front(
     }
 }
 
-/// Whether a request is one for the page of a fleet, which reads the store, if the root has several hosts: none of them is named.
+/// Whether a request would be for the page of a fleet, which reads the store, if the root has several hosts: it names
+/// none.
 pub fn may_be_of_fleet(headers: &HeaderMap, uri: &Uri) -> bool {
     uri.path() == "/" && is_browser(headers) && !names_host(uri)
 }
 
-/// Whether the query has the parameter `host` with a value.
+/// Whether the query string has a non-empty parameter `host`.
 fn names_host(uri: &Uri) -> bool {
     let mut pairs = uri.query().unwrap_or("").split('&');
     pairs.any(|pair| {
@@ -208,7 +210,7 @@ pub async fn report_page(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let health_problems = [health.reasons, health.degraded].concat();
     let shown = asked;
     let said = app.read(move |asker: &Asker| {
-        // What was recorded elsewhere, or ended long ago, has its last minutes on the page, too.
+        // For a recording from elsewhere, or one that ended long ago, the default is its last minutes.
         let query = asker.query(place.path()?, asked)?;
         render_page(&query, asker, view(&query.window), health_problems)
     });
@@ -218,7 +220,7 @@ pub async fn report_page(State(app): State<Arc<App>>, uri: Uri) -> Response {
     }
 }
 
-/// Whether a page is asked for.
+/// Whether the client asks for a page.
 pub fn is_browser(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let ranges = accepted
@@ -227,7 +229,7 @@ pub fn is_browser(headers: &HeaderMap) -> bool {
     ranges.map(str::trim).any(|r| r.starts_with("text/html"))
 }
 
-/// Where several hosts are recorded and none is named: all of them beside each other.
+/// The page of the fleet, shown if there are several hosts and none is named.
 async fn fleet(app: &Arc<App>, params: &Params) -> Response {
     let said = hosts::of(app, params).await;
     match said {
@@ -236,7 +238,7 @@ async fn fleet(app: &Arc<App>, params: &Params) -> Response {
     }
 }
 
-/// Instead of a fleet: why it cannot be shown.
+/// The page of the fleet with an error instead of data.
 fn fleet_problem(problem: &Problem) -> FleetDocument {
     FleetDocument {
         notes: vec![problem.detail().to_owned()],
@@ -251,7 +253,7 @@ fn html_of_fleet(document: &FleetDocument) -> Response {
     }
 }
 
-/// The program was built without its pages.
+/// The response of a program that was built without its pages.
 fn no_page(why: &impl std::fmt::Display) -> Response {
     Problem::new(StatusCode::NOT_FOUND, why.to_string()).into_response()
 }
@@ -262,7 +264,7 @@ fn asked(uri: &Uri) -> Result<(Params, TimeWindow), Problem> {
     Ok((params, window))
 }
 
-/// The stretch that was requested, whatever is known of it.
+/// The requested stretch, independent of what is recorded.
 fn view(asked: &TimeWindow) -> View {
     let now = wall_clock_ns();
     if let Some(at) = wall_unix_ns(asked.at) {
@@ -278,7 +280,7 @@ fn view(asked: &TimeWindow) -> View {
     let to_unix_ns = wall_unix_ns(asked.to).unwrap_or(now);
     let from_unix_ns =
         wall_unix_ns(asked.from).unwrap_or_else(|| to_unix_ns.saturating_sub(DEFAULT_NS));
-    // A time of the future, and one that was now when it was read.
+    // The end is in the future, or was now when the parameter was parsed.
     let live = to_unix_ns >= now - 1_000_000_000;
     View {
         from_unix_ns,
@@ -295,8 +297,8 @@ fn wall_unix_ns(at: Option<Instant>) -> Option<i64> {
     }
 }
 
-/// What the page of the stretch is made from: all of it as one recording, or where that cannot be its longest part; and whether
-/// there are further parts.
+/// The part that the page shows: the whole stretch as one recording, or its longest part if that is not possible. The
+/// note says whether there are further parts.
 fn chosen(query: &Query<'_>) -> Result<(Part, Option<Note>), QueryError> {
     if let Ok(whole) = query.one(Grain::Recording)
         && whole.recording.ios_stored() <= MAX_JOINED_IOS
@@ -314,7 +316,7 @@ fn chosen(query: &Query<'_>) -> Result<(Part, Option<Note>), QueryError> {
     Ok((longest, (n > 1).then_some(Note::LongestPartOf(n))))
 }
 
-/// The page of the stretch. `health_problems` is why the recorder does not record everything now.
+/// Renders the page of the stretch. `health_problems` says why the recorder does not record everything now.
 fn render_page(
     query: &Query<'_>,
     asker: &Asker,
@@ -327,7 +329,7 @@ fn render_page(
     if let Some(note) = further {
         query.caller.note(note);
     }
-    // Where parts are chosen after all has been tried as one, some is said twice.
+    // If parts are selected after the whole was tried as one recording, some notes occur twice.
     let mut said = asker.remarks();
     let mut seen = BTreeSet::new();
     said.retain(|text| seen.insert(text.clone()));
@@ -364,7 +366,7 @@ fn page_note(topic: &str, level: NoteLevel, text: String) -> PageNote {
     }
 }
 
-/// Why there is nothing, with the way to other times.
+/// A page with the error, and navigation to other times.
 fn problem_page(problem: &Problem, view: View) -> Response {
     match render_nothing(problem.detail(), view) {
         Ok(page) => html(problem.status(), page),

@@ -1,6 +1,7 @@
-//! Places of requests: each kind has its own, so that those that read much never keep out those that say whether it records.
+//! Limits of concurrent requests. Each kind has its own limit, so that expensive requests never block health checks.
 //!
-//! A request holds its place until its answer is read. Where all places of a kind are taken, a client that does not read makes room.
+//! A request holds its place until its response is read. If all places of a kind are taken, the connection of a
+//! client that does not read is closed.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,28 +12,28 @@ use tokio::task::AbortHandle;
 
 use super::problem::Problem;
 
-/// A client that has not read for so long makes room for another one.
+/// A client that has not read for this long may be disconnected to make room.
 const STALLED: Duration = Duration::from_secs(1);
 
-/// What a request is for.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestKind {
-    /// `/healthz`: always answered.
+    /// `/healthz`: always served.
     Health,
     /// `/metrics`.
     Metrics,
-    /// Watches what happens, for as long as it likes.
+    /// Event streams, which last as long as the client wants.
     Live,
-    /// Needs no more than memory.
+    /// Served from memory.
     Light,
-    /// Has a stretch copied, which takes longer than an answer.
+    /// Copies a stretch, which takes longer than other requests.
     Copy,
     /// Reads the store.
     Heavy,
 }
 
 impl RequestKind {
-    /// Places of this kind, and how many of them one client may have.
+    /// Limits of this kind: in total, and for one client.
     fn places(self) -> (usize, usize) {
         match self {
             RequestKind::Health => (usize::MAX, usize::MAX),
@@ -44,31 +45,31 @@ impl RequestKind {
     }
 }
 
-/// On the other end of a connection: requests of one client count together.
+/// The other end of a connection. Requests of one client are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Client {
-    /// Of a TCP connection.
+    /// A TCP client.
     Address(IpAddr),
-    /// Of a socket in the file system, whose process it is.
+    /// The user id of a process that uses the Unix socket.
     User(u32),
-    /// The kernel does not say.
+    /// The kernel does not report it.
     Unknown,
 }
 
-/// What is known of a connection, shared by those who serve it.
+/// State of a connection, shared by the tasks that serve it.
 #[derive(Debug)]
 pub struct Traffic {
-    /// Whose it is.
+    /// The client.
     pub client: Client,
-    /// Requests that are being answered, or whose answer is not yet read.
+    /// Number of requests in progress or with unread responses.
     busy: AtomicUsize,
-    /// Since when the client does not read what there is for it.
+    /// Since when the client has not read the bytes that are waiting.
     stalled_since: Mutex<Option<Instant>>,
     task: OnceLock<AbortHandle>,
 }
 
 impl Traffic {
-    /// Of a new connection.
+    /// A new connection.
     pub fn new(client: Client) -> Arc<Traffic> {
         Arc::new(Traffic {
             client,
@@ -78,30 +79,30 @@ impl Traffic {
         })
     }
 
-    /// Is served by `task`.
+    /// Sets the task that serves it.
     pub fn served_by(&self, task: AbortHandle) {
-        // There is one task for each connection.
+        // There is one task per connection, so this is set once.
         drop(self.task.set(task));
     }
 
-    /// Whether no request is being answered.
+    /// Whether no request is in progress.
     pub fn is_idle(&self) -> bool {
         self.busy.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether it is over.
+    /// Whether it is closed.
     pub fn is_closed(&self) -> bool {
         self.task.get().is_some_and(AbortHandle::is_finished)
     }
 
-    /// Ends it.
+    /// Closes it.
     pub fn close(&self) {
         if let Some(task) = self.task.get() {
             task.abort();
         }
     }
 
-    /// Whether the client reads what there is for it.
+    /// Records whether the client reads the bytes that are waiting.
     pub fn reads(&self, reads: bool) {
         let mut since = self.stalled();
         if reads {
@@ -111,7 +112,7 @@ impl Traffic {
         }
     }
 
-    /// For how long the client has not read.
+    /// How long the client has not read.
     pub fn stalled_for(&self) -> Duration {
         let since = *self.stalled();
         since.map_or(Duration::ZERO, |since| since.elapsed())
@@ -124,12 +125,12 @@ impl Traffic {
     }
 }
 
-/// A request of a connection, from its arrival until its answer is read.
+/// A request of a connection, from its arrival until its response is read.
 #[derive(Debug)]
 pub struct Busy(Arc<Traffic>);
 
 impl Busy {
-    /// Begins.
+    /// Starts a request.
     pub fn new(traffic: &Arc<Traffic>) -> Busy {
         traffic.busy.fetch_add(1, Ordering::Relaxed);
         Busy(Arc::clone(traffic))
@@ -142,7 +143,7 @@ impl Drop for Busy {
     }
 }
 
-/// The places that are taken.
+/// The places in use.
 #[derive(Debug, Default)]
 pub struct Places(Mutex<Taken>);
 
@@ -159,7 +160,7 @@ struct Entry {
     traffic: Arc<Traffic>,
 }
 
-/// A place of a request, free again when dropped.
+/// The place of a request, freed when dropped.
 #[derive(Debug)]
 pub struct Place {
     places: Arc<Places>,
@@ -173,10 +174,10 @@ impl Drop for Place {
 }
 
 impl Places {
-    /// Takes a place. Where there is none, the connection whose client has not read for longest is closed and makes room.
+    /// Takes a place. If none is free, the connection whose client has not read for longest is closed.
     ///
     /// # Errors
-    /// All are taken, by clients that read.
+    /// All places are taken by clients that read.
     pub fn enter(
         self: &Arc<Places>,
         kind: RequestKind,
@@ -184,7 +185,7 @@ impl Places {
     ) -> Result<Place, Problem> {
         let (max, max_of_client) = kind.places();
         let mut taken = self.taken();
-        // A client that has its share makes room itself, and takes nothing from others.
+        // A client at its own limit can only free one of its own places.
         let client = traffic.client;
         let client_has_room = taken.has_room(max_of_client, |e| {
             e.kind == kind && e.traffic.client == client
@@ -208,13 +209,13 @@ impl Places {
         })
     }
 
-    /// How many of a kind are taken.
+    /// Number of places of a kind in use.
     #[cfg(test)]
     pub fn count(&self, kind: RequestKind) -> usize {
         self.taken().count(|e| e.kind == kind)
     }
 
-    /// Closes the connection whose client has not read for longest, if there is one that does not read.
+    /// Closes the connection whose client has not read for longest, if any client is stalled.
     pub fn close_most_stalled(&self) {
         self.taken().make_room(|_| true);
     }
@@ -229,12 +230,12 @@ impl Taken {
         self.places.iter().filter(|e| of(e)).count()
     }
 
-    /// Whether less than `max` of those of which `of` holds are taken, or one of them could be freed.
+    /// Whether fewer than `max` places matching `of` are taken, or one of them could be freed.
     fn has_room(&mut self, max: usize, of: impl Fn(&Entry) -> bool) -> bool {
         self.count(&of) < max || self.make_room(of)
     }
 
-    /// Takes the place of the client, among those of which `of` holds, that has not read for longest. Whether there was one.
+    /// Frees the matching place whose client has not read for longest. Returns whether there was one.
     fn make_room(&mut self, of: impl Fn(&Entry) -> bool) -> bool {
         let candidates = (0..self.places.len()).filter(|i| of(&self.places[*i]));
         let most = candidates.max_by_key(|i| self.places[*i].traffic.stalled_for());

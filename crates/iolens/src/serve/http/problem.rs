@@ -9,7 +9,7 @@ use crate::engine::deadline::TooSlow;
 use crate::present::escape;
 use crate::present::query_text::{self, Spelling};
 
-/// What went wrong, in a line for the caller.
+/// An error with a one-line text for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     status: StatusCode,
@@ -24,11 +24,11 @@ impl std::fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// When a request that found no room may come again, in seconds.
+/// `Retry-After` in seconds, for requests that found no room.
 const RETRY_AFTER_S: &str = "2";
 
 impl Problem {
-    /// With a status and what to do about it.
+    /// An error with a status and a text that says what to do.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
         Problem {
             status,
@@ -36,17 +36,17 @@ impl Problem {
         }
     }
 
-    /// A parameter that makes no sense.
+    /// An invalid parameter.
     pub fn bad(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// There is no room or no time for it now.
+    /// The server is at a limit now.
     pub fn busy(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 
-    /// Why something was not done: because of the question, of the store, or because it takes too long.
+    /// Maps an error of the work to a status: invalid query, store error or timeout.
     pub fn of(error: &anyhow::Error) -> Problem {
         if let Some(own) = error.downcast_ref::<Problem>() {
             return own.clone();

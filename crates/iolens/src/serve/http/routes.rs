@@ -1,4 +1,4 @@
-//! The router, the index at `/` and `/api/v1/openapi.json`, all made from the table of endpoints.
+//! The router, the index at `/` and `/api/v1/openapi.json`, all generated from the table of endpoints.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::endpoint::Endpoint;
 use super::places::RequestKind;
 use super::problem::Problem;
 
-/// Where the API is.
+/// Path prefix of the API.
 const API: &str = "/api/v1/";
 
-/// The schemas of its answers, as `make schema` writes them. A type of several of them is the same in all.
+/// The schemas of the responses, written by `make schema`. A type that occurs in several of them is the same in all.
 const SCHEMAS: [&str; 3] = [
     include_str!("../../../../../docs/schema/answers.json"),
     include_str!("../../../../../docs/schema/report.json"),
@@ -36,20 +36,20 @@ pub static OPENAPI: Endpoint = Endpoint {
     handler: || get(openapi),
 };
 
-/// A router of all of them.
+/// A router for all endpoints.
 pub fn router() -> Router<Arc<App>> {
     ENDPOINTS.iter().fold(Router::new(), |router, e| {
         router.route(e.path, (e.handler)())
     })
 }
 
-/// Which places requests for a path take.
+/// The kind of requests for a path.
 pub fn kind(path: &str) -> RequestKind {
     let endpoint = ENDPOINTS.iter().find(|e| e.path == path);
     endpoint.map_or(RequestKind::Light, |e| e.kind)
 }
 
-/// What there is, for people with curl.
+/// The index as plain text, for users of curl.
 pub fn index() -> String {
     let mut text = "iolens serve\n\n".to_owned();
     for e in ENDPOINTS {
@@ -69,7 +69,7 @@ pub fn index() -> String {
 /// `GET /api/v1/openapi.json`.
 ///
 /// # Errors
-/// It cannot be written.
+/// The document cannot be written.
 async fn openapi() -> Result<Response, Problem> {
     let document = document().map_err(|e| Problem::of(&e.into()))?;
     super::api::json(&document)
@@ -92,7 +92,7 @@ fn document() -> serde_json::Result<Value> {
     }))
 }
 
-/// All types by name, documents and what they consist of.
+/// All types by name: documents and their components.
 fn schemas() -> serde_json::Result<Map<String, Value>> {
     let mut types = Map::new();
     for text in SCHEMAS {
@@ -108,12 +108,12 @@ fn schemas() -> serde_json::Result<Map<String, Value>> {
     Ok(types)
 }
 
-/// The schema of a file, with its references as they are in this document.
+/// Parses a schema file and adapts its references to this document.
 fn schema(text: &str) -> serde_json::Result<Map<String, Value>> {
     serde_json::from_str(&text.replace("#/definitions/", "#/components/schemas/"))
 }
 
-/// A name for the functions that programs generate: `series`, `healthz`, `index`.
+/// Operation id for generated clients: `series`, `healthz`, `index`.
 fn operation_id(e: &Endpoint) -> &'static str {
     match e.path {
         "/" => "index",
@@ -122,7 +122,7 @@ fn operation_id(e: &Endpoint) -> &'static str {
     }
 }
 
-/// What its document is like.
+/// The schema of the response.
 fn answer(e: &Endpoint) -> Value {
     if let Some(name) = e.schema {
         return json!({ "$ref": format!("#/components/schemas/{name}") });

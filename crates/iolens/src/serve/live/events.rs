@@ -1,4 +1,4 @@
-//! What those who watch hear of, and what is remembered of it for those who come later, or come again.
+//! The event stream for live clients, with a history for clients that connect later or reconnect.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,34 +8,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 use iolens_observe::topology::wall_clock_ns;
 use tokio::sync::broadcast::{Receiver, Sender};
 
-/// Rows that a watcher may be late: half a minute of ten devices.
+/// How many events a client may lag behind: half a minute of ten devices.
 const MAX_WAITING: usize = 4096;
-/// Idle slots aside, what happened so long ago is known.
+/// Length of the history in nanoseconds. It does not contain idle slots.
 const RECENT_NS: i64 = 600_000_000_000;
-/// With very many busy devices less of it.
+/// Maximum size of the history; with very many busy devices it is shorter.
 const MAX_RECENT_BYTES: usize = 16 << 20;
-/// Findings that are known for longer: some MiB.
+/// Maximum number of findings and stories kept after the slots of their time: some MiB.
 const MAX_FINDINGS: usize = 4096;
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone)]
 pub struct Happened {
-    /// Where to go on after it; idle slots, which no client needs twice, have none.
+    /// The id after which a client can continue. Idle slots have none: no client needs them twice.
     pub id: Option<EventId>,
     /// `slot`, `finding`, `story` or `missed`.
     pub event: &'static str,
-    /// JSON.
+    /// The JSON text.
     pub data: Arc<str>,
-    /// The same without names of files and processes; `None` where it has none.
+    /// The JSON text without names of files and processes; `None` if it contains no names anyway.
     pub without_names: Option<Arc<str>>,
 }
 
-/// Names an event for a client that comes again.
+/// Identifies an event for a client that reconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventId {
-    /// When its recorder began, which no other one did.
+    /// Start of its recorder, in Unix time; unique to the recorder.
     recorder_unix_ns: i64,
-    /// Its number there, from 1 on.
+    /// Sequence number within this recorder, starting at 1.
     n: u64,
 }
 
@@ -57,36 +57,36 @@ impl FromStr for EventId {
     }
 }
 
-/// What a client that begins to watch has received already.
+/// What a client that connects has already received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
-    /// Nothing, and only what comes is of interest.
+    /// Nothing; only new events are wanted.
     Now,
-    /// What happened up to this Unix time in nanoseconds.
+    /// Events up to this Unix time in nanoseconds.
     Time(i64),
-    /// What came up to this event; `None` where what the client says is no event's name.
+    /// Events up to this one; `None` if the client's id is invalid.
     Event(Option<EventId>),
 }
 
-/// Takes what happens to those who watch, and remembers it for those who come later.
+/// Sends events to the connected clients, and keeps a history for clients that connect later.
 #[derive(Debug)]
 pub struct LiveEvents {
-    /// When its recorder began.
+    /// Start of its recorder, in Unix time in nanoseconds.
     start_unix_ns: i64,
     rows: Sender<Happened>,
     recent: Mutex<Recent>,
 }
 
-/// What happened lately, each with its Unix time, in order.
+/// The history: recent events with their Unix time, in order.
 #[derive(Debug, Default)]
 struct Recent {
     rows: VecDeque<(i64, Happened)>,
     bytes: usize,
-    /// Findings and stories that were in `rows`.
+    /// Findings and stories that have left `rows`.
     findings: VecDeque<(i64, Happened)>,
-    /// Number of the last event.
+    /// Sequence number of the last event.
     last: u64,
-    /// Number of the newest event that is in neither.
+    /// Sequence number of the newest event that was dropped from both lists.
     forgotten: u64,
 }
 
@@ -122,7 +122,8 @@ impl Recent {
         self.forgotten = self.forgotten.max(old.id.map_or(0, |id| id.n));
     }
 
-    /// What came after event `n`, and before it, where something of that is forgotten, how many events.
+    /// The events after `n`. If some of them were dropped, they are preceded by an event with the number of missing
+    /// ones.
     fn after(&self, n: u64) -> VecDeque<Happened> {
         let all = self.findings.iter().chain(&self.rows).map(|(_, h)| h);
         let later = all.filter(|h| h.id.is_some_and(|id| id.n > n));
@@ -140,7 +141,7 @@ impl Recent {
     }
 }
 
-/// Says that so many events are missing; `None`: it is not known how many.
+/// An event that says how many events are missing; `None`: the number is not known.
 fn missed(events: Option<u64>) -> Happened {
     let data = events.map_or("null".to_owned(), |n| n.to_string());
     Happened {
@@ -152,7 +153,7 @@ fn missed(events: Option<u64>) -> Happened {
 }
 
 impl LiveEvents {
-    /// Without subscribers.
+    /// A stream without clients.
     pub fn new() -> Arc<LiveEvents> {
         let start_unix_ns = wall_clock_ns();
         let rows = Sender::new(MAX_WAITING);
@@ -163,7 +164,7 @@ impl LiveEvents {
         })
     }
 
-    /// Something happened at `at_unix_ns`. `is_idle`: those who come later need not hear of it.
+    /// Publishes an event that happened at `at_unix_ns`. With `is_idle` it is not kept in the history.
     pub fn publish(&self, at_unix_ns: i64, event: &'static str, data: &str, is_idle: bool) {
         let happened = Happened {
             id: None,
@@ -174,7 +175,8 @@ impl LiveEvents {
         self.send(at_unix_ns, happened, is_idle);
     }
 
-    /// A finding or a story, as `event` says, began or ended; `without_names` is for those who may not see names.
+    /// Publishes the start or end of a finding or story. `without_names` is the text for clients that may not see
+    /// names.
     pub fn publish_named(
         &self,
         at_unix_ns: i64,
@@ -192,7 +194,7 @@ impl LiveEvents {
     }
 
     fn send(&self, at_unix_ns: i64, mut happened: Happened, is_idle: bool) {
-        // Under the lock, so that those who come now hear of it once.
+        // The lock is held while sending, so that a client that connects now gets the event exactly once.
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_idle {
             recent.last += 1;
@@ -206,8 +208,8 @@ impl LiveEvents {
         drop(self.rows.send(happened));
     }
 
-    /// What happened after `since`, as far as it is remembered, and what comes from now on. Where an event's name says what
-    /// was heard last, an event `missed` comes before what came after a gap.
+    /// The events after `since` that are still in the history, and a receiver for new ones. If the client named its
+    /// last event and some later events were dropped, an event `missed` comes first.
     pub fn watch(&self, since: Since) -> (VecDeque<Happened>, Receiver<Happened>) {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let before = match since {
@@ -225,7 +227,8 @@ impl LiveEvents {
             {
                 recent.after(id.n)
             }
-            // Of another recorder, which may have seen more than was heard: all that this one knows came later.
+            // The id is from another recorder, which may have sent more than the client received. All events here are
+            // newer.
             Since::Event(_) => {
                 let mut all = recent.after(0);
                 all.retain(|h| h.event != "missed");

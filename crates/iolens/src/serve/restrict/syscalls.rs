@@ -1,7 +1,7 @@
-//! Which system calls a service may still make, by what its threads do: all others fail with EPERM.
+//! Seccomp filters: the system calls that each kind of thread may make. All others fail with EPERM.
 //!
-//! Filters add up: a thread that begins with the recorder's can only be allowed less. So the recorder's list holds what the
-//! other two need, and the calls that only one of them has are lists of their own.
+//! Filters accumulate: a thread that inherits the recorder's filter can only be restricted further. So the recorder's
+//! list also contains the calls of the other roles, and calls that only one role needs are in lists of their own.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use seccompiler::{
     TargetArch,
 };
 
-/// What a thread is there for.
+/// The role of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Records, and starts the threads of the others.
@@ -20,14 +20,14 @@ pub enum Role {
     Reader,
     /// Copies recordings elsewhere.
     Shipper,
-    /// Starts the commands of findings, which are allowed what it is allowed.
+    /// Starts the commands of findings, which inherit its filter.
     Commands,
 }
 
-/// Allows this thread, and those that it starts, the calls of `role` alone.
+/// Restricts this thread, and those that it starts, to the calls of `role`.
 ///
 /// # Errors
-/// The kernel has no filters, or not for this machine.
+/// The kernel does not support filters, or not on this architecture.
 pub fn allow_only(role: Role) -> Result<()> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)
         .context("there is no list for this machine")?;
@@ -62,7 +62,8 @@ fn lists(role: Role) -> &'static [&'static [i64]] {
     }
 }
 
-/// Requests that change a file's flags or type into a terminal are refused: file systems and Landlock do not ask who may.
+/// Requests that change a file's flags or inject terminal input are refused: file systems and Landlock do not check
+/// who may.
 const REFUSED_IOCTLS: [u64; 4] = [
     0x4008_6602, // FS_IOC_SETFLAGS
     0x401c_5820, // FS_IOC_FSSETXATTR
@@ -80,8 +81,8 @@ fn harmless_ioctl() -> Result<SeccompRule> {
     Ok(SeccompRule::new(conditions)?)
 }
 
-/// Files, memory, threads, time, sockets: what any program does. Not among them, for any role: whatever changes owners,
-/// modes or attributes of a file by its name, changes the user, leaves the session, or looks into other processes.
+/// Files, memory, threads, time, sockets: what any program does. No role may change owners, modes or attributes of a
+/// file by its name, change the user, leave the session, or inspect other processes.
 const COMMON: &[i64] = &[
     // Files.
     libc::SYS_read,
@@ -187,7 +188,7 @@ const COMMON: &[i64] = &[
     libc::SYS_kill,
     libc::SYS_tkill,
     libc::SYS_tgkill,
-    // Who and what is this?
+    // Process and system information.
     libc::SYS_getpid,
     libc::SYS_getppid,
     libc::SYS_gettid,
@@ -207,7 +208,7 @@ const COMMON: &[i64] = &[
     libc::SYS_times,
     libc::SYS_getrandom,
     libc::SYS_capget,
-    // Giving up more.
+    // Further restrictions.
     libc::SYS_capset,
     libc::SYS_seccomp,
     libc::SYS_landlock_create_ruleset,
@@ -246,7 +247,7 @@ const COMMON: &[i64] = &[
     libc::SYS_recvmmsg,
 ];
 
-/// Older forms of calls of [`COMMON`], which newer machines do not have.
+/// Older variants of calls of [`COMMON`] that newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const LEGACY: &[i64] = &[
     libc::SYS_open,
@@ -281,7 +282,7 @@ const LEGACY: &[i64] = &[38, 84];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const LEGACY: &[i64] = &[];
 
-/// Starting programs, and what shells and their tools do beside [`COMMON`].
+/// Starting programs, and what shells and their tools do in addition to [`COMMON`].
 const PROGRAMS: &[i64] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -313,7 +314,7 @@ const PROGRAMS: &[i64] = &[
     libc::SYS_personality,
 ];
 
-/// Older forms of calls of [`PROGRAMS`].
+/// Older variants of calls of [`PROGRAMS`].
 #[cfg(target_arch = "x86_64")]
 const LEGACY_PROGRAMS: &[i64] = &[
     libc::SYS_fork,
@@ -330,10 +331,10 @@ const LEGACY_PROGRAMS: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const LEGACY_PROGRAMS: &[i64] = &[];
 
-/// The group and mode of files that it has just made (open files, never names).
+/// Group and mode of files that it has just created, by descriptor only.
 const OWN_FILES: &[i64] = &[libc::SYS_fchmod, libc::SYS_fchown];
 
-/// What only recording needs: maps and rings of the probes, names of files by their handle.
+/// Calls that only recording needs: maps and rings of the probes, file names by handle.
 const RECORDER: &[i64] = &[
     libc::SYS_bpf,
     libc::SYS_perf_event_open,

@@ -1,4 +1,5 @@
-//! Which files of a recording root are at the target, which are not yet, and which never will be.
+//! The files of a recording root that are at the target, that are waiting, and that were removed before they were
+//! sent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -9,15 +10,15 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use iolens_core::store::Root;
 
-/// A recording that does not grow and of which no file changed for so long is whole. From then on what the size limit removes
-/// of it stays at the target.
+/// A recording that has ended and whose files have not changed for this long is complete. From then on, files that
+/// the size limit removes from it stay at the target.
 const SETTLED_NS: i64 = 600 * 1_000_000_000;
-/// The one file that is written anew when a recording is whole: a finding that began in it can end much later.
+/// The only file that is rewritten after a recording is complete: a finding that began in it can end much later.
 const FINDINGS: &str = "findings/000001.parquet";
-/// They describe what else is there, so they go last.
+/// Files that describe the others, so they are sent last.
 const DESCRIPTIONS: [&str; 2] = ["meta.json.bak", "meta.json"];
 
-/// Distinguishes the versions of a file.
+/// The version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
     pub bytes: u64,
@@ -25,10 +26,10 @@ pub struct FileStamp {
     inode: u64,
 }
 
-/// Start and directory below the root, `host=NAME/start_ns=UNIXNS`.
+/// Start and directory of a recording below the root: `host=NAME/start_ns=UNIXNS`.
 type RecordingKey = (i64, String);
 
-/// A file to send: its recording, its name there, its version.
+/// A file to send: its recording, its name and its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsentFile {
     pub recording: String,
@@ -36,7 +37,7 @@ pub struct UnsentFile {
     pub stamp: FileStamp,
 }
 
-/// Files, and what they take.
+/// A number of files and their size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileSum {
     pub files: u64,
@@ -44,7 +45,7 @@ pub struct FileSum {
 }
 
 impl FileSum {
-    /// Adds a file of so many bytes.
+    /// Adds a file of this size.
     pub fn add(&mut self, bytes: u64) {
         self.files += 1;
         self.bytes += bytes;
@@ -53,7 +54,7 @@ impl FileSum {
 
 #[derive(Debug, Default)]
 struct Shipment {
-    /// What is here, by name.
+    /// The local files by name.
     files: BTreeMap<String, FileStamp>,
     /// The versions that are at the target.
     sent: HashMap<String, FileStamp>,
@@ -70,7 +71,7 @@ impl Shipment {
             .map(|(name, stamp)| (name, *stamp))
     }
 
-    /// Tables first, descriptions last: what these say is there is there.
+    /// The next file to send. Tables go first and descriptions last, so that what these list is already there.
     fn next_unsent(&self) -> Option<(&String, FileStamp)> {
         self.unsent().min_by_key(|(name, _)| {
             DESCRIPTIONS
@@ -81,17 +82,17 @@ impl Shipment {
     }
 }
 
-/// What is to be sent of a root.
+/// The files of a root that are to be sent.
 #[derive(Debug)]
 pub struct Backlog {
     root: PathBuf,
     shipments: BTreeMap<RecordingKey, Shipment>,
-    /// Recordings that are whole at the target, and when their findings were written last.
+    /// Recordings that are complete at the target, with the modification time of their findings.
     done: BTreeMap<String, i64>,
 }
 
 impl Backlog {
-    /// Of the recordings in `root` but those that are `done`.
+    /// The backlog of the recordings in `root`, without those that are `done`.
     pub fn new(root: &Path, done: BTreeMap<String, i64>) -> Backlog {
         Backlog {
             root: root.to_owned(),
@@ -100,12 +101,12 @@ impl Backlog {
         }
     }
 
-    /// Recordings that are whole at the target.
+    /// Recordings that are complete at the target.
     pub fn done(&self) -> &BTreeMap<String, i64> {
         &self.done
     }
 
-    /// Looks what is in the root now; what was removed before it was sent.
+    /// Scans the root. Returns the files that were removed before they were sent.
     ///
     /// # Errors
     /// The root cannot be listed.
@@ -150,7 +151,7 @@ impl Backlog {
                 .filter(|(name, _)| !files.contains_key(*name));
             gone.for_each(|(_, stamp)| dropped.add(stamp.bytes));
             let last_ns = files.values().map(|f| f.modified_ns).max().unwrap_or(0);
-            // What a killed recorder had not closed is closed by the next start, however long after.
+            // A log left by a killed recorder is converted by the next start, however much later.
             shipment.is_settled = newest.get(&*stored.host) > Some(&stored.start_unix_ns)
                 && last_ns < now_unix_ns - SETTLED_NS
                 && !has_logs(&stored.path);
@@ -165,7 +166,7 @@ impl Backlog {
         Ok(dropped)
     }
 
-    /// What waits, and since when the oldest of it has been there.
+    /// The files waiting, and the modification time of the oldest.
     pub fn waiting(&self) -> (FileSum, Option<i64>) {
         let mut sum = FileSum::default();
         let unsent = self.shipments.values().flat_map(Shipment::unsent);
@@ -174,13 +175,13 @@ impl Backlog {
         (sum, oldest)
     }
 
-    /// A recording of which it is not known what the target has of it, if its turn has come.
+    /// The next recording, if the target has not been asked about it yet.
     pub fn next_unknown(&self) -> Option<&str> {
         let ((_, name), shipment) = self.first()?;
         (!shipment.is_known).then_some(name)
     }
 
-    /// The next file to send: of the oldest recording.
+    /// The next file to send, from the oldest recording.
     pub fn next_unsent(&self) -> Option<UnsentFile> {
         let ((_, recording), shipment) = self.first()?;
         let (name, stamp) = shipment.next_unsent()?;
@@ -201,7 +202,7 @@ impl Backlog {
         of.find(|((_, name), _)| name == recording).map(|(_, s)| s)
     }
 
-    /// The target has these files of a recording, by size. What is only ever written once is not sent again.
+    /// Sets which files of a recording the target has, by size. Files that are written only once are not sent again.
     pub fn known(&mut self, recording: &str, there: &HashMap<String, u64>) {
         if let Some(shipment) = self.shipment(recording) {
             shipment.is_known = true;
@@ -219,7 +220,7 @@ impl Backlog {
         }
     }
 
-    /// Takes note of the recordings that are whole at the target by now; whether there are any.
+    /// Marks recordings that are complete at the target. Returns whether there were any.
     pub fn settle(&mut self) -> bool {
         let mut changed = false;
         let done = &mut self.done;
@@ -238,18 +239,18 @@ impl Backlog {
     }
 }
 
-/// Files that are written anew under the same name while a recording grows.
+/// Whether the file is rewritten under the same name while a recording grows.
 fn is_replaced(name: &str) -> bool {
     DESCRIPTIONS.contains(&name) || name == FINDINGS || name.starts_with("devices/")
 }
 
-/// The descriptions and the closed files of tables of a recording: all of them have come to their names whole.
+/// The descriptions and closed table files of a recording. All of them were renamed into place when complete.
 fn closed_files(recording: &Path) -> io::Result<BTreeMap<String, FileStamp>> {
     let mut files = BTreeMap::new();
     for name in closed_names(recording)? {
         match stamp_of(&recording.join(&name)) {
             Ok(stamp) => drop(files.insert(name, stamp)),
-            // The size limit may remove one meanwhile.
+            // The size limit may remove a file at any time.
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
@@ -257,7 +258,7 @@ fn closed_files(recording: &Path) -> io::Result<BTreeMap<String, FileStamp>> {
     Ok(files)
 }
 
-/// Their names below the recording.
+/// Their names relative to the recording.
 fn closed_names(recording: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(recording)? {
@@ -282,7 +283,8 @@ fn closed_names(recording: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether there are rows that are not in a file of a table yet: in `TABLE-NNNNNN.wal`. `requests-open.wal` becomes no segment.
+/// Whether the recording has logs `TABLE-NNNNNN.wal` with rows that are not in a table file yet. `requests-open.wal`
+/// is never converted.
 fn has_logs(recording: &Path) -> bool {
     let names = fs::read_dir(recording.join("wal")).into_iter().flatten();
     names.flatten().any(|entry| {

@@ -1,4 +1,4 @@
-//! Where shipped files go: a directory, or a bucket of S3 or a server that speaks its protocol.
+//! The target of shipping: a directory, or a bucket of S3 or of a compatible server.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use object_store::{
 };
 use tokio::runtime::Runtime;
 
-/// What `--ship` says.
+/// The value of `--ship`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShipTarget {
     /// `DIR`.
@@ -27,7 +27,7 @@ pub enum ShipTarget {
     Bucket {
         /// The bucket.
         name: String,
-        /// What all keys begin with, without a slash at its ends; empty: nothing.
+        /// Prefix of all keys, without leading and trailing slash; may be empty.
         prefix: String,
     },
 }
@@ -67,28 +67,28 @@ impl fmt::Display for ShipTarget {
     }
 }
 
-/// A target that files can be put into. Names are relative to it, with slashes; a file has its old or its new content there,
+/// An opened target. Names are relative to it, with slashes. A file there has either its old or its new content,
 /// never a part of it.
 #[derive(Debug)]
 pub enum Destination {
     /// A directory.
     Directory(PrivateDir),
-    /// A bucket, the beginning of all keys, and what the requests run on.
+    /// A bucket, the prefix of all keys, and the runtime of the requests.
     Bucket(AmazonS3, String, Runtime),
 }
 
-/// A single request takes at most this.
+/// Timeout of a single request.
 const REQUEST_TIME: &str = "120 seconds";
 const CONNECT_TIME: &str = "10 seconds";
-/// The client's own retries, before [`super`] waits longer and longer.
+/// Retries of the client itself, before [`super`] retries with growing delays.
 const RETRIES: usize = 2;
 const RETRY_TIME: Duration = Duration::from_secs(30);
 
 impl Destination {
-    /// Opens what is there; nothing is sent yet.
+    /// Opens the target; nothing is sent yet.
     ///
     /// # Errors
-    /// The directory does not exist or others may write to it; the environment says nothing that makes sense of S3.
+    /// The directory does not exist or others may write to it; or the environment's settings for S3 are invalid.
     pub fn open(target: &ShipTarget, root: &Path, access: Access) -> Result<Destination> {
         match target {
             ShipTarget::Directory(path) => {
@@ -109,7 +109,7 @@ impl Destination {
             ShipTarget::Bucket { name, prefix } => {
                 let store =
                     bucket(name).with_context(|| format!("--ship {target}: cannot be used"))?;
-                // Its threads, which look up names, are started later, by the thread that ships.
+                // Its threads, which resolve names, are started later by the shipping thread.
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .max_blocking_threads(2)
                     .enable_all()
@@ -119,7 +119,7 @@ impl Destination {
         }
     }
 
-    /// The files of the recording `recording` that are there, by name below it, and their sizes.
+    /// The files of `recording` at the target, with their names relative to it and their sizes.
     ///
     /// # Errors
     /// They cannot be listed.
@@ -140,10 +140,10 @@ impl Destination {
         }
     }
 
-    /// Puts a file there, or replaces it.
+    /// Stores or replaces a file.
     ///
     /// # Errors
-    /// It is not there now, or not as it should be.
+    /// The file was not stored completely.
     pub fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
         match self {
             Destination::Directory(dir) => {
@@ -161,7 +161,7 @@ impl Destination {
         }
     }
 
-    /// The directory that the thread that ships has to write to.
+    /// The directory to which the shipping thread must be able to write.
     pub fn directory(&self) -> Option<&Path> {
         match self {
             Destination::Directory(dir) => Some(dir.path()),
@@ -175,15 +175,15 @@ fn key(prefix: &str, name: &str) -> Result<Key> {
         "" => name.to_owned(),
         prefix => format!("{prefix}/{name}"),
     };
-    // As it is: host names are encoded already.
+    // Not encoded again: host names are encoded already.
     Ok(Key::parse(whole)?)
 }
 
-/// A bucket as the usual environment says: keys, or the role of a pod, a container or a machine; region and endpoint.
+/// Opens a bucket with the usual environment: keys, or the role of a pod, container or machine; region and endpoint.
 fn bucket(name: &str) -> Result<AmazonS3> {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
-        // Fails where there is one already, which serves as well.
+        // Fails if there is a provider already, which is as good.
         drop(rustls::crypto::ring::default_provider().install_default());
     });
     let mut builder = AmazonS3Builder::from_env()
@@ -193,7 +193,7 @@ fn bucket(name: &str) -> Result<AmazonS3> {
             retry_timeout: RETRY_TIME,
             ..RetryConfig::default()
         });
-    // Who names an endpoint without TLS means that.
+    // An endpoint that is given with http:// is used without TLS.
     let keys = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint];
     for endpoint in keys.map(|key| builder.get_config_value(&key)) {
         if endpoint.is_some_and(|url| url.starts_with("http://")) {
@@ -209,7 +209,7 @@ fn bucket(name: &str) -> Result<AmazonS3> {
     Ok(builder.build()?)
 }
 
-/// Files in `dir` and one level below it, by name with slashes, and their sizes; none if it is not there.
+/// Files in `dir` and one level below, with their relative names and sizes; empty if `dir` does not exist.
 fn files_below(dir: &Path) -> std::io::Result<HashMap<String, u64>> {
     let mut found = HashMap::new();
     for name in add_files_in(dir, "", &mut found)? {
@@ -218,7 +218,7 @@ fn files_below(dir: &Path) -> std::io::Result<HashMap<String, u64>> {
     Ok(found)
 }
 
-/// Adds the files in `dir`, with `before` before their names; the directories in it.
+/// Adds the files in `dir`, with the prefix `before`. Returns its sub-directories.
 fn add_files_in(
     dir: &Path,
     before: &str,

@@ -1,4 +1,4 @@
-//! The findings that go on, across looks, and as the recordings have them.
+//! Tracks active findings across looks, and stores them in the recordings.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -12,24 +12,24 @@ use serde_json::{Map, Value};
 use crate::present::times::rfc3339;
 use crate::present::{escape, serve_text};
 
-/// Two of one kind and device that are no further apart are one.
+/// Findings of one kind and device that are at most this far apart are one finding.
 pub const JOIN_NS: i64 = 10 * SECOND_NS;
-/// The end of a finding that goes on is written this often.
+/// The end of an active finding is stored this often.
 const WRITE_AGAIN_NS: i64 = 60 * SECOND_NS;
 
-/// What became of a finding between two looks.
+/// The change of a finding between two looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It was not there before.
+    /// It is new.
     Begins,
-    /// Its end moved on.
+    /// Its end moved.
     GoesOn,
-    /// It is over.
+    /// It has ended.
     Ends,
 }
 
 impl Phase {
-    /// What events call it.
+    /// Its name in events.
     pub fn event_name(self) -> &'static str {
         match self {
             Phase::Begins | Phase::GoesOn => "start",
@@ -41,17 +41,17 @@ impl Phase {
 /// A finding that has been reported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActiveFinding {
-    /// As its recording has it: `open` until its end has been reported.
+    /// As stored in its recording: `open` until its end has been reported.
     pub finding: StoredFinding,
     /// The recording in which it begins.
     pub recording: PathBuf,
-    /// That one's start.
+    /// Start of that recording, in Unix time.
     pub start_unix_ns: i64,
-    /// The end that was written last, in Unix time.
+    /// The end that was stored last, in Unix time.
     pub written_to_unix_ns: i64,
 }
 
-/// One JSON object about a finding that begins or ends.
+/// The JSON object of a finding that begins or ends.
 #[derive(Serialize)]
 struct FindingEvent<'a> {
     event: &'static str,
@@ -65,7 +65,7 @@ struct FindingEvent<'a> {
 }
 
 impl ActiveFinding {
-    /// Found or read in `recording`.
+    /// A finding that was found in, or read from, `recording`.
     pub fn new(finding: StoredFinding, recording: &Recording) -> ActiveFinding {
         let start_unix_ns = recording.meta().start_unix_ns;
         ActiveFinding {
@@ -76,18 +76,18 @@ impl ActiveFinding {
         }
     }
 
-    /// Where it begins, in Unix time.
+    /// Its start, in Unix time.
     pub fn begin_unix_ns(&self) -> i64 {
         self.start_unix_ns + self.finding.from_ns
     }
 
-    /// Where it was seen last, in Unix time.
+    /// When it was last seen, in Unix time.
     pub fn last_unix_ns(&self) -> i64 {
         self.start_unix_ns + self.finding.to_ns
     }
 
-    /// Whether `new`, of a later look, is this one, perhaps seen from another recording. What went on up to time that no look was at
-    /// may have gone on meanwhile.
+    /// Whether `new`, from a later look, is the same finding, possibly seen from another recording. A finding that
+    /// lasted until time that no look covered (`skipped`) may have continued in it.
     fn continues_as(&self, new: &ActiveFinding, skipped: &Range<i64>) -> bool {
         let mut last_ns = self.last_unix_ns();
         if !skipped.is_empty() && last_ns + JOIN_NS >= skipped.start {
@@ -99,7 +99,7 @@ impl ActiveFinding {
             && new.begin_unix_ns() <= last_ns + JOIN_NS
     }
 
-    /// Takes over what a later look says of it. It keeps its beginning and its recording.
+    /// Updates it with the result of a later look. It keeps its start and its recording.
     fn update(&mut self, new: ActiveFinding) {
         let to_unix_ns = self.last_unix_ns().max(new.last_unix_ns());
         self.finding = StoredFinding {
@@ -110,7 +110,7 @@ impl ActiveFinding {
         };
     }
 
-    /// Writes it into its recording, which the budget may have removed.
+    /// Stores it in its recording, unless the size limit has removed that.
     pub fn store(&self, access: Access) {
         if self.recording.exists()
             && let Err(e) = put_finding(&self.recording, access, &self.finding)
@@ -119,7 +119,7 @@ impl ActiveFinding {
         }
     }
 
-    /// One JSON object: what began or ended, and the finding with its times.
+    /// The event as a JSON object: the phase, and the finding with its times.
     pub fn event(&self, phase: Phase) -> String {
         let event = FindingEvent {
             event: phase.event_name(),
@@ -136,7 +136,7 @@ impl ActiveFinding {
         escape::json(&text).into_owned()
     }
 
-    /// The same for people.
+    /// The event as text.
     pub fn event_line(&self, phase: Phase) -> String {
         serve_text::event(&serve_text::Event {
             is_over: phase == Phase::Ends,
@@ -150,16 +150,16 @@ impl ActiveFinding {
     }
 }
 
-/// What is going on, across looks.
+/// The active findings, across looks.
 #[derive(Debug)]
 pub struct Memory {
     active: Vec<ActiveFinding>,
-    /// Up to here, in Unix time, looks have been.
+    /// Looks have covered the time up to here, in Unix time.
     looked_to_ns: i64,
 }
 
 impl Memory {
-    /// Of what goes on before the first look.
+    /// Starts with findings that were active before the first look.
     pub fn new(active: Vec<ActiveFinding>) -> Memory {
         Memory {
             active,
@@ -167,7 +167,7 @@ impl Memory {
         }
     }
 
-    /// Takes what a look at a range of Unix time has found; yields what became of which finding.
+    /// Adds the findings of a look at a range of Unix time. Returns the findings that changed.
     pub fn look(
         &mut self,
         looked: &Range<i64>,
@@ -179,25 +179,25 @@ impl Memory {
         for new in found {
             events.extend(self.note(new, &skipped));
         }
-        // What this look should have seen and did not is over.
+        // A finding that this look should have seen but did not has ended.
         events.extend(self.end(|a| a.last_unix_ns() + JOIN_NS < looked.start));
         events
     }
 
-    /// What became of the finding that `new` is of; `None` if that is not worth an event yet.
+    /// The change of the finding that `new` continues or starts; `None` if the change is not worth an event yet.
     fn note(&mut self, new: ActiveFinding, skipped: &Range<i64>) -> Option<(Phase, ActiveFinding)> {
         let mut all = self.active.iter_mut();
         let Some(active) = all.find(|a| a.continues_as(&new, skipped)) else {
             self.active.push(new.clone());
             return Some((Phase::Begins, new));
         };
-        // One that ended with a recorder before this one may go on: then it is reported again.
+        // A finding that ended with an earlier recorder may continue: it is then reported again.
         let begins_again = !active.finding.open && new.last_unix_ns() > active.last_unix_ns();
         active.update(new);
         if begins_again {
             active.finding.open = true;
         }
-        // That it goes on is an event only where its recording has an end that is long past.
+        // Continuing is an event only if the stored end is long past, so that it gets stored again.
         let unwritten_ns = active.last_unix_ns() - active.written_to_unix_ns;
         if !begins_again && unwritten_ns < WRITE_AGAIN_NS {
             return None;
@@ -211,7 +211,7 @@ impl Memory {
         Some((phase, active.clone()))
     }
 
-    /// Those that are over, each with its end if that was not reported.
+    /// Removes the findings that are over. Returns those whose end was not reported yet.
     pub fn end(&mut self, is_over: impl Fn(&ActiveFinding) -> bool) -> Vec<(Phase, ActiveFinding)> {
         let mut ended = Vec::new();
         for mut active in self.active.extract_if(.., |a| is_over(a)) {

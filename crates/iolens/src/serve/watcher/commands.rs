@@ -1,6 +1,6 @@
-//! `--on-finding` and `--on-story`: a shell command for each, one after the other on a thread of their own.
+//! `--on-finding` and `--on-story`: runs a shell command for each event, one after another, on a thread of its own.
 //!
-//! A command runs in a process group of its own, so that what it has started goes with it when its time is over.
+//! Each command has its own process group, so that its children are killed with it on a timeout.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -15,14 +15,14 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::serve::restrict::restrict_to_commands;
 
-/// A command that takes longer is killed.
+/// Timeout of a command.
 const MAX_RUN: Duration = Duration::from_secs(10);
-/// Events that may wait for the commands of earlier ones; no command runs for those beyond.
+/// Capacity of the queue of events; events that do not fit run no command.
 const MAX_WAITING: usize = 256;
-/// A command's end is looked for this often.
+/// Poll interval for the end of a command.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The thread that runs them.
+/// The thread that runs the commands.
 #[derive(Debug)]
 pub struct Commands {
     flag: &'static str,
@@ -31,21 +31,21 @@ pub struct Commands {
     thread: JoinHandle<()>,
 }
 
-/// What a command is run for.
+/// An event for which a command is run.
 #[derive(Debug, Clone, Default)]
 struct CommandEvent {
-    /// A line for its input.
+    /// A JSON line for its standard input.
     json: String,
-    /// For its environment.
+    /// Environment variables.
     variables: Vec<(&'static str, String)>,
 }
 
-/// When the commands must have ended, once that is known.
+/// When all commands must have ended, once that is known.
 #[derive(Debug, Clone, Default)]
 pub struct StopTime(Arc<Mutex<Option<Instant>>>);
 
 impl StopTime {
-    /// No command runs after `at`.
+    /// Sets the time after which no command runs.
     pub fn set(&self, at: Instant) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
     }
@@ -60,7 +60,7 @@ impl StopTime {
 }
 
 impl Commands {
-    /// For commands that are `command`, as `flag` says.
+    /// Starts the thread that runs `command`, which was given by `flag`.
     ///
     /// # Errors
     /// No thread could be started.
@@ -80,12 +80,12 @@ impl Commands {
         })
     }
 
-    /// Runs the command for this event, after those before it; never waits.
+    /// Queues the command for this event. Never blocks.
     pub fn push(&self, json: &str) {
         self.push_with(json, Vec::new());
     }
 
-    /// The same with variables in its environment.
+    /// As [`Commands::push`], with environment variables.
     pub fn push_with(&self, json: &str, variables: Vec<(&'static str, String)>) {
         let json = json.to_owned();
         let event = CommandEvent { json, variables };
@@ -95,15 +95,15 @@ impl Commands {
         }
     }
 
-    /// Sets when they must have ended.
+    /// The handle that sets when commands must have ended.
     pub fn stop_time(&self) -> StopTime {
         self.stop.clone()
     }
 
-    /// Waits for those that were asked for.
+    /// Waits for the queued commands.
     pub fn finish(self) {
         drop(self.events);
-        // A panic has been reported.
+        // A panic was reported already.
         drop(self.thread.join());
     }
 }
@@ -129,7 +129,7 @@ fn run_all(flag: &str, command: &str, events: &Receiver<CommandEvent>, stop: &St
 fn run(command: &str, event: &CommandEvent, stop: &StopTime) -> Result<()> {
     let mut shell = Command::new("/bin/sh");
     for (name, value) in &event.variables {
-        // The environment holds no text with a zero byte.
+        // An environment variable cannot contain a zero byte.
         shell.env(name, value.replace('\0', " "));
     }
     let mut child = shell
@@ -139,7 +139,7 @@ fn run(command: &str, event: &CommandEvent, stop: &StopTime) -> Result<()> {
         .process_group(0)
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A pipe holds it; a command that does not read it is free to.
+        // The pipe's buffer holds the line, so a command that does not read it causes no error.
         drop(stdin.write_all(format!("{}\n", event.json).as_bytes()));
     }
     let status = wait(&mut child, stop)?;
@@ -149,7 +149,7 @@ fn run(command: &str, event: &CommandEvent, stop: &StopTime) -> Result<()> {
     Ok(())
 }
 
-/// Waits for its end; when its time is over the whole group is killed.
+/// Waits for the command. On a timeout the whole process group is killed.
 fn wait(child: &mut Child, stop: &StopTime) -> Result<ExitStatus> {
     let begin = Instant::now();
     loop {
@@ -157,7 +157,7 @@ fn wait(child: &mut Child, stop: &StopTime) -> Result<ExitStatus> {
             return Ok(status);
         }
         if begin.elapsed() > MAX_RUN || stop.is_over() {
-            // It has not been waited for, so its number is still its own.
+            // It has not been waited for, so its process id has not been reused.
             kill_process_group(Pid::from_child(child), Signal::KILL)?;
             return Ok(child.wait()?);
         }

@@ -1,4 +1,5 @@
-//! When looks are, and which time one is at: the last minutes, or on a busy host what of them cost most.
+//! Schedules looks, and selects the time that each covers: the last minutes, or on a busy host the costliest part of
+//! them.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -8,33 +9,35 @@ use iolens_core::model::SECOND_NS;
 
 use crate::serve::lost_time::{KEPT_NS, LostTime};
 
-/// A look is at no more: what lasts longer is known by its beginning. A report judges its intervals as a look would.
+/// Maximum time covered by a look; longer findings are known from their start. Intervals in a report have the same
+/// length.
 pub const WINDOW_NS: i64 = INTERVAL_NS;
 const MIN_WINDOW_NS: i64 = 15 * SECOND_NS;
 
-/// At the earliest this long after the last look began.
+/// Minimum time between the starts of two looks.
 pub const PERIOD: Duration = Duration::from_secs(10);
-/// A look takes at most one in so many parts of the time.
+/// A look may take at most one of this many parts of the time.
 const SHARE: u32 = 50;
-/// The same while no program loses much: a look may still find a queue of a program's own, or a device that becomes slower.
+/// The same while no program loses much: a look may still find a program's own queue, or a device that becomes
+/// slower.
 const CALM_SHARE: u32 = 200;
-/// A look comes after this time even so, where that is not more than [`SHARE`] allows.
+/// Even then, a look comes after this time at the latest, unless [`SHARE`] forbids it.
 const MAX_CALM: Duration = Duration::from_secs(300);
 
-/// I/Os that a look is at, some two seconds of a CPU: of more it would come too seldom.
+/// Maximum number of I/Os of a look, about two seconds of CPU time: with more, looks would be too rare.
 const MAX_IOS: f64 = 1_200_000.0;
 
-/// When the next look is.
+/// When the next look is due.
 #[derive(Debug)]
 pub struct NextLook {
-    /// Not before this.
+    /// Not before this time.
     pub earliest: Instant,
-    /// Not after this, even if there seems to be nothing to find.
+    /// At this time at the latest, even if there seems to be nothing to find.
     latest: Instant,
 }
 
 impl NextLook {
-    /// After a period, whatever there is.
+    /// The first look, after one period.
     pub fn first() -> NextLook {
         let at = Instant::now() + PERIOD;
         NextLook {
@@ -43,7 +46,7 @@ impl NextLook {
         }
     }
 
-    /// After a look that began at `began` and took `took`.
+    /// The look after one that started at `began` and took `took`.
     pub fn after(began: Instant, took: Duration) -> NextLook {
         let earliest = began + PERIOD.max(took * SHARE);
         let latest = began + (took * CALM_SHARE).min(MAX_CALM);
@@ -53,23 +56,23 @@ impl NextLook {
         }
     }
 
-    /// Whether it is now, by what was lost since the last one.
+    /// Whether the look is due, given the time lost since the last one.
     pub fn is_due(&self, now: Instant, lost: &LostTime) -> bool {
         now >= self.latest || now >= self.earliest && lost.has_trouble()
     }
 }
 
-/// Looks so far.
+/// The state of the looks so far.
 #[derive(Debug)]
 pub struct LookPace {
-    /// A look at so much time has not been too slow.
+    /// Length of time that a look can cover without a timeout.
     affordable_ns: i64,
-    /// All time before this, in Unix time, was looked at or cost less than what was looked at.
+    /// Everything before this Unix time was covered by a look, or cost less than what was covered.
     over_to_ns: i64,
 }
 
 impl LookPace {
-    /// No look yet, at `now_ns` (Unix time).
+    /// The state before the first look, at `now_ns` (Unix time).
     pub fn new(now_ns: i64) -> LookPace {
         LookPace {
             affordable_ns: WINDOW_NS,
@@ -77,8 +80,8 @@ impl LookPace {
         }
     }
 
-    /// The time that a look at `now_ns` (Unix time) is at: the last minutes, or as much of them as it can be. If the last look was
-    /// longer ago it is the part since then in which most I/O time was lost, or the newest.
+    /// The range that a look at `now_ns` (Unix time) covers: the last minutes, or as much of them as it can. If the
+    /// last look was longer ago, it is the stretch since then in which most I/O time was lost, else the newest.
     pub fn next(&self, now_ns: i64, lost: &LostTime) -> Range<i64> {
         let ios = lost.ios(&(now_ns - WINDOW_NS..now_ns));
         let share = MAX_IOS / ios.max(1) as f64;
@@ -93,13 +96,13 @@ impl LookPace {
         lost.worst_stretch(&since, length_ns).unwrap_or(newest)
     }
 
-    /// A look at `now_ns` is over.
+    /// A look at `now_ns` is complete.
     pub fn looked(&mut self, now_ns: i64) {
         self.over_to_ns = now_ns;
         self.affordable_ns = (self.affordable_ns * 2).min(WINDOW_NS);
     }
 
-    /// A look was given up: the next one is at half as much.
+    /// A look timed out: the next one covers half as much.
     pub fn was_too_slow(&mut self) {
         self.affordable_ns = (self.affordable_ns / 2).max(MIN_WINDOW_NS);
     }

@@ -1,4 +1,4 @@
-//! Stories while they happen: each is reported once when it is seen first, and once when it is over.
+//! Reports stories while they happen: once when a story is first seen, and once when it is over.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,23 @@ use crate::present::stories::{StoryEntry, StoryNews};
 use crate::present::times::rfc3339;
 use crate::present::{escape, serve_text};
 
-/// Stories that a look reports at most, those with most harm: a screen cannot hold more, and the API has them all.
+/// Maximum number of new stories that a look reports, those with most harm: a screen has no room for more, and the
+/// API has all.
 const MAX_NEW: usize = 5;
 
-/// A story that goes on.
+/// An active story.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActiveStory {
-    /// What is reported of it.
+    /// The reported content.
     pub news: StoryNews,
-    /// When the victim was hurt first, in Unix time.
+    /// When the victim was first affected, in Unix time.
     pub from_unix_ns: i64,
-    /// When it was hurt last, as far as it was seen.
+    /// When it was last affected, as far as it was seen.
     pub to_unix_ns: i64,
 }
 
-/// One JSON object about a story that begins or ends. Who may not see names gets `null` for what is made of them.
+/// The JSON object of a story that begins or ends. Fields that contain names are `null` for clients that may not see
+/// them.
 #[derive(Serialize)]
 struct StoryEvent<'a> {
     event: &'static str,
@@ -41,7 +43,7 @@ struct StoryEvent<'a> {
 }
 
 impl ActiveStory {
-    /// A story of a recording that starts at `start_unix_ns`.
+    /// A story in a recording that starts at `start_unix_ns`.
     pub fn of(entry: &StoryEntry, start_unix_ns: i64) -> ActiveStory {
         let (start_s, end_s) = entry.span_s();
         let start_ns = (start_s * 1e9).round() as i64;
@@ -53,7 +55,7 @@ impl ActiveStory {
         }
     }
 
-    /// One JSON object.
+    /// The event as a JSON object.
     pub fn event(&self, phase: Phase) -> String {
         let news = &self.news;
         self.json(StoryEvent {
@@ -66,7 +68,7 @@ impl ActiveStory {
         })
     }
 
-    /// The same without what names make: also the id, from which names could be guessed.
+    /// The event without names. The id is left out too, because names could be guessed from it.
     pub fn event_without_names(&self, phase: Phase) -> String {
         self.json(self.nameless(phase))
     }
@@ -93,7 +95,7 @@ impl ActiveStory {
         escape::json(&text).into_owned()
     }
 
-    /// A line for people.
+    /// The event as text.
     pub fn line(&self, phase: Phase) -> String {
         serve_text::story(&serve_text::StoryLine {
             is_over: phase == Phase::Ends,
@@ -103,7 +105,7 @@ impl ActiveStory {
         })
     }
 
-    /// For the environment of a command.
+    /// Environment variables for a command.
     pub fn variables(&self, phase: Phase) -> Vec<(&'static str, String)> {
         let news = &self.news;
         vec![
@@ -119,13 +121,13 @@ impl ActiveStory {
     }
 }
 
-/// The stories that go on, across looks.
+/// The active stories, across looks.
 #[derive(Debug, Default)]
 pub struct StoryMemory(Vec<ActiveStory>);
 
 impl StoryMemory {
-    /// Takes what a look at `from_unix_ns` and later has found, the most harm first. Yields those that begin, and those that
-    /// are over: the time in view no longer holds anything of them.
+    /// Adds the stories of a look that starts at `from_unix_ns`, ordered by harm. Returns those that begin, and those
+    /// that are over: the time covered by the look no longer contains anything of them.
     pub fn look(
         &mut self,
         from_unix_ns: i64,
@@ -135,7 +137,7 @@ impl StoryMemory {
         for new in found {
             if let Some(active) = self.0.iter_mut().find(|a| a.news.id == new.news.id) {
                 active.to_unix_ns = active.to_unix_ns.max(new.to_unix_ns);
-                // Of a story that lasts longer than a look the worst look counts: looks overlap.
+                // If a story lasts longer than a look, its worst look counts, because looks overlap.
                 if new.news.harm_s > active.news.harm_s {
                     active.news = new.news;
                 }
@@ -153,23 +155,24 @@ impl StoryMemory {
         events
     }
 
-    /// All that go on: the service ends.
+    /// Ends all active stories, because the service ends.
     pub fn end(&mut self) -> Vec<(Phase, ActiveStory)> {
         let all = std::mem::take(&mut self.0);
         all.into_iter().map(|story| (Phase::Ends, story)).collect()
     }
 }
 
-/// Time lost by kind and name of the device.
+/// Lost time in seconds, by kind and device name.
 pub type StorySeconds = BTreeMap<(StoryKind, String), f64>;
 
-/// Adds up what stories cost, across looks that overlap.
+/// Sums the time lost to stories, across looks that overlap.
 #[derive(Debug, Default)]
 pub struct StoryCosts(BTreeMap<String, i64>);
 
 impl StoryCosts {
-    /// What is new since the looks before, of a look at `from_unix_ns` and later. A story does not say when it cost how much:
-    /// of one that was seen before, the share of its time that lies after what was seen counts.
+    /// The time lost that earlier looks have not counted, for a look that starts at `from_unix_ns`. A story does not
+    /// say when within its time it cost how much, so for a story seen before, the share of its time after what was
+    /// counted is used.
     pub fn look(&mut self, from_unix_ns: i64, found: &[ActiveStory]) -> StorySeconds {
         let mut seconds = StorySeconds::new();
         for story in found {
@@ -191,7 +194,7 @@ impl StoryCosts {
             *counted_to = story.to_unix_ns;
             *seconds.entry((news.kind, news.device.clone())).or_default() += cost_s;
         }
-        // What ended before this look is in no later one.
+        // A story that ended before this look is not in any later one.
         self.0.retain(|_, counted_to| *counted_to >= from_unix_ns);
         seconds
     }

@@ -1,19 +1,20 @@
-//! A table in a given width: where there is no room, the columns that matter least are left out, and no figure is cut.
+//! Lays out a table in a given width: if there is not enough room, the least important columns are dropped. Numbers
+//! are never cut.
 
 use crate::present::layout::{cut, visible};
 
 /// Columns between two cells.
 const GAP: usize = 2;
-/// Room that the names keep where they are cut.
+/// Minimum width of names when they are cut.
 const MIN_NAME: usize = 12;
-/// Room for what is listed in the last column.
+/// Minimum width of the list in the last column.
 const MIN_ITEMS: usize = 16;
 
-/// A column of words or numbers.
+/// A column of text or numbers.
 pub(super) struct GridColumn {
     title: &'static str,
     is_number: bool,
-    /// 0: always shown. Of the others the one with the largest number goes first.
+    /// 0: always shown. Of the other columns, the one with the largest rank is dropped first.
     drop_rank: u8,
 }
 
@@ -37,17 +38,17 @@ impl GridColumn {
     }
 }
 
-/// One of what the last column lists: a text that may be cut, and a figure that is shown whole.
+/// An entry of the list in the last column: a text that may be cut, and a number that is not.
 #[derive(Clone)]
 pub(super) struct GridItem {
-    /// What it is.
+    /// The text.
     pub text: String,
-    /// May be empty.
+    /// The number with its unit; may be empty.
     pub figure: String,
 }
 
 impl GridItem {
-    /// One without a figure.
+    /// An entry without a number.
     pub fn plain(text: impl Into<String>) -> GridItem {
         GridItem {
             text: text.into(),
@@ -58,9 +59,9 @@ impl GridItem {
 
 /// A row.
 pub(super) struct GridRow {
-    /// One for each column.
+    /// One cell per column.
     pub cells: Vec<String>,
-    /// What the last column lists, the most important first.
+    /// The entries of the last column, the most important first.
     pub items: Vec<GridItem>,
 }
 
@@ -68,24 +69,24 @@ pub(super) struct GridRow {
 pub(super) struct Grid {
     /// All columns but the last.
     pub columns: Vec<GridColumn>,
-    /// Which of them has names, which may be cut.
+    /// Index of the column of names, which may be cut.
     pub name_column: usize,
-    /// The title of the last column; `None`: there is none.
+    /// Title of the last column; `None`: there is no such column.
     pub items_title: Option<&'static str>,
     /// All rows.
     pub rows: Vec<GridRow>,
 }
 
-/// The lines of some rows.
+/// The laid-out lines of some rows.
 pub(super) struct GridLines {
-    /// The titles.
+    /// The line of titles.
     pub title: String,
-    /// The rows.
+    /// The lines of the rows.
     pub rows: Vec<String>,
 }
 
 impl Grid {
-    /// The lines of the rows from `first` on, at most `height`, in `width` columns.
+    /// Lays out at most `height` rows starting with `first`, in `width` columns.
     pub fn lines(&self, first: usize, height: usize, width: usize) -> GridLines {
         let end = self.rows.len().min(first + height);
         let shown = &self.rows[first.min(end)..end];
@@ -100,7 +101,8 @@ impl Grid {
         let more = format!("{hidden} more");
         let items_title = self.items_title.unwrap_or("");
         let right = width.saturating_sub(visible(&more));
-        // The number of hidden rows stands at the right end of the titles, or in the title of the names.
+        // The number of hidden rows is at the right end of the titles, or in the title of the name column if there is
+        // no room.
         let is_at_end = hidden > 0 && used + visible(items_title) < right;
         let mut titles = Vec::new();
         for (i, column) in self.columns.iter().enumerate() {
@@ -126,7 +128,7 @@ impl Grid {
         GridLines { title, rows }
     }
 
-    /// Each column as wide as what it holds.
+    /// The natural width of each column.
     fn widths(&self, shown: &[GridRow]) -> Vec<usize> {
         let mut widths = Vec::new();
         for (i, column) in self.columns.iter().enumerate() {
@@ -136,7 +138,7 @@ impl Grid {
         widths
     }
 
-    /// Narrows the names, and leaves out columns, until the others fit; returns which are left.
+    /// Narrows the names and drops columns until the rest fits. Returns the indices of the columns kept.
     fn fit(&self, widths: &mut [usize], width: usize) -> Vec<usize> {
         let items = self.items_title.map_or(0, |_| MIN_ITEMS);
         let mut kept: Vec<usize> = (0..self.columns.len()).collect();
@@ -158,7 +160,7 @@ impl Grid {
         }
     }
 
-    /// One line, with the space before what the last column lists.
+    /// One line, up to the start of the last column.
     fn line(&self, cells: &[String], widths: &[usize], kept: &[usize]) -> String {
         let mut text = " ".to_owned();
         for i in kept {
@@ -177,19 +179,19 @@ impl Grid {
     }
 }
 
-/// Columns before what the last one lists.
+/// Width of everything before the last column.
 fn used(widths: &[usize], kept: &[usize]) -> usize {
     1 + kept.iter().map(|i| widths[*i] + GAP).sum::<usize>()
 }
 
-/// As many whole items as fit; of the first one, and of the last one without a figure, the text may be cut.
+/// As many whole entries as fit. The text of the first entry may be cut, and that of the last one without a number.
 fn list(items: &[GridItem], room: usize) -> String {
     let mut line = String::new();
     for (i, item) in items.iter().enumerate() {
         let separator = if line.is_empty() { "" } else { ", " };
         let gap = if item.figure.is_empty() { "" } else { " " };
         let is_last = i + 1 == items.len();
-        // Where others follow, there has to be room to say so.
+        // If more entries follow, leave room for an ellipsis.
         let reserved = if is_last { 0 } else { 3 };
         let taken = visible(&line) + visible(separator) + visible(gap) + visible(&item.figure);
         let left = room.saturating_sub(taken + reserved);

@@ -1,4 +1,4 @@
-//! The I/Os of a cell of the picture, the slowest first, each with what it waited for.
+//! Draws the I/Os of a heat map cell, slowest first, each with its main cause of waiting.
 
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::analysis::waits::IoWait;
@@ -91,7 +91,7 @@ fn heading_of(scene: &Scene, open: &OpenCell) -> String {
     )
 }
 
-/// When, who, what, how long, for whom it waited, and where.
+/// The row of an I/O: time, process, operation, latency, wait and place.
 fn io_row(scene: &Scene, io: &Io, wait: Option<&IoWait>) -> GridRow {
     let history = scene.history;
     let queue = match io.queue_ns {
@@ -106,7 +106,7 @@ fn io_row(scene: &Scene, io: &Io, wait: Option<&IoWait>) -> GridRow {
         queue,
         words::short_time(io.device_ns as f64),
     ];
-    // Where a line is too short for all, the last ones are left out.
+    // Entries are ordered by importance, because the last ones are dropped if a line is too short.
     let mut items = Vec::new();
     items.push(match wait {
         Some(wait) => waited_for(scene, wait),
@@ -133,7 +133,7 @@ fn io_row(scene: &Scene, io: &Io, wait: Option<&IoWait>) -> GridRow {
     GridRow { cells, items }
 }
 
-/// What it waited for most.
+/// The main cause of its wait.
 fn waited_for(scene: &Scene, wait: &IoWait) -> GridItem {
     let parts = [
         ("self", wait.time.own_ns),

@@ -1,4 +1,4 @@
-//! A frame: pure functions from what is known and what is shown to characters.
+//! Draws a frame: pure functions from the data and the view state to characters.
 
 mod grid;
 mod list;
@@ -24,33 +24,33 @@ use iolens_core::analysis::heat::TimePart;
 use iolens_core::model::RecordingMeta;
 pub use stories::StoryLog;
 
-/// Below this the screen says so.
+/// Minimum width of the terminal; below it the screen shows a message instead.
 const MIN_WIDTH: u16 = 60;
 const MIN_HEIGHT: u16 = 16;
 /// Columns for the labels of latencies.
 const LABEL: u16 = 7;
-/// From this width on the stories stand beside the table.
+/// Minimum width for stories beside the table.
 const MIN_BESIDE: u16 = 110;
-/// The table then has room for its columns and one cause.
+/// Minimum width of the table in that layout: its columns and one cause.
 const MIN_TABLE: u16 = 66;
 
-/// What was worked out.
+/// Results of the analyst.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Both tables, of some stretch of time.
+    /// Both tables, for some stretch of time.
     pub tables: Option<MadeTables>,
     /// The I/Os of the open cell.
     pub cell: Option<CellIos>,
-    /// What happened.
+    /// Recent stories.
     pub stories: StoryLog,
-    /// What is not proven where there is no story, in words. Not escaped.
+    /// If there is no story: what could not be proven, as text. Not escaped.
     pub not_proven: Option<String>,
-    /// Whether the machine was short of CPU time where stories were looked for: those that it explains are left out.
+    /// Whether the machine was short of CPU time. Stories that this explains are left out.
     pub is_short_of_cpu: bool,
 }
 
 impl Findings {
-    /// Takes what was found last, in words. Stories found before are kept for some minutes.
+    /// Adds the stories found last, as text. Earlier stories are kept for some minutes.
     pub fn take_stories(&mut self, found: &FoundStories, meta: &RecordingMeta, history: &History) {
         let names = history.names.all();
         let times = history.times(0);
@@ -64,34 +64,34 @@ impl Findings {
         self.is_short_of_cpu = found.is_short_of_cpu;
     }
 
-    /// Whether it is known neither that a program waited nor that it may have.
+    /// Whether no program is known to have waited, and none may have.
     fn is_without_victim(&self) -> bool {
         self.stories.is_empty() && self.not_proven.is_none()
     }
 }
 
-/// What there is to say of the source.
+/// Information about the source.
 #[derive(Debug, Clone, Default)]
 pub struct SourceFacts {
-    /// The name of the machine.
+    /// Host name.
     pub host: String,
-    /// CPU time that the program takes, in percent of one CPU.
+    /// CPU use of this program, in percent of one CPU.
     pub self_percent: Option<f64>,
-    /// What the source cannot show, and what to do, for people.
+    /// What the source cannot show and what to do about it, as text.
     pub limits: Vec<String>,
-    /// The name of the recording that is shown; `None`: what happens now is.
+    /// Name of the recording; `None`: live I/O is shown.
     pub recording: Option<String>,
-    /// Whether there are no single I/Os but the kernel's counters.
+    /// Whether the source is the kernel's counters, without single I/Os.
     pub is_of_counters: bool,
-    /// Whether the recording holds neither single I/Os nor counters that can be shown in their place.
+    /// Whether the recording contains neither single I/Os nor counters to show instead.
     pub is_without_ios: bool,
-    /// Who records what happens, if it is another program.
+    /// The recorder, if it is another program.
     pub serve: Option<String>,
-    /// Whether a part of the recording is being read.
+    /// Whether part of the recording is being read.
     pub is_reading: bool,
-    /// What could not be read or worked out.
+    /// The last error of reading or analysing.
     pub failure: Option<ScreenFailure>,
-    /// What has been done, in place of the keys.
+    /// A message shown instead of the keys.
     pub notice: Option<ScreenNotice>,
 }
 
@@ -102,45 +102,45 @@ impl SourceFacts {
     }
 }
 
-/// What is said where a recording would look like an idle disk.
+/// Shown so that such a recording does not look like an idle disk.
 const NO_IOS: &str = "this recording holds no single I/Os";
 
-/// Something to be said, harmless for a terminal.
+/// A message, escaped for the terminal.
 #[derive(Debug, Clone)]
 pub struct ScreenNotice {
     /// What.
     pub text: String,
-    /// Whether it is over: the next key removes it.
+    /// Whether the message is about a finished action; the next key then removes it.
     pub is_of_past: bool,
 }
 
-/// Something that could not be read or worked out; the rest of the screen goes on.
+/// An error of reading or analysing. The rest of the screen continues.
 #[derive(Debug, Clone)]
 pub struct ScreenFailure {
-    /// What.
+    /// The name of the job.
     pub of: &'static str,
-    /// Why, for people.
+    /// The reason as text.
     pub text: String,
 }
 
-/// Columns of the picture on a terminal of this width.
+/// Number of heat map columns on a terminal of this width.
 pub fn picture_width(terminal: u16) -> i64 {
     i64::from(terminal.saturating_sub(LABEL + 1).max(1))
 }
 
-/// All that a frame is made of.
+/// The input of a frame.
 pub struct Scene<'a> {
-    /// What is known of the I/O.
+    /// The I/O data.
     pub history: &'a History,
-    /// What was worked out.
+    /// Results of the analyst.
     pub findings: &'a Findings,
-    /// What there is to say of the source.
+    /// Information about the source.
     pub facts: &'a SourceFacts,
     /// Colours.
     pub palette: Palette,
 }
 
-/// Draws a frame, and notes in `view` where what is.
+/// Draws a frame, and stores the positions of its parts in `view`.
 pub fn frame(
     scene: &Scene,
     view: &mut ScreenView,
@@ -169,7 +169,7 @@ pub fn frame(
         help(scene.palette, body, buffer);
         return;
     }
-    // The picture takes three fifths, with its title and its axis.
+    // The heat map, with its title and axis, gets three fifths.
     let lower_height = (body.height * 2 / 5).max(5);
     let upper = rows(body, 0, body.height - lower_height);
     picture(scene, view, cache, from_ns, upper, buffer);
@@ -188,7 +188,7 @@ pub fn frame(
     stories::stories(scene, right, buffer);
 }
 
-/// Where the table and the stories go: beside each other, or one above the other.
+/// The areas of the table and of the stories: side by side, or one above the other.
 fn halves(scene: &Scene, lower: Rect) -> (Rect, Rect) {
     if lower.width >= MIN_BESIDE {
         let left = (lower.width * 11 / 20).max(MIN_TABLE);
@@ -218,7 +218,7 @@ fn row(area: Rect, at: u16) -> Rect {
     rows(area, at, 1)
 }
 
-/// Some rows of an area, as far as it has them.
+/// `n` rows of an area from row `at` on, clipped to the area.
 fn rows(area: Rect, at: u16, n: u16) -> Rect {
     Rect {
         y: area.y + at.min(area.height),
@@ -227,7 +227,7 @@ fn rows(area: Rect, at: u16, n: u16) -> Rect {
     }
 }
 
-/// Writes text that is harmless already; returns the column after it.
+/// Writes escaped text. Returns the column after it.
 fn put(buffer: &mut Buffer, area: Rect, x: u16, text: &str, style: Style) -> u16 {
     if area.height == 0 || x >= area.right() {
         return x;
@@ -236,7 +236,7 @@ fn put(buffer: &mut Buffer, area: Rect, x: u16, text: &str, style: Style) -> u16
     buffer.set_stringn(x, area.y, text, room, style).0
 }
 
-/// Where in a line the next text goes.
+/// The position of the next text in a line.
 struct LineCursor<'a> {
     buffer: &'a mut Buffer,
     line: Rect,
@@ -249,18 +249,18 @@ impl LineCursor<'_> {
         LineCursor { buffer, line, x }
     }
 
-    /// Writes text that is harmless already.
+    /// Writes escaped text.
     fn put(&mut self, text: &str, style: Style) {
         self.x = put(self.buffer, self.line, self.x, text, style);
     }
 
-    /// Columns that are left.
+    /// Number of columns left.
     fn room(&self) -> usize {
         usize::from(self.line.right() - self.x)
     }
 }
 
-/// What counters and recordings without single I/Os cannot show, in place of the tables.
+/// Draws what counters and recordings without single I/Os cannot show, in place of the tables.
 fn missing(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     let palette = scene.palette;
     put(buffer, area, area.x, " what is missing", palette.heading());
@@ -296,7 +296,7 @@ fn too_small(area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// The picture of all latencies with its title and axes.
+/// Draws the heat map of all latencies with its title and axes.
 fn picture(
     scene: &Scene,
     view: &mut ScreenView,
@@ -311,7 +311,7 @@ fn picture(
     let width = usize::from(area.width - LABEL - 1);
     let to_ns = from_ns + step_ns * width as i64;
     title(scene, view, from_ns, to_ns, row(area, 0), buffer);
-    // Where I/Os are missing, a line between the picture and the times says in which columns.
+    // If I/Os are lost, a line below the heat map marks the columns concerned.
     let loss_lines = u16::from(history.is_lossy(from_ns, to_ns));
     let cells = Rect {
         x: area.x + LABEL + 1,
@@ -354,7 +354,7 @@ fn picture(
         let from_bottom = (marked_row / rows_per_line) as u16;
         let line = row(cells, cells.height.saturating_sub(1 + from_bottom));
         let length = visible(&text) as u16;
-        // To the right of the mark, or to its left where there is no room.
+        // To the right of the mark, or to its left if there is no room.
         let right = cells.x + column as u16 + 2;
         let x = if right + length <= cells.right() {
             right
@@ -372,7 +372,7 @@ fn picture(
     view.geometry.scale = Some(scale);
 }
 
-/// How many I/Os the marked cell has.
+/// The number of I/Os in the marked cell.
 fn under_mark(counts: &ColumnLatencies, scale: LatencyScale, marked: usize) -> String {
     let mut ios = 0;
     for (bucket, n) in counts.entries() {
@@ -461,7 +461,7 @@ fn title(
     put(buffer, area, line_to, &step, palette.faint());
 }
 
-/// All devices, and which of those with I/O are left out because their I/Os would count twice.
+/// The title for all devices, naming active devices that are left out because their I/Os would count twice.
 fn all_devices(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> String {
     const NAMED: usize = 3;
     let active = scene.history.active_devices(from_ns, to_ns);
@@ -480,7 +480,7 @@ fn all_devices(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> St
     format!("all devices but {}{more}", left_out.join(", "))
 }
 
-/// What the I/Os are like of what was opened.
+/// The access pattern of the opened group's I/Os.
 fn pattern(scene: &Scene, view: &ScreenView) -> Option<String> {
     let tables = scene.findings.tables.as_ref()?;
     let pattern = &tables.pattern;
@@ -500,7 +500,7 @@ fn pattern(scene: &Scene, view: &ScreenView) -> Option<String> {
     Some(text)
 }
 
-/// Labels at powers of ten.
+/// Draws labels at powers of ten.
 fn latency_axis(
     scale: LatencyScale,
     rows_per_line: usize,
@@ -514,7 +514,7 @@ fn latency_axis(
         let first = usize::from(line) * rows_per_line;
         let low_ns = scale.edge_ns(first);
         let high_ns = scale.edge_ns(first + rows_per_line);
-        // The power of ten that lies in this line, if one does.
+        // The power of ten within this line, if there is one.
         let power = 10f64.powf((low_ns.log10() - 1e-6).ceil());
         let at = Rect {
             y,
@@ -530,7 +530,7 @@ fn latency_axis(
     }
 }
 
-/// Marks under columns in which I/Os are missing.
+/// Draws marks below columns in which I/Os are lost.
 fn losses(scene: &Scene, from_ns: i64, step_ns: i64, area: Rect, buffer: &mut Buffer) {
     let palette = scene.palette;
     let edge = palette.text("│", "|");
@@ -544,7 +544,7 @@ fn losses(scene: &Scene, from_ns: i64, step_ns: i64, area: Rect, buffer: &mut Bu
     }
 }
 
-/// Times of day.
+/// Draws the times of day.
 fn time_axis(scene: &Scene, from_ns: i64, step_ns: i64, area: Rect, buffer: &mut Buffer) {
     const SPACING: u16 = 20;
     let palette = scene.palette;
@@ -566,7 +566,7 @@ fn time_axis(scene: &Scene, from_ns: i64, step_ns: i64, area: Rect, buffer: &mut
     }
 }
 
-/// All keys: what each does, and the same in a few words.
+/// All keys, each with a long and a short description.
 const KEYS: [(&str, &str, &str); 20] = [
     (
         "d",
@@ -641,11 +641,11 @@ const KEYS: [(&str, &str, &str); 20] = [
     ("!", "under a column: I/Os are missing", "I/Os are missing"),
     ("q", "end", "end"),
 ];
-/// Columns for the names of the keys.
+/// Width of the column of key names.
 const KEY_WIDTH: u16 = 11;
 
 fn help(palette: Palette, area: Rect, buffer: &mut Buffer) {
-    // Two columns where one is too short.
+    // Two columns of keys if one would be too long.
     let is_long = usize::from(area.height) < KEYS.len();
     let per_column = if is_long {
         KEYS.len().div_ceil(2)

@@ -1,4 +1,4 @@
-//! What happened, as it is recognised.
+//! Draws recent stories.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,21 +13,21 @@ use crate::present::escape::terminal;
 use crate::present::layout::{cut, cut_end, wrapped};
 use crate::present::stories::{NO_STORY, StoryText};
 
-/// Stories that ended longer ago than this are forgotten.
+/// Stories that ended longer ago than this are dropped.
 const KEPT_NS: i64 = 600_000_000_000;
-/// Stories that are remembered.
+/// Maximum number of stories kept.
 const MAX_STORIES: usize = 100;
-/// What is said where the machine was short of CPU time.
+/// Shown if the machine was short of CPU time.
 const SHORT_OF_CPU: &str = "CPU time is short: it explains long waits, not the device";
 
-/// All stories of the last minutes, each once.
+/// The stories of the last minutes, each once.
 #[derive(Debug, Default)]
 pub struct StoryLog {
     by_id: BTreeMap<String, StoryText>,
 }
 
 impl StoryLog {
-    /// Takes what a look has found; what was known by the same id is newer now.
+    /// Adds the stories of a look. They replace older versions with the same id.
     pub fn take(&mut self, found: Vec<StoryText>) {
         for story in found {
             self.by_id.insert(story.id.clone(), story);
@@ -39,7 +39,7 @@ impl StoryLog {
         }
     }
 
-    /// Whether nothing has happened.
+    /// Whether there are no stories.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
@@ -47,7 +47,7 @@ impl StoryLog {
     /// The newest first.
     fn ordered(&self) -> Vec<&StoryText> {
         let mut all: Vec<_> = self.by_id.values().collect();
-        // What goes on counts as equally new: then the most harm comes first.
+        // All active stories count as equally new, so they are ordered by harm.
         all.sort_by_key(|s| {
             let minutes = s.to_ns / 60_000_000_000;
             (
@@ -60,7 +60,7 @@ impl StoryLog {
     }
 }
 
-/// Draws as many as fit.
+/// Draws as many stories as fit.
 pub(super) fn stories(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     if area.height == 0 {
         return;
@@ -80,7 +80,7 @@ pub(super) fn stories(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Draws the newest story, or what is not proven, in one line.
+/// Draws the newest story, or what could not be proven, in one line.
 fn single_line(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     let findings = scene.findings;
     let text = if let Some(story) = findings.stories.ordered().first() {
@@ -95,7 +95,7 @@ fn single_line(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     put(buffer, area, area.x, &text, scene.palette.faint());
 }
 
-/// Draws what there is to say where there is no story.
+/// Draws the text shown if there is no story.
 fn no_story(scene: &Scene, body: Rect, buffer: &mut Buffer) {
     let width = usize::from(body.width.saturating_sub(2)).max(10);
     let mut lines = Vec::new();
@@ -110,13 +110,13 @@ fn no_story(scene: &Scene, body: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// What is said without a story, harmless for a terminal.
+/// The text shown if there is no story, escaped for the terminal.
 fn without_story(findings: &Findings) -> Vec<Cow<'_, str>> {
     let mut texts = Vec::new();
     if findings.is_short_of_cpu {
         texts.push(Cow::Borrowed(SHORT_OF_CPU));
     }
-    // That no program lost much time is not known then.
+    // In this case it is not known that no program lost much time.
     if let Some(not_proven) = &findings.not_proven {
         texts.push(terminal(not_proven));
     }
@@ -136,7 +136,7 @@ fn logged(scene: &Scene, body: Rect, buffer: &mut Buffer) {
         if line > 0 && line + lines.len() > height {
             break;
         }
-        // Of the first story as much is shown as fits.
+        // The first story is cut to fit.
         shorten(&mut lines, width, height);
         let time = words::clock(scene.history, story.to_ns, 0);
         let at = row(body, line as u16);
@@ -149,7 +149,7 @@ fn logged(scene: &Scene, body: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Leaves `height` lines. Where there were more, the last one ends with an ellipsis.
+/// Cuts to `height` lines. If there were more, the last one ends with an ellipsis.
 fn shorten(lines: &mut Vec<String>, width: usize, height: usize) {
     if lines.len() <= height {
         return;

@@ -1,4 +1,4 @@
-//! The table below the picture: who waits for whom, or who does the I/O.
+//! Draws the table below the heat map: waits, or actors.
 
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::model::Class;
@@ -14,12 +14,12 @@ use crate::live::screen::words;
 use crate::present::findings::plural;
 use crate::present::layout::{cut, size};
 
-/// Causes that a row names have at least this share of what was lost.
+/// A row names causes with at least this share of its lost time.
 const MIN_CAUSE_SHARE: f64 = 0.05;
-/// A row that lost less than this share of its I/O time waited for no other.
+/// A row that lost less than this share of its I/O time names no cause.
 const MIN_LOST_SHARE: f64 = 0.05;
 
-/// Draws it over the time in view.
+/// Draws the table for the time in view.
 pub(super) fn table(
     scene: &Scene,
     view: &mut ScreenView,
@@ -59,7 +59,7 @@ pub(super) fn table(
 fn nothing(scene: &Scene, tables: &MadeTables, from_ns: i64, end_ns: i64) -> String {
     let history = scene.history;
     if history.ios(from_ns, end_ns) > 0 && tables.window.to_ns <= history.kept_ns().start {
-        // They were made before there was any I/O.
+        // The tables were computed before there was any I/O.
         return "counting ...".to_owned();
     }
     let kept_ns = history.ios_from_ns().unwrap_or(i64::MIN);
@@ -69,7 +69,7 @@ fn nothing(scene: &Scene, tables: &MadeTables, from_ns: i64, end_ns: i64) -> Str
     "no program in this time".to_owned()
 }
 
-/// The rows that fit, with the marked one in sight.
+/// Draws the rows that fit, scrolled so that the marked one is visible.
 fn draw(
     scene: &Scene,
     view: &mut ScreenView,
@@ -146,7 +146,7 @@ fn waits(scene: &Scene, view: &ScreenView, tables: &MadeTables) -> (Grid, Vec<Gr
     (grid, keys)
 }
 
-/// What the time was lost to that is not undisturbed.
+/// The causes of the lost time.
 fn causes(scene: &Scene, by: GroupBy, wait: &WaitRow) -> Vec<GridItem> {
     let excess_ns = wait.time.excess_ns();
     let mut items = Vec::new();

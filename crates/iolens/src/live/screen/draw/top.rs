@@ -1,4 +1,4 @@
-//! The first lines, and the last: what is observed, each device, the keys.
+//! Draws the first lines and the last: source, devices, keys.
 
 use iolens_core::model::{Class, DevId, floor_to};
 use ratatui::buffer::Buffer;
@@ -13,7 +13,7 @@ use crate::present::escape::terminal;
 use crate::present::layout::{cut, cut_end, size, visible};
 use iolens_core::analysis::heat::TimePart;
 
-/// Rates are of this time before the end of what is shown, and percentiles of that.
+/// Rates and percentiles are computed over this time before the end of the time in view.
 const RATE_NS: i64 = 1_000_000_000;
 const PERCENTILE_NS: i64 = 10_000_000_000;
 /// A bar of a sparkline.
@@ -23,11 +23,11 @@ const MAX_HOST: usize = 24;
 const MAX_SOURCE: usize = 32;
 const MAX_FAILURE: usize = 60;
 
-/// One of what the first line says.
+/// A field of the first line.
 struct HeaderField {
     text: String,
     style: Style,
-    /// Where there is no room, the field with the largest goes first.
+    /// If there is no room, the field with the largest rank is dropped first.
     drop_rank: u8,
 }
 
@@ -45,7 +45,7 @@ impl HeaderField {
     }
 }
 
-/// Who and what is observed, at which time.
+/// Draws host, source and time.
 pub(super) fn header(
     scene: &Scene,
     view: &ScreenView,
@@ -63,7 +63,7 @@ pub(super) fn header(
         Some(_) => palette.text("plays ▸", "plays >"),
     };
     let reading = if facts.is_reading { "reading  " } else { "" };
-    // What happens now happens today.
+    // The time of live I/O needs no date.
     let time = match view.plays {
         None => words::now(history, end_ns),
         Some(_) => words::moment(history, end_ns),
@@ -113,7 +113,7 @@ fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderFie
         format!("{} IOPS", words::short(per_s))
     };
     fields.push(HeaderField::new(rate, 0));
-    // Where there is not room for all, a loss stays beside the rate.
+    // If there is not enough room for everything, losses stay with the rate.
     let lost = format!("{} lost", words::short(history.lost_ios as f64));
     fields.push(if history.lost_ios > 0 {
         HeaderField::new(lost, 1).styled(warning)
@@ -135,7 +135,7 @@ fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderFie
     fields
 }
 
-/// I/Os of all devices that count where all are summed.
+/// Number of I/Os over all devices that count in sums.
 fn ios_of_all(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> u64 {
     let mut ios = 0;
     for dev in view.devices.iter().filter(|d| !view.above.contains(d)) {
@@ -159,7 +159,7 @@ fn fields_that_fit(
         let Some(largest) = fields.iter().map(|f| f.drop_rank).max() else {
             return fields;
         };
-        // Of several of the same rank the last one goes first.
+        // Of equal ranks, the last field is dropped first.
         let last = fields.iter().rposition(|f| f.drop_rank == largest);
         if let Some(at) = last {
             fields.remove(at);
@@ -167,9 +167,9 @@ fn fields_that_fit(
     }
 }
 
-/// The devices that have a line: the chosen one, or those with most I/O.
+/// The devices that get a line: the selected one, or those with the most I/O.
 ///
-/// Also says how many others with I/O there are.
+/// Also returns the number of other devices with I/O.
 pub(super) fn shown_devices(
     scene: &Scene,
     view: &ScreenView,
@@ -187,7 +187,7 @@ pub(super) fn shown_devices(
     (devices, hidden)
 }
 
-/// What of a device fits into a line, from much to little.
+/// The variants of a device's line, from most to least detail.
 #[derive(Clone, Copy)]
 struct DeviceLineParts {
     bars: usize,
@@ -216,12 +216,12 @@ const fn parts(bars: usize, has_size: bool, has_median: bool, has_flight: bool) 
 }
 
 impl DeviceLineParts {
-    /// Columns before the letter of a class.
+    /// Width of the gap before a class.
     fn gap(&self) -> usize {
         if self.bars > 0 { 2 } else { 1 }
     }
 
-    /// Columns that a line takes.
+    /// Width of a line.
     fn width(&self, name: usize) -> usize {
         let bars = if self.bars > 0 { self.bars + 1 } else { 0 };
         let size = if self.has_size { 11 } else { 0 };
@@ -232,7 +232,7 @@ impl DeviceLineParts {
     }
 }
 
-/// A line for each of these devices; `hidden` others have none.
+/// Draws a line for each of these devices; `hidden` other devices have none.
 pub(super) fn devices(
     scene: &Scene,
     shown: &[DevId],
@@ -260,7 +260,7 @@ pub(super) fn devices(
         return;
     }
     let room = usize::from(area.width);
-    // The shortest line has room for this name.
+    // Maximum width of a name in the shortest variant.
     let most = room.saturating_sub(PARTS[PARTS.len() - 1].width(0));
     let mut names = Vec::new();
     for dev in shown {
@@ -316,7 +316,7 @@ fn flow(
         cursor.put(&format!("{rate:>11}"), Style::new());
     }
     let percentile_ns = PERCENTILE_NS.max(history.column_ns());
-    // Counters have the sum of all latencies, of which only the mean can be shown.
+    // Counters contain only the sum of the latencies, so only their mean is shown.
     if scene.facts.is_of_counters {
         let sum = history.flow(dev, class, end_ns - percentile_ns, end_ns);
         let text = match sum.ios {
@@ -378,7 +378,7 @@ fn sparkline(
     }
 }
 
-/// Busy time, and how many I/Os are in flight.
+/// Draws busy time and the number of I/Os in flight.
 fn occupied(
     scene: &Scene,
     dev: DevId,
@@ -389,7 +389,7 @@ fn occupied(
     let palette = scene.palette;
     let rate_ns = RATE_NS.max(scene.history.column_ns());
     let (busy_ns, area_ns) = scene.history.occupied_ns(dev, end_ns - rate_ns, end_ns);
-    // What is busy cannot be measured beyond all of the time.
+    // Busy time cannot exceed 100 %.
     let percent = (100.0 * busy_ns as f64 / rate_ns as f64).min(100.0);
     let style = if percent >= 95.0 {
         palette.warning()
@@ -406,13 +406,13 @@ fn occupied(
     }
 }
 
-/// The keys, or what is typed.
+/// Draws the keys, or the text being typed.
 pub(super) fn footer(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut Buffer) {
     let palette = scene.palette;
     let mut cursor = LineCursor::new(buffer, area);
     if let Some(typed) = &view.typing {
         cursor.put(" / ", palette.heading());
-        // The end of what is typed stays in sight.
+        // The end of the typed text stays visible.
         let room = cursor.room().saturating_sub(1);
         let typed = cut(&terminal(typed), room);
         cursor.put(&typed, Style::new());
@@ -453,5 +453,5 @@ pub(super) fn footer(scene: &Scene, view: &ScreenView, area: Rect, buffer: &mut 
     }
 }
 
-/// Columns of rates are whole columns of the history.
+/// Intervals of rates consist of whole columns of the history.
 const _: () = assert!(RATE_NS % COLUMN_NS == 0 && BAR_NS % COLUMN_NS == 0);

@@ -64,13 +64,13 @@ const TO: Parameter = Parameter {
     description: "RFC 3339, seconds since the epoch, -5m or now; without it the newest recording's end",
 };
 
-/// What a question is about that names no time, before the newest recording's end.
+/// Default length of the window, before the end of the newest recording.
 const DEFAULT_NS: i64 = 86_400_000_000_000;
-/// So long recordings are read for one answer; what is left is for the next.
+/// Maximum time spent reading recordings for one response. A later request continues.
 const READING: Duration = Duration::from_secs(if cfg!(test) { 600 } else { 5 });
-/// As many disks are listed; the sums of hosts have all.
+/// Maximum number of disks listed. The sums of the hosts include all disks.
 const MAX_DEVICES: usize = 1000;
-/// As many findings are listed, and of each host the most harmful of them.
+/// Maximum number of findings listed. The most severe ones of each host are kept.
 const MAX_FINDINGS: usize = 1000;
 
 /// `GET /api/v1/hosts`.
@@ -81,12 +81,12 @@ pub async fn hosts(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Pr
     json(&of(&app, &Params::of(&uri, &ENDPOINT)?).await?)
 }
 
-/// The fleet in the stretch that `params` name.
+/// The fleet in the window that `params` select.
 ///
 /// # Errors
-/// As of [`hosts`].
+/// Those of [`hosts`].
 pub async fn of(app: &Arc<App>, params: &Params) -> Result<FleetDocument, Problem> {
-    // Without a time the fleet's own, not the last minutes of this clock.
+    // The default window ends with the fleet's newest recording, not with this host's clock.
     let asked = TimeWindow {
         at: None,
         from: params.time("from")?,
@@ -115,7 +115,7 @@ fn document(
     Ok(ranked(&fleet, caller))
 }
 
-/// A finding as the caller may see it: what is remembered of recordings is the same for all who ask.
+/// A finding as the caller may see it. The cache is shared by all callers and contains names.
 fn shown(finding: HostFinding, caller: &Caller) -> FindingRow {
     let summary = if caller.hides_names() {
         privacy::summary(&finding.kind, finding.device.as_deref())
@@ -140,7 +140,7 @@ fn ranked(fleet: &Fleet, caller: &Caller) -> FleetDocument {
     for damage in known.iter().flat_map(|h| &h.damage) {
         caller.note(Note::Unread(damage.clone()));
     }
-    // What is on another recorded disk counts there.
+    // I/O of a device on another recorded disk is counted there.
     let mut devices = Vec::new();
     for host in &known {
         for device in host.devices.values().filter(|d| d.is_disk()) {
@@ -154,7 +154,7 @@ fn ranked(fleet: &Fleet, caller: &Caller) -> FleetDocument {
             reasons: host.damage.clone(),
         });
     }
-    // Findings are those of all hosts: of one without recordings they may be left.
+    // Findings of all hosts. They may be left over from a host without recordings.
     let mut findings: Vec<HostFinding> = Vec::new();
     for host in &fleet.hosts {
         findings.extend_from_slice(&host.reported.worst);
@@ -174,14 +174,14 @@ fn ranked(fleet: &Fleet, caller: &Caller) -> FleetDocument {
         ..FleetDocument::default()
     }
     .ranked();
-    // Cut after ranking, so that the worst devices stay.
+    // Truncated after ranking, so that the worst devices stay.
     document.devices.truncate(MAX_DEVICES);
     let total: u64 = document.kinds.iter().map(|k| k.finding_count).sum();
     document.findings_left_out = total - document.findings.len() as u64;
     document
 }
 
-/// The same on how many hosts, the most harmful first.
+/// Number of hosts per kind of finding, the most severe kinds first.
 fn kinds(fleet: &Fleet) -> Vec<KindRow> {
     let mut all: BTreeMap<&KindName, KindRow> = BTreeMap::new();
     for (kind, (findings, severity)) in fleet.hosts.iter().flat_map(|h| &h.reported.kinds) {
@@ -212,7 +212,7 @@ fn host_row(host: &HostSums, peers: &Peers) -> HostRow {
         errors = known_sum(errors, disk.errors);
         lost_ios = known_sum(lost_ios, disk.lost_ios);
     }
-    // What a disk without another to compare it with has lost is not known, and left out of the sum.
+    // The lost time of a disk without peers is not known; it is left out of the sum.
     HostRow {
         host: host.host.clone(),
         recording_count: host.recordings,
@@ -274,7 +274,7 @@ fn p99(total: &iolens_core::model::CallHistogram) -> Option<f64> {
     total.quantile(0.99).map(|ns| ns as f64 / 1e3)
 }
 
-/// Of the time that is recorded of the host.
+/// Percentage of the host's recorded time in which the device was busy.
 fn busy(host: &HostSums, device: &DeviceSums) -> Option<f64> {
     Some(100.0 * device.busy_ns? as f64 / host.covered_ns as f64).filter(|p| p.is_finite())
 }

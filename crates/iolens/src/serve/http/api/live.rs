@@ -1,4 +1,4 @@
-//! `live`: what happens, as server-sent events.
+//! `live`: current activity as server-sent events.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -39,14 +39,15 @@ const SINCE: Parameter = Parameter {
     description: "A time as in from: first what happened after it, as far as it is in memory (ten minutes)",
 };
 
-/// Sent by a browser that connects again: the last `id` that it heard.
+/// Sent by a browser that reconnects: the last `id` that it received.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// `GET /api/v1/live`: what happened after the event that `Last-Event-ID` names, or after `since`; then an event `slot` for each
-/// device and 100 ms, `finding` and `story` where one begins or ends, `missed` where events are missing, with their number.
+/// `GET /api/v1/live`: the events after the one named by `Last-Event-ID`, or after `since`, and then all new ones:
+/// `slot` for each device and 100 ms, `finding` and `story` when one begins or ends, `missed` with the number of
+/// events that are missing.
 ///
 /// # Errors
-/// Nothing is recorded, or too many watch.
+/// The server does not record, or too many clients are watching.
 pub async fn live(
     State(app): State<Arc<App>>,
     uri: Uri,
@@ -60,7 +61,7 @@ pub async fn live(
             return Err(Problem::bad("since: give a wall-clock time"));
         }
     };
-    // A client that comes again comes with the address of the first time.
+    // A client that reconnects uses its first URL again, so the header takes precedence over `since`.
     if let Some(id) = headers.get(LAST_EVENT_ID) {
         since = Since::Event(id.to_str().ok().and_then(|id| id.parse().ok()));
     }

@@ -1,4 +1,4 @@
-//! `mark`: a remark on the time line.
+//! `mark`: adds a mark with a text to the recording.
 
 use std::sync::Arc;
 
@@ -34,13 +34,13 @@ const TEXT: Parameter = Parameter {
     description: "One line, at most 500 bytes",
 };
 
-/// A remark is a line, not a log.
+/// A mark is a line, not a log.
 const MAX_BYTES: usize = 500;
 
 /// `POST /api/v1/mark`.
 ///
 /// # Errors
-/// There is no text, nothing is recorded, or the recorder has not taken the remarks before.
+/// The text is missing, the server does not record, or the recorder has not yet taken earlier marks.
 pub async fn mark(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &ENDPOINT)?;
     let text = params.get("text").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `/api/v1`: a file for each kind of question; the engines are those of the commands.
+//! `/api/v1`: one file per endpoint. The engines are those of the commands.
 
 pub mod actors;
 pub mod hosts;
@@ -40,7 +40,7 @@ use crate::present::escape;
 use crate::present::query_text::{self, Spelling};
 pub use params::Params;
 
-/// What the server answers. To add to it, write a file with the handler and its [`Endpoint`], and a line here.
+/// All endpoints of the server. To add one, write a file with its handler and its [`Endpoint`], and add a line here.
 pub static ENDPOINTS: &[&Endpoint] = &[
     &super::page::FRONT,
     &super::page::REPORT_PAGE,
@@ -63,23 +63,24 @@ pub static ENDPOINTS: &[&Endpoint] = &[
     &super::routes::OPENAPI,
 ];
 
-/// An answer, and the remarks beside it.
+/// A response with the notes beside it.
 pub struct WithNotes<T> {
-    /// The answer.
+    /// The response.
     pub answer: T,
-    /// Lines for people: what is left out, and why.
+    /// Notes for users: what is left out, and why.
     pub notes: Vec<String>,
 }
 
-/// Who asks by a request, and the remarks beside the answer.
+/// The caller of a request, collecting the notes.
 pub struct Asker {
-    /// For the engines.
+    /// Passed to the engines.
     pub caller: Caller,
     notes: Arc<Mutex<Vec<String>>>,
 }
 
 impl Asker {
-    /// One who waits until `deadline` and sees no names if there is a text that says how to see them. `health` keeps what is damaged.
+    /// A caller with `deadline`. Names are hidden if there is a text that says how to see them. `health` keeps
+    /// reported damage.
     pub fn new(deadline: Instant, names_left_out: Option<Arc<str>>, health: Arc<Health>) -> Asker {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&notes);
@@ -96,10 +97,10 @@ impl Asker {
         Asker { caller, notes }
     }
 
-    /// A question about what `place` has of `window`, or of its last minutes if that names no time.
+    /// A query about `window` at `place`, or about the last minutes if `window` has no time.
     ///
     /// # Errors
-    /// Nothing that is recorded can be read.
+    /// No recording can be read.
     pub fn query<'a>(
         &'a self,
         place: &'a Path,
@@ -108,21 +109,21 @@ impl Asker {
         Query::new(place, window, &self.caller).or_latest(DEFAULT_NS)
     }
 
-    /// The remarks so far, and how to see the names that are left out.
+    /// The notes so far, and how to see hidden names.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.remarks();
         notes.extend(self.caller.names_left_out().map(str::to_owned));
         notes
     }
 
-    /// The remarks so far, which are not given again.
+    /// Takes the notes so far; they are not returned again.
     pub fn remarks(&self) -> Vec<String> {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *notes)
     }
 }
 
-/// The recordings that a request is about: those of the one host that it names, or of the only one.
+/// The recordings that a request selects: those of the host that it names, or of the only host.
 #[derive(Debug)]
 pub struct AskedPlace {
     path: PathBuf,
@@ -130,12 +131,12 @@ pub struct AskedPlace {
 }
 
 impl AskedPlace {
-    /// Where they are. It asks the disk, and is for threads that may wait.
+    /// Their path. Accesses the disk, so it must be called on a blocking thread.
     ///
     /// # Errors
-    /// Nothing is recorded of that host.
+    /// Nothing is recorded for that host.
     pub fn path(&self) -> Result<&Path, Problem> {
-        // A name that is too long for a file is no host's either.
+        // A name that is too long for a file is not a host's name either.
         if self.names_host && !self.path.is_dir() {
             return Err(Problem::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
@@ -146,24 +147,24 @@ impl AskedPlace {
     }
 }
 
-/// What a request asks of the store.
+/// The store query of a request.
 struct AskedData {
-    /// Of which recordings.
+    /// The recordings.
     place: AskedPlace,
     window: TimeWindow,
-    /// Names of the devices that count; none: all.
+    /// Names of the selected devices; empty: all.
     devices: Vec<String>,
-    /// Which I/Os count.
+    /// The selected I/Os.
     ios: FilterPlan,
-    /// Of the answer.
+    /// Format of the response.
     format: TableFormat,
 }
 
 impl AskedData {
-    /// What `params` ask for. Of parameters that a path does not take there are none, and all is meant.
+    /// Parses `params`. A parameter that an endpoint does not take is absent, so everything is selected.
     ///
     /// # Errors
-    /// One makes no sense.
+    /// A parameter is invalid.
     fn of(app: &App, params: &Params) -> Result<AskedData, Problem> {
         let format = params.one_of("format", &TableFormat::NAMES)?;
         Ok(AskedData {
@@ -175,10 +176,11 @@ impl AskedData {
         })
     }
 
-    /// For the engines.
+    /// The query for the engines.
     ///
     /// # Errors
-    /// Nothing is recorded of the host, nothing that is recorded can be read, or it chooses by a name that the asker may not see.
+    /// Nothing is recorded for the host, no recording can be read, or the query selects by a name that is hidden from
+    /// the caller.
     fn query<'a>(&'a self, asker: &'a Asker) -> Result<Query<'a>> {
         let query = asker.query(self.place.path()?, self.window)?;
         Ok(query.of_devices(&self.devices).of_ios(&self.ios)?)
@@ -186,10 +188,11 @@ impl AskedData {
 }
 
 impl App {
-    /// Does `work`, which reads the store, on a thread that may wait: a few at a time, and until the request's time is over.
+    /// Runs `work`, which reads the store, on a blocking thread: only a few at a time, and limited to the time of the
+    /// request.
     ///
     /// # Errors
-    /// What `work` says, or there was no time for it.
+    /// The error of `work`, or a timeout.
     pub async fn read<T: Send + 'static>(
         self: &Arc<App>,
         work: impl FnOnce(&Asker) -> Result<T> + Send + 'static,
@@ -199,7 +202,7 @@ impl App {
         let turn = turn.map_err(|_| Problem::busy("the server ends"))?;
         let health = Arc::clone(&self.health);
         let done = super::run_blocking(move || {
-            // Held until the work ends, not until no client waits for it any more.
+            // Held until the work ends, even if the client has disconnected.
             let _turn = turn;
             health.forget_removed();
             let answer = work(&asker)?;
@@ -216,13 +219,13 @@ impl App {
         }
     }
 
-    /// Who asks by the request of this task.
+    /// The caller of the current request.
     pub fn asker(&self) -> Asker {
         let deadline = Instant::now() + self.time_limit;
         Asker::new(deadline, left_out(), Arc::clone(&self.health))
     }
 
-    /// The recordings that a request is about.
+    /// The recordings that a request selects.
     pub fn place(&self, params: &Params) -> AskedPlace {
         let host = params.get("host");
         AskedPlace {
@@ -235,14 +238,14 @@ impl App {
     }
 }
 
-/// One JSON document.
+/// A response with one JSON document.
 pub fn json(document: &impl Serialize) -> Result<Response, Problem> {
     let text = serde_json::to_string(document);
     let text = text.map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
     Ok(typed("application/json", escape::json(&text).into_owned()))
 }
 
-/// What a table is in the form that was asked for, if that is not a document.
+/// Content type of a table in `format`, if it is not a JSON document.
 pub fn content_type(format: TableFormat) -> &'static str {
     match format {
         TableFormat::Json => "application/json",
@@ -251,7 +254,7 @@ pub fn content_type(format: TableFormat) -> &'static str {
     }
 }
 
-/// Writes a table in the form that was asked for; `document` is what holds it as JSON.
+/// Writes a table in the requested format; `document` is its JSON form.
 pub fn write_table(
     out: &mut AnswerWriter,
     format: TableFormat,
@@ -265,7 +268,7 @@ pub fn write_table(
     }
 }
 
-/// A body of a type.
+/// A response with a body of the given content type.
 pub fn typed(content_type: &'static str, text: impl Into<Body>) -> Response {
     let mut response = Response::new(text.into());
     response

@@ -1,4 +1,4 @@
-//! Parameters of a request: those that a path takes, and no others.
+//! Parameters of a request. Parameters that the endpoint does not declare are an error.
 
 use axum::extract::Query;
 use axum::http::Uri;
@@ -9,18 +9,18 @@ use crate::engine::filter::FilterPlan;
 use crate::engine::{Instant, TimeWindow, parse_instant};
 use iolens_core::model::Class;
 
-/// More repetitions of one parameter are a mistake.
+/// More repetitions of one parameter are taken to be a mistake.
 const MAX_REPEATED: usize = 256;
 
-/// The parameters that a request has.
+/// The parameters of a request.
 #[derive(Debug)]
 pub struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// Those of `uri`, all known to `endpoint`.
+    /// Parses the parameters of `uri`, which must all be declared by `endpoint`.
     ///
     /// # Errors
-    /// One is not known, has a value that its shape does not have, or comes twice where that is not meant.
+    /// A parameter is not declared, does not have the declared shape, or is repeated although it must not be.
     pub fn of(uri: &Uri, endpoint: &Endpoint) -> Result<Params, Problem> {
         Params::among(uri, endpoint.parameters)
     }
@@ -40,7 +40,7 @@ impl Params {
             if is_repeated && !matches!(parameter.shape, Shape::Repeated) {
                 return Err(Problem::bad(format!("{name}: given twice")));
             }
-            // An empty one counts as not given.
+            // An empty value counts as absent.
             if !value.is_empty() {
                 let checked = parameter.shape.check(value);
                 checked.map_err(|e| Problem::bad(format!("{name}: {e}")))?;
@@ -52,7 +52,7 @@ impl Params {
         Ok(Params(given))
     }
 
-    /// Its value; an empty one counts as not given.
+    /// The value of `name`; `None` if it is absent or empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
@@ -69,10 +69,10 @@ impl Params {
             .collect()
     }
 
-    /// Its value as `parse` reads it.
+    /// The value of `name`, converted by `parse`.
     ///
     /// # Errors
-    /// It does not.
+    /// `parse` fails.
     pub fn parsed<T, E: std::fmt::Display>(
         &self,
         name: &str,
@@ -84,15 +84,15 @@ impl Params {
             .map_err(|e| Problem::bad(format!("{name}: {e}")))
     }
 
-    /// A whole number, of a parameter that is declared as one.
+    /// The value of `name`, which is declared as a whole number.
     pub fn number(&self, name: &str) -> Option<usize> {
         self.get(name)?.parse().ok()
     }
 
-    /// One of `names`.
+    /// The value of `name`, which must be one of `names`.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not one of `names`.
     pub fn one_of<T: Copy>(&self, name: &str, names: &[(&str, T)]) -> Result<Option<T>, Problem> {
         self.parsed(name, |s| match names.iter().find(|(n, _)| *n == s) {
             Some((_, meant)) => Ok(*meant),
@@ -103,13 +103,13 @@ impl Params {
         })
     }
 
-    /// A moment.
+    /// The value of `name` as a time.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not a time.
     pub fn time(&self, name: &str) -> Result<Option<Instant>, Problem> {
-        // A server records until now: a time of day is the newest one.
-        // A plus sign of a zone's offset comes as a blank unless the client encoded it.
+        // A server records until now, so a time of day means the newest match. A plus sign in a zone's offset arrives
+        // as a space unless the client encoded it.
         self.parsed(name, |s| {
             parse_instant(&if s.contains('T') {
                 s.replace(' ', "+")
@@ -120,19 +120,19 @@ impl Params {
         })
     }
 
-    /// The class of I/O that is meant.
+    /// The selected class of I/O.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not a class.
     fn class(&self) -> Result<Option<Class>, Problem> {
         let classes = Class::ALL.map(|class| (class.name(), class));
         self.one_of("class", &classes)
     }
 
-    /// Which I/Os are meant.
+    /// The selected I/Os.
     ///
     /// # Errors
-    /// The class is none.
+    /// The class is invalid.
     pub fn selection(&self) -> Result<FilterPlan, Problem> {
         Ok(FilterPlan {
             process: self.get("process").map(str::to_owned),
@@ -142,10 +142,11 @@ impl Params {
         })
     }
 
-    /// `from` and `to`, or `at`. Where none is given, [`crate::engine::query::Query::or_latest`] says what is meant.
+    /// The window from `from` and `to`, or from `at`. If none is given, [`crate::engine::query::Query::or_latest`]
+    /// applies.
     ///
     /// # Errors
-    /// One is no moment, or they exclude each other.
+    /// A value is not a time, or the parameters exclude each other.
     pub fn window(&self) -> Result<TimeWindow, Problem> {
         let at = self.time("at")?;
         let from = self.time("from")?;

@@ -1,4 +1,4 @@
-//! `recordings` and `devices`: what is there.
+//! `recordings` and `devices`: lists what is recorded.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -76,12 +76,12 @@ pub async fn recordings(State(app): State<Arc<App>>, uri: Uri) -> Result<Respons
     json(&said.answer.with_notes(said.notes))
 }
 
-/// Where recordings are, for those who see names of files.
+/// The path of the recordings, if the caller may see names of files.
 fn shown_root(place: &Path, caller: &Caller) -> Result<Option<String>> {
     if caller.hides_names() {
         return Ok(None);
     }
-    // A path that is no text cannot be said in JSON.
+    // A path that is not UTF-8 cannot be represented in JSON.
     let absolute = std::path::absolute(place)?;
     Ok(absolute.to_str().map(str::to_owned))
 }
@@ -117,7 +117,7 @@ fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording
     );
     resolutions.extend(matches!(meta.source, Source::Counters).then(|| "counters".to_owned()));
     let lost = recording.lost(i64::MIN..i64::MAX);
-    // What the size limit removes was recorded, and is counted apart.
+    // I/Os removed by the size limit had been recorded, so they are not lost; they are counted separately.
     let mut removed_ios = 0;
     let mut lost_ios = Some(0i64);
     for l in &lost {
@@ -143,10 +143,10 @@ fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording
     })
 }
 
-/// `GET /api/v1/devices`: those of the recording at `at`, or of the newest.
+/// `GET /api/v1/devices`: the devices of the recording at `at`, or of the newest.
 ///
 /// # Errors
-/// No recording holds the time.
+/// No recording covers the time.
 pub async fn devices(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &DEVICES)?;
     let place = app.place(&params);

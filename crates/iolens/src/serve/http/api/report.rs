@@ -1,4 +1,4 @@
-//! `report` and `findings`: what it means.
+//! `report` and `findings`: the results of the analyses.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub static REPORT: Endpoint = Endpoint {
 /// `GET /api/v1/report`: the document of `iolens report --json`.
 ///
 /// # Errors
-/// No recording holds the time, or several do.
+/// No recording covers the time, or several do.
 pub async fn report(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &REPORT)?;
     let question = AskedData::of(&app, &params)?;
@@ -84,10 +84,10 @@ pub async fn report(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     .await
 }
 
-/// `GET /api/v1/findings`: of each recording that holds something of the time by itself.
+/// `GET /api/v1/findings`: the findings of each recording that overlaps the window, separately.
 ///
 /// # Errors
-/// No recording holds the time.
+/// No recording covers the time.
 pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &FINDINGS)?;
     let question = AskedData::of(&app, &params)?;

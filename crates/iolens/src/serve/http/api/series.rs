@@ -1,4 +1,4 @@
-//! `series`, `heatmap` and `ios`: what happened when.
+//! `series`, `heatmap` and `ios`: I/O over time.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -139,13 +139,13 @@ const LIMIT: Parameter = Parameter {
 // Columns and rows of a heat map.
 const DEFAULT_WIDTH: usize = 300;
 const DEFAULT_HEIGHT: usize = 60;
-/// Single I/Os of an answer.
+/// Default number of single I/Os of a response.
 const DEFAULT_IOS: usize = 10_000;
 
 /// `GET /api/v1/series`.
 ///
 /// # Errors
-/// A parameter makes no sense, no recording holds the time, or the rows are too many.
+/// A parameter is invalid, no recording covers the time, or there are too many rows.
 pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &SERIES)?;
     let question = AskedData::of(&app, &params)?;
@@ -172,7 +172,7 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     .await
 }
 
-/// The lines of `zoom`, each as soon as it is known.
+/// Writes the CSV lines of `zoom`, each as soon as it is complete.
 fn csv(series: Series<'_>, out: &mut AnswerWriter) -> Result<()> {
     let mut writer = ZoomWriter::new(zoom::Format::Csv, series.by, series.extended, 1)
         .with_times(Times::relative());
@@ -180,7 +180,7 @@ fn csv(series: Series<'_>, out: &mut AnswerWriter) -> Result<()> {
     let mut is_first = true;
     series.each_row(|start_unix_ns, row, name| {
         if is_first {
-            // `time_s` counts from the first recording's start, which is known with the first row.
+            // `time_s` counts from the start of the first recording, which is known with the first row.
             writer.set_times(Times::new(Clock::Wall(TimeZone::UTC), start_unix_ns, 0));
             is_first = false;
         }
@@ -199,11 +199,11 @@ fn csv(series: Series<'_>, out: &mut AnswerWriter) -> Result<()> {
 /// `GET /api/v1/heatmap`.
 ///
 /// # Errors
-/// As [`series`].
+/// Those of [`series`].
 pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &HEATMAP)?;
     let mut question = AskedData::of(&app, &params)?;
-    // There are sums of each class, but none of chosen I/Os.
+    // There are sums per class, but none for selected I/Os.
     let class = question.ios.class.take();
     let part = params.one_of("part", &PARTS)?.unwrap_or(TimePart::Total);
     let width = params.number("width").unwrap_or(DEFAULT_WIDTH);
@@ -226,10 +226,10 @@ pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, 
     .await
 }
 
-/// `GET /api/v1/ios`: refused with the nearest stretch that has not too many.
+/// `GET /api/v1/ios`: if there are too many I/Os, the error names a stretch that can be returned.
 ///
 /// # Errors
-/// As [`series`].
+/// Those of [`series`].
 pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &IOS)?;
     let question = AskedData::of(&app, &params)?;

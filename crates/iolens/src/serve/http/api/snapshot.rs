@@ -1,4 +1,4 @@
-//! `snapshot`: keeps a stretch of time for ever.
+//! `snapshot`: preserves a stretch of time from retention.
 
 use std::sync::Arc;
 
@@ -48,11 +48,11 @@ const TO: Parameter = Parameter {
 /// `POST /api/v1/snapshot`.
 ///
 /// # Errors
-/// A time is missing or makes no sense, there is nothing to keep, or the disk would not hold it.
+/// A time is missing or invalid, there is nothing to keep, or the disk is too small for the copy.
 pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &ENDPOINT)?;
     let now_ns = unix_ns(Timestamp::now());
-    // What is not recorded yet cannot be kept.
+    // The future cannot be copied.
     let from_ns = given_unix_ns(&params, "from")?.min(now_ns);
     let to_ns = given_unix_ns(&params, "to")?.min(now_ns);
     if from_ns >= to_ns {
@@ -66,7 +66,7 @@ pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
     };
     let turn = Arc::clone(&app.snapshot_turn).try_acquire_owned();
     let turn = turn.map_err(|_| Problem::busy("another stretch is being copied"))?;
-    // The copy goes on where the client does not wait for it any more, and keeps its turn until it is done.
+    // The copy continues and keeps its turn until it is done, even if the client disconnects.
     let deadline = std::time::Instant::now() + COPY_TIME_LIMIT;
     let done = super::super::run_blocking(move || {
         let _turn = turn;

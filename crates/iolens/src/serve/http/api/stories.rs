@@ -33,11 +33,11 @@ pub static ENDPOINT: Endpoint = Endpoint {
 /// `GET /api/v1/stories`.
 ///
 /// # Errors
-/// No recording holds the time, its single I/Os are gone, or they are too many for one answer.
+/// No recording covers the time, its single I/Os were removed, or there are too many for one response.
 pub async fn stories(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &ENDPOINT)?;
     let mut question = AskedData::of(&app, &params)?;
-    // A story is of I/Os of one class; those of its culprits may be of others.
+    // `class` selects by the class of the story's own I/Os. The culprits' I/Os may be of other classes.
     let class = question.ios.class.take();
     app.stream("application/json", move |out, asker| {
         let query = question.query(asker)?;

@@ -65,13 +65,13 @@ const STEP: Parameter = Parameter {
     description: "A duration such as 10ms, 1s or 1m: each interval by itself, too; at most 1000 of them",
 };
 
-/// An answer has at most so many intervals: with 20 entries each, some megabytes.
+/// Maximum number of intervals of a response: with 20 entries each, some megabytes.
 const MAX_INTERVALS: i64 = 1000;
 
-/// `GET /api/v1/waits`: sums over all recordings that hold something of the time.
+/// `GET /api/v1/waits`: sums over all recordings that overlap the window.
 ///
 /// # Errors
-/// A parameter makes no sense, no recording holds the time, or its single I/Os are gone.
+/// A parameter is invalid, no recording covers the time, or its single I/Os were removed.
 pub async fn waits(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, &ENDPOINT)?;
     let question = AskedData::of(&app, &params)?;
@@ -90,7 +90,7 @@ pub async fn waits(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Pr
     .await
 }
 
-/// A length of intervals.
+/// Parses the length of an interval.
 fn parse_step(text: &str) -> Result<i64, String> {
     let step_ns = parse_duration_ns(text).map_err(|e| e.to_string())?;
     if step_ns < MIN_STEP_NS {
@@ -99,7 +99,7 @@ fn parse_step(text: &str) -> Result<i64, String> {
     Ok(step_ns)
 }
 
-/// Each interval of each recording by itself, by time.
+/// The intervals of each recording separately, in order of time.
 fn bins(
     query: &Query<'_>,
     parts: &[PartWaits],
