@@ -10,8 +10,9 @@ use crate::units::{Instant, TimeWindow, parse_instant};
 
 /// What changed between two recordings: rates, latencies and waits, with intervals
 ///
-/// BEFORE and AFTER may be the same recording; --before and --after say which time of it is meant. A change is called one
-/// where it is at least 5 % and where chance, with all measures together, explains it in at most 2 of 100 comparisons.
+/// BEFORE and AFTER may be the same recording; --before and --after then select the times to compare. A difference counts
+/// as a change if it is at least 5 % and if chance, over all measures together, explains it in at most 2 of 100
+/// comparisons.
 ///
 /// Examples:
 ///   iolens diff monday.iolens tuesday.iolens
@@ -27,14 +28,15 @@ pub struct DiffPlan {
     /// The recording, or a root, after the change
     #[arg(value_name = "AFTER")]
     pub second: PathBuf,
-    /// Which time of BEFORE counts: two times as --from and --to of report take them
+    /// Time of BEFORE to compare: two times as for --from and --to of `report`
     #[arg(long, value_name = "FROM..TO", value_parser = parse_stretch, allow_hyphen_values = true)]
     pub before: Option<TimeWindow>,
-    /// Which time of AFTER counts
+    /// Time of AFTER to compare
     #[arg(long, value_name = "FROM..TO", value_parser = parse_stretch, allow_hyphen_values = true)]
     pub after: Option<TimeWindow>,
-    /// Exit code 1 if a device's change passes this limit and is no chance: CLASS.MEASURE > +N% or < -N%, such as
-    /// 'read.p99 > +10%', with DEVICE: before it for one device. MEASURE: ios, bytes, mean, p50, p90, p99, p999. May be given several times
+    /// Exit with code 1 if the change of a device exceeds this limit and is not due to chance: CLASS.MEASURE > +N% or <
+    /// -N%, such as 'read.p99 > +10%'; prefix DEVICE: for one device. MEASURE: ios, bytes, mean, p50, p90, p99, p999. May
+    /// be repeated
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Condition>,
     /// Print everything as JSON

@@ -40,7 +40,7 @@ pub struct ManPlan {
     /// The page of this command [default: that of iolens]
     #[arg(value_name = "COMMAND", conflicts_with = "output")]
     pub command: Vec<String>,
-    /// Write all pages into this directory, which is made if it is not there
+    /// Write all pages into this directory, which is created if necessary
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }

@@ -8,12 +8,13 @@ use iolens_core::model::RecordingMeta;
 use super::share::ShareArgs;
 use crate::units::{Instant, parse_duration_ns, parse_instant};
 
-/// Turn other tools' logs into a recording
+/// Convert other tools' logs to a recording
 ///
-/// Read are iostat (text of any version and options, JSON; Solaris, illumos and FreeBSD), sar -d and sadf (text, CSV, JSON),
-/// copies of /proc/diskstats, fio (JSON, JSON+, bandwidth, latency and IOPS logs), blktrace, biosnoop (bcc and
-/// libbpf-tools), perf script with block events, and tables of "time r/s Kr/s us/r w/s Kw/s us/w". The content decides the format. Several files become one recording; the files of
-/// blktrace are read together. What a log cannot know stays unknown, and the recording says so.
+/// Supported formats: iostat (text of any version and options, JSON; Solaris, illumos and FreeBSD), sar -d and sadf (text,
+/// CSV, JSON), copies of /proc/diskstats, fio (JSON, JSON+, bandwidth, latency and IOPS logs), blktrace, biosnoop (bcc and
+/// libbpf-tools), perf script with block events, and tables of "time r/s Kr/s us/r w/s Kw/s us/w". The format is recognised
+/// by the content. Several files become one recording; the files of blktrace are read together. Values that a log does not
+/// contain stay unknown, and the recording lists them.
 ///
 /// Examples:
 ///   iolens import iostat.log -o iostat.iolens
@@ -23,13 +24,13 @@ use crate::units::{Instant, parse_duration_ns, parse_instant};
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct ImportPlan {
-    /// The logs; - is standard input, and what gzip has compressed is unpacked
+    /// The logs; - is standard input; gzip is decompressed
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Directory to write; must not exist yet
     #[arg(short, long, value_name = "REC")]
     pub output: PathBuf,
-    /// Make any damaged line an error instead of leaving it out
+    /// Treat a damaged line as an error instead of skipping it
     #[arg(long)]
     pub strict: bool,
     /// Length of an interval, for tables that have no time stamps

@@ -9,9 +9,9 @@ use crate::units::{parse_duration_ns, parse_size};
 
 /// Run reproducible I/O experiments
 ///
-/// Every run is a recording with marks in OUT/cells/NNNN/, so that later analyses work on it too. An experiment that was
-/// interrupted goes on when the same command is given again. Nothing is ever written to a device, mount point or file
-/// that the experiment did not make itself, unless --i-will-lose-data names it.
+/// Every run is a recording with marks in OUT/cells/NNNN/, so that later analyses work on it too. To resume an interrupted
+/// experiment, give the same command again. An experiment writes only to devices, mount points and files that it created
+/// itself, unless --i-will-lose-data names another.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LabPlan {
@@ -99,7 +99,7 @@ pub struct LabCopies {
     pub seed: u64,
 }
 
-/// What polling the kernel's counters costs and how true it is
+/// Cost and accuracy of polling the kernel's counters
 ///
 /// Example:
 ///   iolens lab poll -o poll --disks 1,2,10 --workers 10 --target 25,75 --seconds 20
@@ -150,7 +150,7 @@ pub struct LabPoll {
     pub seed: u64,
 }
 
-/// Render an experiment again
+/// Generate the report of an experiment again
 #[derive(Debug, Args)]
 pub struct LabReport {
     /// Directory of the experiment

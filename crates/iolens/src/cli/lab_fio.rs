@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::lab::ExperimentDir;
 use crate::units::parse_size;
 
-/// A sweep of fio over block sizes and whatever else, explained by the device's counters
+/// A sweep of fio over block sizes and other parameters, explained by the device's counters
 ///
 /// All options but -o can also be in a TOML file (--plan), under the same names; the command line takes precedence.
 ///
@@ -45,7 +45,7 @@ pub struct LabFio {
     /// fio's I/O engines [default: psync]
     #[arg(long, value_name = "ENGINE,...", value_delimiter = ',')]
     pub engine: Vec<String>,
-    /// 1: past the page cache; 0: through it [default: 1]
+    /// 1: direct I/O; 0: through the page cache [default: 1]
     #[arg(long, value_name = "0|1,...", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=1))]
     pub direct: Vec<u8>,
     /// I/Os in flight [default: 1]
@@ -63,7 +63,7 @@ pub struct LabFio {
     /// Seed of the random order [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// More options for fio, as they are (after --); none that names files
+    /// More options for fio, passed unchanged (after --); options that name files are refused
     #[arg(last = true, value_name = "FIO-OPTION")]
     pub extra: Vec<String>,
 }

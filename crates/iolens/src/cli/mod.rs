@@ -88,11 +88,11 @@ struct Cli {
 
 /// Record every block I/O (and the counters) into a directory
 ///
-/// Recording begins when everything is attached, CMD is started then, and it ends when --for is over, CMD exits, or Ctrl-C
-/// or another signal comes (one that is ignored from the start, as by nohup, stays ignored). CMD is then waited for; 5 s after
-/// --for or SIGTERM, or at a second Ctrl-C, the recording ends without it. Without the privileges that
-/// eBPF needs, the kernel's counters are recorded every 10 ms instead, and the recording says so. If no I/O could be stored, as
-/// on a full disk, the exit code is 2.
+/// Recording begins when all probes are attached; CMD is started then. It ends after --for, when CMD exits, or on Ctrl-C or
+/// another signal (a signal that is ignored from the start, as by nohup, stays ignored). iolens then waits for CMD; 5 s
+/// after --for or SIGTERM, or at a second Ctrl-C, the recording ends without it. Without the privileges for eBPF, the
+/// kernel's counters are recorded every 10 ms instead, and the recording says so. If no I/O could be stored, as on a full
+/// disk, the exit code is 2.
 ///
 /// Examples:
 ///   iolens record --for 1m                   one minute of everything
@@ -106,32 +106,32 @@ pub struct RecordPlan {
     /// Directory to write; must not exist yet [default: iolens-DATE-TIME.iolens]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Record this disk only (name, /dev/NAME or MAJ:MIN); may be repeated [default: every disk, new ones too]
+    /// Record this disk only (name, /dev/NAME or MAJ:MIN); may be repeated [default: all disks, including new ones]
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
-    /// Stop after this time (10ms, 2s, 5m, 1h); a COMMAND that still runs gets SIGTERM then, and 5 s to end
+    /// Stop after this time (10ms, 2s, 5m, 1h); if CMD is still running, it gets SIGTERM and 5 s to exit
     #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
     pub for_ns: Option<i64>,
-    /// Never take more room on disk than this (64M, 10G); the oldest I/Os go first
+    /// Maximum size on disk (64M, 10G); the oldest I/Os are removed first
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub keep: Option<u64>,
-    /// Do not look up process, cgroup and file of each I/O (some 35 ns cheaper each)
+    /// Do not look up process, cgroup and file of each I/O (saves some 35 ns per I/O)
     #[arg(long)]
     pub no_attribution: bool,
     /// Where the I/Os come from
     #[arg(long, value_parser = source_choice(), default_value = "auto")]
     pub source: SourceChoice,
-    /// Memory of the kernel's event rings, one for each CPU, together (rounded up to a power of two, at least 64K for each
-    /// CPU) [default: 8M, or 256K for each CPU if that is more]
+    /// Total memory of the kernel's event rings, one per CPU (rounded up to a power of two, at least 64K per CPU) [default:
+    /// 8M, or 256K per CPU if that is more]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub ring: Option<u64>,
-    /// How often the event rings are emptied at the latest
+    /// Maximum time between two reads of the event rings
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "10ms", hide = true)]
     pub poll: i64,
-    /// Step of the counters when they are the source, at least 1ms [default: 10ms]
+    /// Interval between samples if counters are the source, at least 1ms [default: 10ms]
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, hide_short_help = true)]
     pub counters_step: Option<i64>,
-    /// Instead of a recording, save what `iolens iostat --replay` reads into this directory, sample by sample
+    /// Instead of a recording, save samples of the counters in this directory, for `iolens iostat --replay`
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "keep", "command", "counters_step"])]
     pub counters_raw: Option<PathBuf>,
     /// Time between the samples of --counters-raw
@@ -144,11 +144,12 @@ pub struct RecordPlan {
         hide_short_help = true
     )]
     pub raw_step: i64,
-    /// Record file-level requests too: every file from open to close, and every fsync (see `iolens files`). With a
-    /// command: of it and its children
+    /// Also record file-level requests: every file from open to close, and every fsync (see `iolens files`). With CMD: only
+    /// those of CMD and its children
     #[arg(long)]
     pub files: bool,
-    /// Of this running process only; may be repeated. Implies --files, as do the next two; if several are given, all must hold
+    /// File-level requests of this running process only; may be repeated. Implies --files, as do --comm and --cgroup; if
+    /// several of them are given, all must match
     #[arg(long, value_name = "PID")]
     pub pid: Vec<i32>,
     /// Only tasks of this name (as in /proc/PID/comm, at most 15 bytes)
@@ -157,13 +158,13 @@ pub struct RecordPlan {
     /// Only tasks in this control group or below it (a directory of cgroup v2)
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
-    /// All processes, even with CMD; implies --files
+    /// File-level requests of all processes, even with CMD; implies --files
     #[arg(long, conflicts_with_all = ["pid", "comm", "cgroup"])]
     pub all_files: bool,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub share: ShareArgs,
-    /// Print no progress and no summary; what the disk had no room for is said all the same
+    /// Print no progress and no summary; I/Os that did not fit on the disk are still reported
     #[arg(short, long)]
     pub quiet: bool,
     /// Run this command and record while it runs
@@ -191,7 +192,7 @@ impl RecordPlan {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct FilesPlan {
-    /// The recording, or a root that holds recordings by host and start, of which the time chooses
+    /// The recording, or a recording root (recordings by host and start), from which the time selects
     pub recording: PathBuf,
     /// Print one JSON document
     #[arg(long)]
@@ -235,28 +236,30 @@ pub enum FilesBy {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct ReportPlan {
-    /// The recording, or a root that holds recordings by host and start, of which the time chooses
+    /// The recording, or a recording root (recordings by host and start), from which the time selects
     pub recording: PathBuf,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
-    /// Write a self-contained HTML report as well; an older report is replaced, any other file is not
+    /// Also write a self-contained HTML report; an existing report is replaced, any other file is not
     #[arg(short, long, value_name = "FILE.html")]
     pub output: Option<PathBuf>,
-    /// Judge bursts by what a device carries per second (sda=500M), or a link that several share (sda+sdb=2400M)
+    /// Compare bursts with the maximum throughput per second of a device (sda=500M), or of a link that several devices
+    /// share (sda+sdb=2400M)
     #[arg(long = "limit", value_name = "DEV[+DEV...]=SIZE", value_parser = parse_limit)]
     pub limits: Vec<CarryLimit>,
     /// Print all findings, devices and details, not one screen
     #[arg(long, conflicts_with = "json")]
     pub full: bool,
-    /// Stories of this program first; without one, whether the disk made it wait [default: of the one with most I/Os]
+    /// Show stories of this program first; if there are none, whether it waited for the disk [default: the program with
+    /// most I/Os]
     #[arg(long, value_name = "NAME")]
     pub victim: Option<String>,
-    /// Leave out a story, by its id in JSON. May be repeated
+    /// Hide a story, by its ID in JSON; may be repeated
     #[arg(long = "mute", value_name = "ID", value_parser = serve::parse_story_id)]
     pub muted: Vec<String>,
-    /// Print everything about this device alone; in JSON its details, a summary of the others. May be repeated [default in
-    /// JSON: all of up to 8 devices, of more the 4 with most I/Os]
+    /// Print everything about this device only; in JSON its details, and a summary of the others. May be repeated [default
+    /// in JSON: all if there are up to 8 devices, otherwise the 4 with most I/Os]
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
     #[command(flatten)]
@@ -320,12 +323,12 @@ fn parse_limit(text: &str) -> Result<CarryLimit, String> {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct ZoomPlan {
-    /// The recording, or a root that holds recordings by host and start, of which the time chooses
+    /// The recording, or a recording root (recordings by host and start), from which the time selects
     pub recording: PathBuf,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub rows: RowArgs,
-    /// Who owned the I/O time: undisturbed, behind others, behind its own process, held above the driver, the device
+    /// Show the causes of I/O time: undisturbed, behind others, behind its own process, held above the driver, the device
     #[arg(long)]
     pub waits: bool,
     #[command(flatten)]
@@ -342,26 +345,27 @@ pub struct ZoomPlan {
 /// Which I/Os `zoom` shows, and which subjects of rows.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SubjectArgs {
-    /// Of this device only (name, /dev/NAME or MAJ:MIN), idle or not; may be repeated [default: all but the idle ones]
+    /// This device only (name, /dev/NAME or MAJ:MIN), idle or not; may be repeated [default: all except idle ones]
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
-    /// Of this process only: its name, its number, or both as in `--by process` (`fio[1234]`) or in stories (`fio (1234)`)
+    /// I/Os of this process only: its name, its PID, or both as in `--by process` (`fio[1234]`) or in stories (`fio
+    /// (1234)`)
     #[arg(long, value_name = "P")]
     pub process: Option<String>,
-    /// Of this control group and those below it: its path, or the last part of it
+    /// I/Os of this control group and those below it: its path, or the last part of it
     #[arg(long, value_name = "C")]
     pub cgroup: Option<String>,
-    /// Of this file, or of the files below this directory: its path, or the last part of it
+    /// I/Os of this file, or of the files below this directory: its path, or the last part of it
     #[arg(long, value_name = "F")]
     pub file: Option<String>,
-    /// Of this class only; discards and flushes have columns of their own then
+    /// I/Os of this class only; discards and flushes then have columns of their own
     #[arg(long, value_name = "CLASS", value_enum)]
     pub class: Option<ClassArg>,
-    /// The N subjects with most I/O time, or most of the column of --sort
+    /// Only the N subjects with most I/O time, or with the largest values in the column of --sort
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top: Option<u32>,
-    /// Order of the subjects in each interval and in the totals: a column by its name in CSV or its title in the table (those of
-    /// --waits, too), or io_time; the largest first
+    /// Order of the subjects in each interval and in the totals, largest first: a column by its name in CSV or its title in
+    /// the table (including those of --waits), or io_time
     #[arg(long, value_name = "COL")]
     pub sort: Option<String>,
     /// One row for each subject, over the whole time
@@ -420,11 +424,11 @@ impl RowArgs {
 /// Subject of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum By {
-    /// All devices together, each I/O once: of a stack (dm, md) only the lowest recorded layer counts
+    /// All devices together, each I/O once: in a stack (dm, md) only the lowest recorded layer counts
     All,
     /// Each device
     Device,
-    /// Each process: of buffered writes, the writing process
+    /// Each process; for buffered writes, the process that wrote the data
     Process,
     /// Each control group
     Cgroup,
@@ -439,17 +443,16 @@ pub enum Format {
     Table,
     /// Comma-separated values with a heading
     Csv,
-    /// One JSON document; of `live` one per line
+    /// One JSON document; with `live` one per line
     Json,
 }
 
 /// What happens now, or what a recording holds: on a terminal a screen, else the rows of `zoom`
 ///
-/// The screen has a heat map of every I/O, who waits for whom, and what happened; `?` explains its keys. Rows are printed with
-/// --plain, --json or an option of rows, and where the output is no terminal. Where eBPF is not allowed, the kernel's counters are shown
-/// every 10 ms, and what is missing.
-/// Of a recording there is the screen only; `zoom` prints its rows. Where a `serve` records this machine, the screen asks that one, which
-/// needs no privileges.
+/// The screen has a heat map of every I/O, who waits for whom, and what happened; `?` explains its keys. Rows are printed
+/// with --plain, --json or an option for rows, and if the output is not a terminal. If eBPF is not allowed, the kernel's
+/// counters are shown every 10 ms, with a note of what is missing. Recordings are shown on the screen only; `zoom` prints
+/// their rows. If `serve` records this machine, the screen gets its data from that service, which needs no privileges.
 ///
 /// Examples:
 ///   iolens live                                    the screen; q ends it
@@ -461,7 +464,8 @@ pub enum Format {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LivePlan {
-    /// Show this recording, or the recordings of this root; with --at the default is where the `serve` that runs records, else where one usually does
+    /// Show this recording, or the recordings of this root [default with --at: the root of the running `serve`, otherwise
+    /// the default root]
     #[arg(value_name = "REC|ROOT", conflicts_with_all = ["plain", "json", "step", "by", "format", "extended", "for_ns", "source", "replay"])]
     pub place: Option<PathBuf>,
     /// Show the recorded time around this moment: seconds since the recording's start, or a wall-clock time
@@ -471,10 +475,10 @@ pub struct LivePlan {
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub rows: RowArgs,
-    /// Watch this machine itself, also where `serve` records it
+    /// Trace this machine directly, even if `serve` records it
     #[arg(long)]
     pub no_serve: bool,
-    /// Print rows on a terminal, too
+    /// Print rows even on a terminal
     #[arg(long)]
     pub plain: bool,
     /// Print one JSON document per row and line (NDJSON), as --format json does
@@ -520,7 +524,7 @@ impl LivePlan {
     }
 }
 
-/// What this machine allows, and what to do about what it does not
+/// Which sources this machine allows, and how to enable the others
 #[derive(Debug, Args)]
 pub struct DoctorPlan {
     /// Print one JSON document
@@ -534,7 +538,7 @@ pub struct DoctorPlan {
 /// under that directory are recorded.
 #[derive(Debug, Args)]
 pub struct DemoPlan {
-    /// Where the recording goes; must not exist yet [default: iolens-demo.iolens; a demo's own may be replaced]
+    /// Directory of the recording; must not exist yet [default: iolens-demo.iolens; an earlier demo's is replaced]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Where the scratch file goes
@@ -544,9 +548,9 @@ pub struct DemoPlan {
 
 /// Drop-in for sysstat's iostat: same options, same output (see docs/iostat.md)
 ///
-/// Its words follow iostat's own grammar, not that of the other commands: it is taken before this parser sees them.
-/// Beside sysstat's options: --true (exact busy time, in-flight) and --hist (percentiles of latency) from eBPF,
-/// -o NDJSON, -o CSV, intervals such as 100ms, patterns of devices, --replay DIR, --root DIR.
+/// Its arguments follow iostat's own grammar, not that of the other commands. In addition to sysstat's options: --true
+/// (exact busy time, in-flight) and --hist (percentiles of latency) from eBPF, -o NDJSON, -o CSV, intervals such as 100ms,
+/// patterns of devices, --replay DIR, --root DIR.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub struct IostatPlan {

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::Format;
 
-/// SQL over a recording, or over the recordings of many hosts; needs the Python package (docs/python.md)
+/// Run SQL on a recording, or on the recordings of many hosts; needs the Python package (docs/python.md)
 ///
 /// Tables: ios, rollup, lost, marks, names, devices and the others of docs/recording-format.md; of a root also buckets, and
 /// the columns host, at_unix_ns, device, stable_id.
@@ -19,7 +19,7 @@ use super::Format;
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct QueryPlan {
-    /// The recording, or a root that holds recordings by host and start: a directory, or a URL such as s3://bucket/prefix
+    /// The recording, or a recording root (recordings by host and start): a directory, or a URL such as s3://bucket/prefix
     #[arg(value_name = "REC|ROOT")]
     pub recording: OsString,
     /// The query, in DuckDB's SQL

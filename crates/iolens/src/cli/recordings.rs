@@ -6,9 +6,9 @@ use clap::Args;
 
 use super::{ClockArgs, ShareArgs, WindowArgs};
 
-/// What a recording is: when, of which host and devices, how much is in it, what is missing
+/// Describe recordings: time, host, devices, content, losses
 ///
-/// Of a recording root all recordings are shown. Damage that shows without reading all bytes is named.
+/// For a recording root, all its recordings are shown. Damage that is visible without reading all data is reported.
 ///
 /// Examples:
 ///   iolens info db.iolens
@@ -27,9 +27,9 @@ pub struct InfoPlan {
     pub clock: ClockArgs,
 }
 
-/// The recordings at and below a directory, a line each
+/// List the recordings in and below a directory, one per line
 ///
-/// Links are not followed. What cannot be read is named on standard error and left out.
+/// Links are not followed. Unreadable recordings are reported on standard error and left out.
 ///
 /// Examples:
 ///   iolens ls
@@ -49,10 +49,11 @@ pub struct LsPlan {
     pub utc: bool,
 }
 
-/// Whether recordings are whole: reads every byte and compares it with its checksum
+/// Check recordings for damage: read all data and compare checksums
 ///
-/// Prints a line for each damage, or one that says that a recording is whole, and exits with 1 if something is damaged. Of a
-/// recording root all recordings are read. Files without checksums, of earlier versions and other programs, are decoded.
+/// Prints a line for each damage, or one line for an intact recording, and exits with 1 if anything is damaged. For a
+/// recording root, all its recordings are read. Files without checksums, of earlier versions and other programs, are
+/// decoded.
 ///
 /// Examples:
 ///   iolens verify db.iolens
@@ -68,10 +69,10 @@ pub struct VerifyPlan {
     pub json: bool,
 }
 
-/// A part of a recording, as a recording of its own
+/// Copy a part of a recording into a new recording
 ///
-/// Of a recording root the recordings of that time become one. A loss that reaches over an end of the part counts in the part
-/// in which it ends, so that parts of one recording lose as much together as it did.
+/// From a recording root, the recordings of that time become one. A loss that crosses an end of the part counts in the part
+/// in which it ends, so the losses of consecutive parts add up to those of the recording.
 ///
 /// Examples:
 ///   iolens cut db.iolens --from 08:42 --to 08:47 -o stall.iolens
@@ -96,9 +97,9 @@ pub struct CutPlan {
     pub share: ShareArgs,
 }
 
-/// Recordings of one host that follow each other, as one
+/// Join consecutive recordings of one host
 ///
-/// Their order does not matter. What was not recorded between them is a loss of unknown size.
+/// The order of the arguments does not matter. The time between recordings is a loss of unknown size.
 ///
 /// Examples:
 ///   iolens merge monday.iolens tuesday.iolens -o both.iolens
@@ -116,10 +117,10 @@ pub struct MergePlan {
     pub share: ShareArgs,
 }
 
-/// What a damaged recording still holds, as a whole recording
+/// Copy the readable data of a damaged recording into a new recording
 ///
-/// Says what is missing, a line for each file or block; in the new recording these are losses. Where only some columns of a block
-/// are damaged the rest of its rows is kept, and the values are not known. The damaged recording stays as it is.
+/// Prints a line for each missing file or block; in the new recording these are losses. If only some columns of a block are
+/// damaged, its rows are kept and the damaged values are unknown. The damaged recording is not changed.
 ///
 /// Examples:
 ///   iolens repair crashed.iolens -o saved.iolens

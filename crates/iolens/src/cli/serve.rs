@@ -13,11 +13,11 @@ use crate::serve::ShipTarget;
 use crate::serve::http::Listen;
 use crate::units::parse_size;
 
-/// Record always: every disk, into a recording root, within a byte budget
+/// Record continuously: all disks, into a recording root, within a byte budget
 ///
-/// Each start, each midnight (UTC) and each eighth of the budget begin a recording of their own in ROOT/host=NAME/, without a
-/// gap. What is oldest goes first: single I/Os, then sums per second, then sums per minute. `report`, `zoom` and `files` take
-/// the root and a time. SIGTERM ends it without a loss.
+/// A new recording in ROOT/host=NAME/ begins, without a gap, at each start, at midnight (UTC) and before the current one
+/// takes an eighth of the budget. The oldest data are removed first: single I/Os, then sums per second, then whole
+/// recordings. `report`, `zoom` and `files` take the root and a time. SIGTERM ends the service without a loss.
 ///
 /// Examples:
 ///   iolens serve                              every disk, in /var/lib/iolens
@@ -31,45 +31,45 @@ pub struct ServePlan {
     /// The recording root [default: /var/lib/iolens, without privileges ~/.local/state/iolens]
     #[arg(long, value_name = "DIR")]
     pub rec: Option<PathBuf>,
-    /// Never take more room on disk than this, over all recordings of the root
+    /// Maximum size on disk of all recordings of the root
     #[arg(long, value_name = "SIZE", value_parser = parse_keep, help = keep_help())]
     pub keep: Option<u64>,
-    /// Record this disk only (name, /dev/NAME or MAJ:MIN); may be repeated [default: every disk, new ones too]
+    /// Record this disk only (name, /dev/NAME or MAJ:MIN); may be repeated [default: all disks, including new ones]
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
     /// Where the I/Os come from [default: auto]
     #[arg(long, value_parser = source_choice())]
     pub source: Option<SourceChoice>,
-    /// Answer here: ADDR:PORT (an IPv6 address in brackets) or unix:PATH [default: 127.0.0.1:9950 and, while it records, a
+    /// Listen here: ADDR:PORT (an IPv6 address in brackets) or unix:PATH [default: 127.0.0.1:9950 and, while it records, a
     /// socket in /run/iolens or $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PLACE")]
     pub listen: Option<Listen>,
-    /// Record nothing: show the recordings of --rec (a recording or a root), which needs no privileges
+    /// Do not record; serve the recordings of --rec (a recording or a root), which needs no privileges
     #[arg(long, conflicts_with_all = ["devices", "source", "keep", "on_finding", "on_story", "muted", "log", "freeze_on", "freeze_keep", "ship"])]
     pub no_record: bool,
-    /// Who sends this file's content as a bearer token may mark and keep stretches, and read from other machines
+    /// File with the bearer token; clients with it may add marks, save snapshots, and read from other machines
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Let other machines read without a token
     #[arg(long)]
     pub public: bool,
-    /// Show names of files and processes to all who can ask, not only to those with the token or through the socket
+    /// Show names of files and processes to all clients, not only to those with the token or on the socket
     #[arg(long)]
     pub public_names: bool,
-    /// Print the link that logs a browser in to the service that records into --rec, wherever it listens, and end
+    /// Print the link that logs a browser in to the service that records into --rec, and exit
     #[arg(long)]
     pub link: bool,
-    /// A name by which the server may be called, beside localhost and addresses; may be repeated
+    /// Accept this host name in requests, in addition to localhost and addresses; may be repeated
     #[arg(long = "allow-host", value_name = "NAME")]
     pub allow_hosts: Vec<String>,
-    /// Run this shell command for each finding that begins or ends; it gets the finding as a line of JSON on its input
+    /// Run this shell command when a finding begins or ends, with the finding as a line of JSON on its standard input
     #[arg(long, value_name = "CMD")]
     pub on_finding: Option<String>,
-    /// Run this shell command for each story that begins or ends; it gets the story as a line of JSON on its input, and in
+    /// Run this shell command when a story begins or ends, with the story as a line of JSON on its standard input, and in
     /// variables such as $IOLENS_VICTIM (docs/serve.md)
     #[arg(long, value_name = "CMD")]
     pub on_story: Option<String>,
-    /// Do not report this story, by its id; may be repeated
+    /// Do not report the story with this ID; may be repeated
     #[arg(long = "mute", value_name = "ID", value_delimiter = ',', value_parser = parse_story_id)]
     pub muted: Vec<String>,
     /// How findings and stories are written to standard error [default: text on a terminal, else json]
@@ -78,17 +78,17 @@ pub struct ServePlan {
     /// Keep the I/Os from 5 minutes before a finding of this kind to 5 minutes after it, beyond --keep; may be repeated
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub freeze_on: Vec<String>,
-    /// Never keep more than this for --freeze-on; the oldest go first
+    /// Maximum size on disk of the copies of --freeze-on; the oldest are removed first
     #[arg(long, value_name = "SIZE", value_parser = parse_freeze_keep, help = freeze_keep_help())]
     pub freeze_keep: Option<u64>,
-    /// Copy closed files of the recordings there, into a lake of all hosts: s3://BUCKET/PREFIX, with credentials, region and
-    /// endpoint of the usual variables (AWS_...), or a directory
+    /// Copy closed files of the recordings to this lake, which several hosts can share: s3://BUCKET/PREFIX, with
+    /// credentials, region and endpoint from the usual variables (AWS_...), or a directory
     #[arg(long, value_name = "TARGET")]
     pub ship: Option<ShipTarget>,
-    /// Add the metrics of another exporter to /metrics, with its names and labels, from the same counters of the kernel
+    /// Add the metrics of another exporter to /metrics, with its names and labels, from the same kernel counters
     #[arg(long, value_enum, value_name = "EXPORTER")]
     pub compat: Option<Compat>,
-    /// Read what is not given here from this file [default: /etc/iolens/iolens.toml, if it is there]
+    /// File with settings; options override it [default: /etc/iolens/iolens.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(flatten)]
@@ -99,7 +99,7 @@ pub struct ServePlan {
 /// How findings are written to standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogChoice {
-    /// A line for people, at most six in a minute
+    /// A line of text, at most six per minute
     Text,
     /// Each as one JSON object
     Json,
@@ -131,7 +131,7 @@ struct FromFile {
 
 fn keep_help() -> String {
     format!(
-        "Never take more room on disk than this, over all recordings of the root, at least {}M [default: {}G]",
+        "Maximum size on disk of all recordings of the root, at least {}M [default: {}G]",
         MIN_KEEP >> 20,
         DEFAULT_KEEP >> 30
     )
@@ -139,7 +139,7 @@ fn keep_help() -> String {
 
 fn freeze_keep_help() -> String {
     format!(
-        "Never keep more than this for --freeze-on; the oldest go first, at least {}M [default: {}G]",
+        "Maximum size on disk of the copies of --freeze-on, at least {}M; the oldest are removed first [default: {}G]",
         MIN_FREEZE_KEEP >> 20,
         DEFAULT_FREEZE_KEEP >> 30
     )

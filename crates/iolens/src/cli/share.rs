@@ -6,10 +6,10 @@ use iolens_core::private::Access;
 /// Read access of other users.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ShareArgs {
-    /// Let this group (name or number) read what is written [default: its owner alone]
+    /// Let this group (name or number) read the written files [default: the owner only]
     #[arg(long, value_name = "GROUP", value_parser = parse_group)]
     pub group: Option<u32>,
-    /// Permissions of the files written, whatever the umask is: 0600, 0640 or 0644; directories get those that fit
+    /// Permissions of the written files, independent of the umask: 0600, 0640 or 0644; directories get matching ones
     /// [default: 0600, with --group 0640]
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub mode: Option<u32>,

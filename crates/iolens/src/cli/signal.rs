@@ -9,11 +9,12 @@ use iolens_recorder::SourceChoice;
 use super::parse_duration_ns;
 use super::source::source_choice;
 
-/// How busy the disks under a path are: path, file system, devices, disks
+/// Utilisation of the disks under a path: path, file system, devices, disks
 ///
-/// Sees through LVM, crypt, RAID, partitions, loop devices, btrfs, overlay and bind mounts down to the disks, and shows
-/// which disks two paths share. Busy time is exact where eBPF is allowed, else from the kernel's counters with the known
-/// bias of this kernel taken out. What has no disk under it (tmpfs, a network) is said so, and null in JSON.
+/// Resolves LVM, crypt, RAID, partitions, loop devices, btrfs, overlay and bind mounts down to the disks, and shows which
+/// disks two paths share. Busy time is exact if eBPF is allowed, otherwise from the kernel's counters, corrected for the
+/// known bias of this kernel. A path without a disk (tmpfs, a network file system) is reported as such, and is null in
+/// JSON.
 ///
 /// Examples:
 ///   iolens util                                every mounted local file system
@@ -28,7 +29,7 @@ pub struct UtilPlan {
     /// Print JSON: one document, or one per line with --watch
     #[arg(long)]
     pub json: bool,
-    /// Go on, one result every DUR, until interrupted
+    /// Print a result every DUR until interrupted
     #[arg(short, long = "watch", value_name = "DUR", value_parser = parse_duration_ns)]
     pub watch_ns: Option<i64>,
     /// How long to measure without --watch
@@ -47,12 +48,12 @@ pub struct UtilPlan {
 
 /// Throttle CMD while the disks under PATH are busy with other work
 ///
-/// CMD and its children run a share of the time that follows the disks' utilisation: all of it while they are idle,
-/// less as they get busier, and never less than the floor. Where eBPF is allowed CMD's own I/O is separated from
-/// other work's, and without other work CMD runs freely. CMD is never left stopped, not even when iolens is
-/// killed. Its exit code is passed through (126: cannot be run, 127: not found), signals are passed on, Ctrl-Z stops both.
+/// CMD and its children run for a share of the time that depends on the disks' utilisation: all of it while the disks are
+/// idle, less as they get busier, and never less than the floor. If eBPF is allowed, CMD's own I/O is separated from that
+/// of other work, and without other work CMD runs freely. CMD is never left stopped, not even if iolens is killed. Its exit
+/// code is passed through (126: cannot be run, 127: not found), signals are passed on, Ctrl-Z stops both.
 ///
-/// Files that CMD writes on these disks are written back at CMD's pace while it is held: otherwise the kernel would write
+/// While CMD is held, files that it writes on these disks are written back at its pace; otherwise the kernel would write
 /// them all at once later and delay other I/O.
 ///
 /// Examples:
@@ -62,7 +63,7 @@ pub struct UtilPlan {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct ThrottlePlan {
-    /// The disks under this file, directory or block device are to be spared; may be repeated
+    /// Protect the disks under this file, directory or block device; may be repeated
     #[arg(short, long = "path", value_name = "P", required = true)]
     pub paths: Vec<PathBuf>,
     /// Below this utilisation CMD runs freely, in percent
@@ -71,13 +72,13 @@ pub struct ThrottlePlan {
     /// Above this utilisation CMD yields, in percent; the target is the middle of low and high
     #[arg(long, value_name = "PERCENT", default_value_t = 80.0)]
     pub high: f64,
-    /// From this utilisation on CMD yields at once, in percent
+    /// At or above this utilisation CMD yields at once, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
     pub max: f64,
     /// Limit of other work's p99 latency while CMD runs; needs eBPF
     #[arg(long = "latency-slo", value_name = "DUR", value_parser = parse_duration_ns)]
     pub latency_slo_ns: Option<i64>,
-    /// Share of the time that CMD gets in any case, in percent
+    /// Minimum share of the time for CMD, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     pub floor: f64,
     /// Time between decisions
@@ -86,13 +87,13 @@ pub struct ThrottlePlan {
     /// Where utilisation comes from
     #[arg(long, value_parser = source_choice(), default_value = "auto")]
     pub source: SourceChoice,
-    /// How CMD is held; auto takes the first that this machine allows of freezer, io-max, signals
+    /// How CMD is held; auto uses the first of freezer, io-max and signals that this machine allows
     #[arg(long, value_enum, default_value_t = ActuatorChoice::Auto)]
     pub actuator: ActuatorChoice,
     /// Write every decision to this file, one JSON document per line
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// If iolens is killed, end CMD too (SIGTERM, after 10 s SIGKILL), instead of letting it go on without a throttle
+    /// If iolens is killed, end CMD too (SIGTERM, after 10 s SIGKILL), instead of letting it run without a throttle
     #[arg(long)]
     pub kill_with: bool,
     /// Print no status line and no summary
@@ -106,11 +107,11 @@ pub struct ThrottlePlan {
 /// How a command is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ActuatorChoice {
-    /// The best that this machine allows
+    /// The first that this machine allows: freezer, io-max, signals
     Auto,
     /// The freezer of a control group (version 2, else 1)
     Freezer,
-    /// A limit of bytes per second on the spared disks (io.max of version 2, else blkio.throttle of version 1)
+    /// A limit of bytes per second on the protected disks (io.max of version 2, else blkio.throttle of version 1)
     IoMax,
     /// SIGSTOP and SIGCONT to the command's process group; it gets no controlling terminal
     Signals,

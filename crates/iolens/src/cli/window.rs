@@ -13,14 +13,14 @@ use crate::units::{Instant, TimeWindow, parse_instant};
 /// A part of a recording, as given on the command line.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct WindowArgs {
-    /// The minute around this moment, 30 s before it to 30 s after it; of a time of day the newest that is recorded
+    /// The minute around this moment, from 30 s before to 30 s after it; a time of day is the newest one that is recorded
     #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
     pub at: Option<Instant>,
-    /// Begin here: seconds since the recording's start, or a wall-clock time (2026-11-21T05:48:00Z, 08:42:26,
-    /// "yesterday 03:12", -5m, "10 min ago", now)
+    /// Start: seconds since the recording's start, or a wall-clock time (2026-11-21T05:48:00Z, 08:42:26, "yesterday 03:12",
+    /// -5m, "10 min ago", now)
     #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true)]
     pub from: Option<Instant>,
-    /// End here
+    /// End, in the same formats
     #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true)]
     pub to: Option<Instant>,
 }
@@ -58,7 +58,7 @@ pub fn typed_window(window: &WindowArgs, clock: ClockArgs) -> String {
 /// Which clock times are typed and shown in.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct ClockArgs {
-    /// Times are UTC, those that are typed without a zone and those that are shown [default: the local time zone]
+    /// Use UTC for times without a zone and for printed times [default: the local time zone]
     #[arg(long)]
     pub utc: bool,
     /// Show seconds since the recording's start instead of wall-clock time
