@@ -326,6 +326,27 @@ fn frames_look_as_they_did() {
     }
 }
 
+fn first_line(buffer: &Buffer) -> String {
+    let text = lines_of(buffer, &mut |cell| cell.symbol().to_owned());
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_rate_in_the_first_line_is_of_the_chosen_device() {
+    let mut stage = Stage::new(usual_history(), palette(Depth::Mono));
+    let rates = [
+        (None, " 102 IOPS "),
+        (Some(disk()), " 100 IOPS "),
+        (Some(second_disk()), " 2 IOPS "),
+        (Some(above()), " 2 IOPS "),
+    ];
+    for (device, rate) in rates {
+        stage.view.device = device;
+        let line = first_line(&stage.draw(120, 40));
+        assert!(line.contains(rate), "{line}");
+    }
+}
+
 #[test]
 fn a_shortage_of_cpu_time_is_said_where_there_is_no_story() {
     for (is_short, expected) in [(false, "no program lost much"), (true, "CPU time is short")] {

@@ -105,7 +105,7 @@ fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderFie
     };
     fields.push(source);
     let rate_ns = RATE_NS.max(history.column_ns());
-    let ios = ios_of_all(scene, view, end_ns - rate_ns, end_ns);
+    let ios = shown_ios(scene, view, end_ns - rate_ns, end_ns);
     let per_s = ios as f64 * 1e9 / rate_ns as f64;
     let rate = if facts.is_without_ios {
         "no single I/Os".to_owned()
@@ -135,10 +135,17 @@ fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderFie
     fields
 }
 
-/// I/Os of all devices that count where all are summed.
-fn ios_of_all(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> u64 {
+/// I/Os of the chosen device; if none is chosen, of all that count where all are summed.
+fn shown_ios(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> u64 {
     let mut ios = 0;
-    for dev in view.devices.iter().filter(|d| !view.above.contains(d)) {
+    for dev in &view.devices {
+        let is_shown = match view.device {
+            Some(chosen) => chosen == *dev,
+            None => !view.above.contains(dev),
+        };
+        if !is_shown {
+            continue;
+        }
         for class in Class::ALL {
             ios += scene.history.flow(*dev, class, from_ns, to_ns).ios;
         }
