@@ -16,7 +16,8 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent};
 use ratatui::style::{Color, Modifier};
 
 use super::*;
-use crate::live::screen::analyst::{IoSource, Job, Material, Outcome};
+use crate::live::screen::SERVE;
+use crate::live::screen::analyst::{IoSource, Job, Material, Outcome, TABLES};
 use crate::live::screen::palette::Depth;
 use crate::live::screen::state::Action;
 use crate::present::stories::{NO_STORY, StoryText};
@@ -344,6 +345,27 @@ fn the_rate_in_the_first_line_is_of_the_chosen_device() {
         stage.view.device = device;
         let line = first_line(&stage.draw(120, 40));
         assert!(line.contains(rate), "{line}");
+    }
+}
+
+#[test]
+fn a_service_that_ends_is_reported_at_every_width() {
+    let socket = "/run/iolens/iolens.sock cannot be asked: Connection refused (os error 111)";
+    for (of, state) in [(SERVE, "stopped"), (TABLES, "live ▸")] {
+        let failed = format!("{of} failed");
+        for width in [60, 80, 100, 120, 200] {
+            let mut stage = Stage::new(usual_history(), palette(Depth::Mono));
+            stage.facts.serve = Some("from serve".to_owned());
+            stage.facts.failure = Some(ScreenFailure {
+                of,
+                text: socket.to_owned(),
+            });
+            let line = first_line(&stage.draw(width, 40));
+            assert!(line.contains(&failed), "{line}");
+            assert!(line.contains(" 102 IOPS "), "{line}");
+            assert!(line.ends_with(state), "{line}");
+            assert_eq!(width == 200, line.contains(socket), "{line}");
+        }
     }
 }
 
