@@ -149,7 +149,7 @@ fn live_walks_through_a_recording_and_saves_what_is_in_view() {
     terminal.press(&["-", "-", "-", "-", "-", "-"]);
     terminal.shows(&["10 s a column", "backup[812]"]);
     terminal.press(&["s"]);
-    let picture = terminal.shows(&["saved 6,099 I/Os"]);
+    let picture = terminal.shows(&["saved live-2026", ".iolens: 6,099 I/Os of "]);
     assert!(picture.contains("11:06:40.0 to 11:07:40.0"), "{picture}");
     let saved: Vec<_> = std::fs::read_dir(dir.path())
         .unwrap()
