@@ -200,8 +200,11 @@ fn live_says_what_of_a_recording_it_cannot_show() {
     assert_refused(&out, &["terminal", "r.iolens --at 3 prints"]);
     let out = run(&["live", "nope"]);
     assert_refused(&out, &["nope: not a recording"]);
+    for options in [&["--plain"][..], &["--json"], &["--step", "10ms"]] {
+        let out = run(&[&["live", name, "--at", "3"][..], options].concat());
+        assert_refused(&out, &["no rows", "iolens zoom", "r.iolens --at 3 prints"]);
+    }
     for words in [
-        vec!["live", name, "--json"],
         vec!["live", "--at", "3", "--step", "1s"],
         vec!["live", "--at", "nonsense"],
     ] {
