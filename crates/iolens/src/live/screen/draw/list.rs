@@ -65,6 +65,7 @@ pub(super) fn cell(scene: &Scene, view: &mut ScreenView, area: Rect, buffer: &mu
         ],
         name_column: 1,
         items_title: Some("waited for"),
+        note: String::new(),
         rows: grid_rows,
     };
     let lines = grid.lines(0, height, usize::from(area.width));

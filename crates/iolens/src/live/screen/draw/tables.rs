@@ -1,7 +1,7 @@
 //! The table below the picture: who waits for whom, or who does the I/O.
 
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
-use iolens_core::model::Class;
+use iolens_core::model::{Class, SECOND_NS};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -18,6 +18,9 @@ use crate::present::layout::{cut, size};
 const MIN_CAUSE_SHARE: f64 = 0.05;
 /// A row that lost less than this share of its I/O time waited for no other.
 const MIN_LOST_SHARE: f64 = 0.05;
+
+/// The end of the tables is shown if it is so long before that of the time in view.
+const MAX_LAG_NS: i64 = 2 * SECOND_NS;
 
 /// Draws it over the time in view.
 pub(super) fn table(
@@ -39,21 +42,39 @@ pub(super) fn table(
         );
         return;
     };
-    let (grid, keys) = match view.table {
+    let (mut grid, keys) = match view.table {
         ShownTable::Waits => waits(scene, view, tables),
         ShownTable::Actors => actors(scene, tables),
     };
+    grid.note = part_of_view(scene, view, tables, end_ns);
     if grid.rows.is_empty() {
         let what = match view.table {
             ShownTable::Waits => " who waits",
             ShownTable::Actors => " who does the I/O",
         };
-        put(buffer, row(area, 0), area.x, what, palette.heading());
+        let title = format!("{what}  {}", grid.note);
+        put(
+            buffer,
+            row(area, 0),
+            area.x,
+            title.trim_end(),
+            palette.heading(),
+        );
         let text = nothing(scene, tables, from_ns, end_ns);
         put(buffer, row(area, 1), area.x + 1, &text, palette.faint());
         return;
     }
     draw(scene, view, grid, keys, area, buffer);
+}
+
+/// Up to when the tables are, if they are older than the time in view: they are made less often under a high load.
+fn part_of_view(scene: &Scene, view: &ScreenView, tables: &MadeTables, end_ns: i64) -> String {
+    let to_ns = tables.window.to_ns;
+    // A column of the picture is complete before the tables are.
+    if end_ns - to_ns <= MAX_LAG_NS.max(view.step_ns()) {
+        return String::new();
+    }
+    format!("to {}", words::clock(scene.history, to_ns, 0))
 }
 
 fn nothing(scene: &Scene, tables: &MadeTables, from_ns: i64, end_ns: i64) -> String {
@@ -141,6 +162,7 @@ fn waits(scene: &Scene, view: &ScreenView, tables: &MadeTables) -> (Grid, Vec<Gr
         columns,
         name_column: 0,
         items_title: Some("lost to"),
+        note: String::new(),
         rows: grid_rows,
     };
     (grid, keys)
@@ -205,6 +227,7 @@ fn actors(scene: &Scene, tables: &MadeTables) -> (Grid, Vec<GroupKey>) {
         columns,
         name_column: 0,
         items_title: None,
+        note: String::new(),
         rows: grid_rows,
     };
     (grid, keys)

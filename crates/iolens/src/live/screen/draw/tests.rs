@@ -19,7 +19,7 @@ use super::*;
 use crate::live::screen::SERVE;
 use crate::live::screen::analyst::{IoSource, Job, Material, Outcome, TABLES};
 use crate::live::screen::palette::Depth;
-use crate::live::screen::state::Action;
+use crate::live::screen::state::{Action, ShownTable};
 use crate::present::stories::{NO_STORY, StoryText};
 use crate::present::times::Clock;
 
@@ -327,8 +327,12 @@ fn frames_look_as_they_did() {
     }
 }
 
+fn text_of(buffer: &Buffer) -> String {
+    lines_of(buffer, &mut |cell| cell.symbol().to_owned())
+}
+
 fn first_line(buffer: &Buffer) -> String {
-    let text = lines_of(buffer, &mut |cell| cell.symbol().to_owned());
+    let text = text_of(buffer);
     text.lines().next().unwrap_or_default().to_owned()
 }
 
@@ -365,6 +369,26 @@ fn a_service_that_ends_is_reported_at_every_width() {
             assert!(line.contains(" 102 IOPS "), "{line}");
             assert!(line.ends_with(state), "{line}");
             assert_eq!(width == 200, line.contains(socket), "{line}");
+        }
+    }
+}
+
+#[test]
+fn tables_that_are_older_than_the_picture_are_dated() {
+    for (width, height) in [(60, 16), (80, 24), (120, 40), (200, 50)] {
+        for table in [ShownTable::Waits, ShownTable::Actors] {
+            let mut stage = Stage::new(usual_history(), palette(Depth::Mono));
+            stage.view.table = table;
+            stage.draw(width, height);
+            stage.work();
+            for (end_s, is_dated) in [(30, false), (32, false), (33, true)] {
+                stage.history.advance(end_s * S);
+                let text = text_of(&stage.draw(width, height));
+                assert_eq!(text.contains(" to 22:13:50"), is_dated, "{text}");
+            }
+            stage.work();
+            let text = text_of(&stage.draw(width, height));
+            assert!(!text.contains(" to 22:13:5"), "{text}");
         }
     }
 }
