@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use iolens_core::analysis::Window;
 use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::analysis::heat::TimePart;
 use iolens_core::analysis::timeline::CounterRates;
@@ -208,6 +209,8 @@ pub struct History {
     chunks: VecDeque<Arc<Vec<Io>>>,
     ios: usize,
     max_ios: usize,
+    /// Whether single I/Os have been dropped.
+    has_dropped: bool,
     /// Disjoint intervals in which each device had something, of the last time, by time.
     busy: BTreeMap<DevId, Vec<(i64, i64)>>,
 }
@@ -235,6 +238,7 @@ impl History {
             chunks: VecDeque::new(),
             ios: 0,
             max_ios,
+            has_dropped: false,
             busy: BTreeMap::new(),
         }
     }
@@ -303,6 +307,7 @@ impl History {
         }
         while self.ios > self.max_ios && self.chunks.len() > 1 {
             self.ios -= self.chunks.pop_front().map_or(0, |c| c.len());
+            self.has_dropped = true;
         }
     }
 
@@ -468,11 +473,18 @@ impl History {
     /// From when on single I/Os are kept; `None`: there are none.
     pub fn ios_from_ns(&self) -> Option<i64> {
         let first = self.chunks.front()?.first()?;
-        // Nothing has been dropped yet: from the start.
-        if self.ios < self.max_ios / 2 {
-            return Some(self.kept_ns().start);
+        if self.has_dropped {
+            Some(first.done_ns)
+        } else {
+            Some(self.kept_ns().start)
         }
-        Some(first.done_ns)
+    }
+
+    /// The part of `window` of which the single I/Os are in memory: figures per second are of that. All of it where none are.
+    pub fn window_in_memory(&self, window: Window) -> Window {
+        let first_ns = self.ios_from_ns().filter(|ns| *ns < window.to_ns);
+        let from_ns = first_ns.map_or(window.from_ns, |ns| ns.max(window.from_ns));
+        Window::new(from_ns, window.to_ns)
     }
 
     /// Chunks that hold I/Os which completed in an interval, in the order of completion.
@@ -727,6 +739,27 @@ mod tests {
         assert_eq!(history.ios_from_ns(), Some(90 * MS));
         assert_eq!(history.chunks(0, 95 * MS).len(), 5);
         assert_eq!(history.ios(0, 100 * MS), 100);
+    }
+
+    #[test]
+    fn a_window_begins_where_the_single_ios_do() {
+        let mut history = history(10);
+        let window = Window::new(-50 * MS, 95 * MS);
+        assert_eq!(history.window_in_memory(window), window);
+        for done_ms in 5..15 {
+            history.push(vec![io(done_ms, 1)]);
+        }
+        history.advance(100 * MS);
+        // The device was idle before the first I/O; there is nothing before the start.
+        let from_start = Window::new(0, 95 * MS);
+        assert_eq!(history.window_in_memory(window), from_start);
+        for done_ms in 15..100 {
+            history.push(vec![io(done_ms, 1)]);
+        }
+        let newest = Window::new(90 * MS, 95 * MS);
+        assert_eq!(history.window_in_memory(window), newest);
+        let gone = Window::new(0, 50 * MS);
+        assert_eq!(history.window_in_memory(gone), gone);
     }
 
     #[test]

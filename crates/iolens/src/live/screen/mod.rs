@@ -585,13 +585,7 @@ impl Screen {
     fn save(&mut self) {
         let window = self.window(self.view.geometry.heat.width.into());
         // What is not in memory any more cannot be saved.
-        let first_ns = self.history.ios_from_ns().unwrap_or(window.from_ns);
-        let window = match &self.source {
-            ScreenSource::Watched(_) => {
-                Window::new(window.from_ns.max(first_ns).min(window.to_ns), window.to_ns)
-            }
-            ScreenSource::Recorded(..) => window,
-        };
+        let window = self.history.window_in_memory(window);
         let material = self.material(window, 0);
         let dir = std::env::current_dir();
         let (Some(material), Ok(dir)) = (material, dir) else {
@@ -654,8 +648,9 @@ impl Screen {
     }
 
     fn tables_job(&self, width: i64) -> Option<Job> {
+        let window = self.history.window_in_memory(self.window(width));
         Some(Job::Tables {
-            material: self.material(self.window(width), waits::LEARN_NS)?,
+            material: self.material(window, waits::LEARN_NS)?,
             selection: self.view.selection(),
             by: self.view.by,
             devices: self.history.devices.clone(),

@@ -163,7 +163,7 @@ impl Grid {
         loop {
             let over = (used(widths, &kept) + items).saturating_sub(width);
             let name = &mut widths[self.name_column];
-            let spare = name.saturating_sub(MIN_NAME);
+            let spare = name.saturating_sub(MIN_NAME.max(visible(&self.note)));
             if over <= spare {
                 *name -= over;
                 return kept;

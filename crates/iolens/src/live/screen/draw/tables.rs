@@ -1,5 +1,6 @@
 //! The table below the picture: who waits for whom, or who does the I/O.
 
+use iolens_core::analysis::Window;
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::model::{Class, SECOND_NS};
 use ratatui::buffer::Buffer;
@@ -46,7 +47,7 @@ pub(super) fn table(
         ShownTable::Waits => waits(scene, view, tables),
         ShownTable::Actors => actors(scene, tables),
     };
-    grid.note = part_of_view(scene, view, tables, end_ns);
+    grid.note = part_of_view(scene, view, tables, end_ns, end_ns - from_ns);
     if grid.rows.is_empty() {
         let what = match view.table {
             ShownTable::Waits => " who waits",
@@ -67,14 +68,29 @@ pub(super) fn table(
     draw(scene, view, grid, keys, area, buffer);
 }
 
-/// Up to when the tables are, if they are older than the time in view: they are made less often under a high load.
-fn part_of_view(scene: &Scene, view: &ScreenView, tables: &MadeTables, end_ns: i64) -> String {
-    let to_ns = tables.window.to_ns;
+/// Which time the tables are of, if it is not the time in view, which ends at `end_ns` and is `view_ns` long: under a high load they
+/// are made less often, and not all I/Os are in memory.
+fn part_of_view(
+    scene: &Scene,
+    view: &ScreenView,
+    tables: &MadeTables,
+    end_ns: i64,
+    view_ns: i64,
+) -> String {
+    let Window { from_ns, to_ns } = tables.window;
     // A column of the picture is complete before the tables are.
-    if end_ns - to_ns <= MAX_LAG_NS.max(view.step_ns()) {
-        return String::new();
+    let is_old = end_ns - to_ns > MAX_LAG_NS.max(view.step_ns());
+    let is_short = to_ns - from_ns < view_ns - view.step_ns();
+    // What was before the start is not missing.
+    let is_cut = is_short && from_ns > scene.history.range_ns().start;
+    let from = words::clock(scene.history, from_ns, 0);
+    let to = words::clock(scene.history, to_ns, 0);
+    match (is_cut, is_old) {
+        (true, true) => format!("{from} to {to}"),
+        (true, false) => format!("since {from}"),
+        (false, true) => format!("to {to}"),
+        (false, false) => String::new(),
     }
-    format!("to {}", words::clock(scene.history, to_ns, 0))
 }
 
 fn nothing(scene: &Scene, tables: &MadeTables, from_ns: i64, end_ns: i64) -> String {

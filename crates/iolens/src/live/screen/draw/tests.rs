@@ -104,6 +104,7 @@ impl Stage {
         let end_ns = self.view.shown_end_ns(self.history.complete_to_ns);
         let columns = i64::from(self.view.geometry.heat.width.max(1));
         let window = Window::new(end_ns - columns * self.view.step_ns(), end_ns);
+        let window = self.history.window_in_memory(window);
         let tables = Job::Tables {
             material: self.material(window),
             selection: self.view.selection(),
@@ -222,6 +223,21 @@ fn usual_history() -> History {
         bytes: None,
         merges: None,
     }]);
+    history.advance(30 * S);
+    history
+}
+
+/// The same, with only the newest I/Os in memory: those of some five seconds.
+fn history_of_newest_ios() -> History {
+    let usual = usual_history();
+    let mut history = History::new(usual.start_unix_ns, 500);
+    history.clock = usual.clock.clone();
+    history.devices.clone_from(&usual.devices);
+    for chunk in usual.chunks(i64::MIN, i64::MAX) {
+        for ios in chunk.chunks(100) {
+            history.push(ios.to_vec());
+        }
+    }
     history.advance(30 * S);
     history
 }
@@ -390,6 +406,32 @@ fn tables_that_are_older_than_the_picture_are_dated() {
             let text = text_of(&stage.draw(width, height));
             assert!(!text.contains(" to 22:13:5"), "{text}");
         }
+    }
+}
+
+#[test]
+fn tables_over_more_than_is_in_memory_are_of_what_is() {
+    for (width, height) in [(60, 16), (80, 24), (120, 40), (200, 50)] {
+        let mut stage = Stage::new(history_of_newest_ios(), palette(Depth::Mono));
+        stage.view.table = ShownTable::Actors;
+        stage.draw(width, height);
+        stage.work();
+        let tables = stage.findings.tables.as_ref().expect("made");
+        assert_eq!(Some(tables.window.from_ns), stage.history.ios_from_ns());
+        assert!(tables.window.from_ns > 25 * S, "{:?}", tables.window);
+        let text = text_of(&stage.draw(width, height));
+        assert!(text.contains(" since 22:13:4"), "{text}");
+        let row = text.lines().find(|line| line.starts_with(" shop[77]"));
+        let rate = row.and_then(|row| row.split_whitespace().nth(1));
+        let rate: f64 = rate.expect("a row").parse().expect("a rate");
+        assert!((90.0..120.0).contains(&rate), "{text}");
+        // What is older than the picture, too, says both.
+        stage.history.advance(33 * S);
+        let text = text_of(&stage.draw(width, height));
+        assert!(text.contains("to 22:13:50"), "{text}");
+        stage.view.table = ShownTable::Waits;
+        let text = text_of(&stage.draw(width, height));
+        assert!(text.contains("to 22:13:50"), "{text}");
     }
 }
 
