@@ -396,6 +396,9 @@ impl Screen {
         };
         let (reader, loaded) = match &mut self.source {
             ScreenSource::Watched(source) => {
+                // What was in flight at the end of the time in view counts.
+                let held_to_ns = self.view.end_ns.map(|end_ns| end_ns + IN_FLIGHT_NS);
+                self.history.hold(held_to_ns);
                 let trouble = source.take(&mut self.history)?;
                 self.facts.failure.take_if(|failure| failure.of == SERVE);
                 if let Some(text) = trouble {

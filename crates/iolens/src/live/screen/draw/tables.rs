@@ -99,7 +99,7 @@ fn nothing(scene: &Scene, tables: &MadeTables, from_ns: i64, end_ns: i64) -> Str
         // They were made before there was any I/O.
         return "counting ...".to_owned();
     }
-    let kept_ns = history.ios_from_ns().unwrap_or(i64::MIN);
+    let kept_ns = history.ios_from_ns(end_ns).unwrap_or(i64::MIN);
     if history.ios(from_ns, end_ns) > 0 && tables.window.to_ns <= kept_ns {
         return words::kept_from(history, kept_ns);
     }
