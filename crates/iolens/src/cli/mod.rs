@@ -464,13 +464,12 @@ pub enum Format {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LivePlan {
-    /// Show this recording, or the recordings of this root [default with --at: the root of the running `serve`, otherwise
-    /// the default root]
-    #[arg(value_name = "REC|ROOT", conflicts_with_all = ["plain", "json", "step", "by", "format", "extended", "for_ns", "source", "replay"])]
+    /// Show this recording, or the recordings of this root; with --at the default is where the `serve` that runs records, else where one usually does
+    #[arg(value_name = "REC|ROOT", conflicts_with_all = ["source", "replay"])]
     pub place: Option<PathBuf>,
     /// Show the recorded time around this moment: seconds since the recording's start, or a wall-clock time
     /// (2026-11-21T05:48:00Z, 08:42:26, "yesterday 03:12", -5m, "10 min ago")
-    #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true, conflicts_with_all = ["plain", "json", "step", "by", "format", "extended", "for_ns", "source", "replay"])]
+    #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true, conflicts_with_all = ["source", "replay"])]
     pub at: Option<Instant>,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
@@ -512,15 +511,20 @@ impl LivePlan {
         std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
     }
 
-    /// Whether the screen is meant: both ends are a terminal, and nothing is asked for that only rows have.
-    pub fn has_screen(&self) -> bool {
+    /// Whether rows are asked for, or something that only rows have.
+    pub fn asks_for_rows(&self) -> bool {
         let rows = &self.rows;
-        let of_rows = rows.step.is_some()
+        let has_row_options = rows.step.is_some()
             || rows.by != By::All
             || rows.format != Format::Table
             || rows.extended
             || self.for_ns.is_some();
-        LivePlan::has_terminal() && !of_rows && !self.plain && !self.json
+        has_row_options || self.plain || self.json
+    }
+
+    /// Whether the screen is meant: both ends are a terminal, and no rows are asked for.
+    pub fn has_screen(&self) -> bool {
+        LivePlan::has_terminal() && !self.asks_for_rows()
     }
 }
 
@@ -729,6 +733,31 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_a_recording_can_be_asked_of_live() {
+        // The command says then what prints them.
+        for (options, asks) in [
+            ("", false),
+            (" -d sda --no-serve", false),
+            (" --plain", true),
+            (" --json", true),
+            (" --step 10ms", true),
+            (" --by process", true),
+            (" --format csv", true),
+            (" -x", true),
+            (" --for 5s", true),
+        ] {
+            for place in ["r.iolens", "--at 3"] {
+                let line = format!("iolens live {place}{options}");
+                let Plan::Live(plan) = parse(words(&line)).unwrap() else {
+                    panic!()
+                };
+                assert!(plan.is_of_recording(), "{line}");
+                assert_eq!(plan.asks_for_rows(), asks, "{line}");
+            }
+        }
+    }
+
+    #[test]
     fn help_is_a_command_and_shows_no_hidden_ones() {
         let text = parse(words("iolens help")).unwrap_err().to_string();
         assert!(
@@ -748,6 +777,8 @@ mod tests {
             "iolens zoom r --by moon",
             "iolens record --keep -1",
             "iolens record --counters-raw d --counters-step 1s",
+            "iolens live r --source counters",
+            "iolens live r --replay d",
             "iolens serve --no-record -d sda",
             "iolens serve --no-record --source ebpf",
             "iolens serve --no-record --keep 1G",

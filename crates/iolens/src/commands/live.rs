@@ -72,14 +72,19 @@ fn browse(plan: &LivePlan) -> Result<u8> {
     let at = plan.at.map(|at| plan.clock.instant(at));
     let typed_path = shell_word(&path);
     let (place, at_ns) = BrowsedPlace::open(path, devices, at, &super::caller())?;
-    // Another way to show it is suggested only if it can be opened.
-    if !LivePlan::has_terminal() {
+    // Only what can be opened is advised to be shown in another way.
+    if plan.asks_for_rows() || !LivePlan::has_terminal() {
         let window = WindowArgs {
             at: plan.at,
             ..WindowArgs::default()
         };
+        let reason = if plan.asks_for_rows() {
+            "live of a recording has no rows"
+        } else {
+            "live of a recording needs a terminal"
+        };
         bail!(
-            "live of a recording needs a terminal; iolens zoom {typed_path}{} prints its rows",
+            "{reason}; iolens zoom {typed_path}{} prints its rows",
             typed_window(&window, plan.clock)
         );
     }

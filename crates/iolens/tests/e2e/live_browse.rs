@@ -149,7 +149,7 @@ fn live_walks_through_a_recording_and_saves_what_is_in_view() {
     terminal.press(&["-", "-", "-", "-", "-", "-"]);
     terminal.shows(&["10 s a column", "backup[812]"]);
     terminal.press(&["s"]);
-    let picture = terminal.shows(&["saved 6,099 I/Os"]);
+    let picture = terminal.shows(&["saved live-2026", ".iolens: 6,099 I/Os of "]);
     assert!(picture.contains("11:06:40.0 to 11:07:40.0"), "{picture}");
     let saved: Vec<_> = std::fs::read_dir(dir.path())
         .unwrap()
@@ -200,8 +200,11 @@ fn live_says_what_of_a_recording_it_cannot_show() {
     assert_refused(&out, &["terminal", "r.iolens --at 3 prints"]);
     let out = run(&["live", "nope"]);
     assert_refused(&out, &["nope: not a recording"]);
+    for options in [&["--plain"][..], &["--json"], &["--step", "10ms"]] {
+        let out = run(&[&["live", name, "--at", "3"][..], options].concat());
+        assert_refused(&out, &["no rows", "iolens zoom", "r.iolens --at 3 prints"]);
+    }
     for words in [
-        vec!["live", name, "--json"],
         vec!["live", "--at", "3", "--step", "1s"],
         vec!["live", "--at", "nonsense"],
     ] {

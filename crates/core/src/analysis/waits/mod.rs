@@ -51,6 +51,7 @@ pub use effects::{Effect, EffectSums};
 use felt::FeltTotals;
 pub use groups::{Group, Grouping, Program};
 use groups::{Groups, MAX_PROCESSES};
+pub use process_names::can_have_thread;
 pub use profiles::Profile;
 pub use singles::{IoWait, IoWaitsBuilder};
 pub use subjects::{SubjectWaits, SubjectWaitsBuilder};

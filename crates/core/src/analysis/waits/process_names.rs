@@ -152,6 +152,22 @@ fn name_of_process(mut ios: BTreeMap<Comm, u64>) -> Option<Comm> {
     Some(Comm::new(common))
 }
 
+/// Whether a process called `name` can have a thread called `thread`: its name, or what follows a common prefix. What follows
+/// begins with a separator or a number, so that `mysql` is not a prefix of `mysqld`.
+pub fn can_have_thread(name: &Comm, thread: &Comm) -> bool {
+    if name == thread {
+        return true;
+    }
+    let name = name.as_bytes();
+    let Some(rest) = thread.as_bytes().strip_prefix(name) else {
+        return false;
+    };
+    let is_word = rest
+        .first()
+        .is_some_and(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii());
+    name.len() >= MIN_COMMON && !is_word
+}
+
 /// A name without a trailing number and the separator before it.
 fn trimmed(name: &[u8]) -> &[u8] {
     let end = name
@@ -203,6 +219,23 @@ mod tests {
         assert_eq!(name(&[("fio", 3), ("iou-sqp-25088", 500)]), "fio");
         assert_eq!(name(&[("iou-wrk-25088", 500)]), "iou-wrk");
         assert_eq!(name(&[("a1", 3), ("a2", 4)]), "a2");
+    }
+
+    fn can_have(name: &str, thread: &str) -> bool {
+        let name = Comm::new(name.as_bytes());
+        can_have_thread(&name, &Comm::new(thread.as_bytes()))
+    }
+
+    #[test]
+    fn a_process_can_have_threads_of_its_name_and_of_those_that_begin_with_it() {
+        for thread in ["pool", "pool-worker-11", "pool7", "pool_x"] {
+            assert!(can_have("pool", thread), "{thread}");
+        }
+        for thread in ["poold", "poo", "spool", ""] {
+            assert!(!can_have("pool", thread), "{thread}");
+        }
+        assert!(can_have("dd", "dd"));
+        assert!(!can_have("dd", "dd-1"), "too short for a common prefix");
     }
 
     #[test]

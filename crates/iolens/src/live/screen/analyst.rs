@@ -13,9 +13,9 @@ use iolens_core::analysis::stories::{self, GroupLimits, NotProven, Scene, Story}
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
 use iolens_core::analysis::waits::{
     DeviceVictims, Group, Grouping, IoWait, IoWaitsBuilder, OwnedTime, Program, Victim,
-    WaitsBuilder,
+    WaitsBuilder, can_have_thread,
 };
-use iolens_core::model::{Class, DevId, Device, Inode, Io, Lost, Names};
+use iolens_core::model::{Class, Comm, DevId, Device, Inode, Io, Lost, Names};
 
 use super::history::{ColumnLatencies, Pick, part_ns};
 use super::worker::Worker;
@@ -90,10 +90,10 @@ impl<'a> Matcher<'a> {
     }
 
     fn is_of_groups(&self, io: &Io) -> bool {
-        self.selection
-            .groups
-            .iter()
-            .all(|key| group_by(key).key(io) == *key)
+        self.selection.groups.iter().all(|key| match key {
+            GroupKey::Process(tgid, comm) => is_of_process((*tgid, *comm), (io.tgid, io.comm)),
+            _ => group_by(key).key(io) == *key,
+        })
     }
 
     fn has_text(&mut self, io: &Io) -> bool {
@@ -121,7 +121,28 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// The grouping that a key belongs to.
+/// The ID and the name of a process or of one of its threads.
+type NamedProcess = (Option<i32>, Option<Comm>);
+
+/// Whether `one` belongs to the row of `row`, as waits merge processes: all threads of a process are one, whatever they are called,
+/// and a row without an ID stands for all processes of its name. Threads of the kernel are not merged.
+fn is_of_process(row: NamedProcess, one: NamedProcess) -> bool {
+    if row == one {
+        return true;
+    }
+    let (Some(name), Some(thread)) = (row.1, one.1) else {
+        return false;
+    };
+    if name.is_of_kernel() || thread.is_of_kernel() {
+        return false;
+    }
+    match row.0 {
+        Some(tgid) => tgid > 0 && one.0 == Some(tgid),
+        None => can_have_thread(&name, &thread),
+    }
+}
+
+/// By what a group was made.
 pub fn group_by(key: &GroupKey) -> GroupBy {
     match key {
         GroupKey::All => GroupBy::All,
@@ -644,7 +665,9 @@ fn is_selected(
 fn is_of(key: &GroupKey, group: &Group, dev: DevId) -> bool {
     let program = group.program.unwrap_or_default();
     match key {
-        GroupKey::Process(tgid, comm) => program.tgid == *tgid && program.comm == *comm,
+        GroupKey::Process(tgid, comm) => {
+            is_of_process((*tgid, *comm), (program.tgid, program.comm))
+        }
         GroupKey::Cgroup(id) => program.cgroup == *id,
         GroupKey::Device(wanted) => *wanted == dev,
         GroupKey::File(_) => group.file.is_some() && GroupKey::File(group.file) == *key,
@@ -775,7 +798,7 @@ impl Analyst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::model::{Comm, Op};
+    use iolens_core::model::Op;
 
     const MS: i64 = 1_000_000;
 
@@ -873,6 +896,87 @@ mod tests {
             assert_eq!(tables.actors[0].key, backup);
             assert!(tables.waits.iter().all(|r| r.class == Class::Write));
         }
+    }
+
+    /// Each of `programs` does a read each 10 ms, under one thread name after the other.
+    fn readers(programs: &[(i32, &[&str])]) -> Material {
+        let mut ios = Vec::new();
+        for n in 1..100 {
+            for (i, (pid, threads)) in programs.iter().enumerate() {
+                let thread = threads[n % threads.len()];
+                let at_us = n as i64 * 10_000 + i as i64;
+                ios.push(io(at_us, 100, thread, *pid, Op::READ));
+            }
+        }
+        Material {
+            source: IoSource::Memory(vec![Arc::new(ios)]),
+            lost: Vec::new(),
+            window: Window::new(0, 2000 * MS),
+            warm_up_ns: 0,
+            is_cancelled: Arc::default(),
+        }
+    }
+
+    /// What is shown of `material` when the row of `name` is opened: the row, and both tables.
+    fn opened(material: &Material, name: &str) -> (GroupKey, MadeTables) {
+        let names = Names::default();
+        let by = GroupBy::Process;
+        let all = tables(material, &selection("", &[]), by, &[], &names).expect("in memory");
+        let comm = Some(Comm::new(name.as_bytes()));
+        let mut keys = all.waits.iter().map(|row| key_of(&row.who, by));
+        let key = keys.find(|key| matches!(key, GroupKey::Process(_, name) if *name == comm));
+        let key = key.expect("a row");
+        let one = tables(material, &selection("", &[key]), by, &[], &names);
+        (key, one.expect("in memory"))
+    }
+
+    #[test]
+    fn a_program_of_many_processes_is_opened_with_all_of_them() {
+        let one: &[&str] = &["pool"];
+        let two: &[&str] = &["pool-worker-1", "pool-worker-2"];
+        let other: &[&str] = &["poolside"];
+        for (threads, name) in [(one, "pool"), (two, "pool-worker")] {
+            let mut programs = vec![(77, other)];
+            programs.extend((801..807).map(|pid| (pid, threads)));
+            let (key, tables) = opened(&readers(&programs), name);
+            let comm = Some(Comm::new(name.as_bytes()));
+            assert_eq!(key, GroupKey::Process(None, comm));
+            assert_eq!(tables.pattern.ios, 6 * 99);
+            let of_row: u64 = tables.waits.iter().map(|row| row.ios).sum();
+            assert_eq!(of_row, 6 * 99);
+            let mut of_actors = 0;
+            for actor in &tables.actors {
+                assert!(matches!(actor.key, GroupKey::Process(Some(801..=806), _)));
+                of_actors += actor.ios.iter().sum::<u64>();
+            }
+            assert_eq!(of_actors, 6 * 99);
+        }
+    }
+
+    #[test]
+    fn a_process_is_opened_with_all_of_its_threads() {
+        let threads: &[&str] = &["conn1", "conn2", "log"];
+        let other: &[&str] = &["conn1"];
+        let material = readers(&[(77, threads), (78, other)]);
+        let names = Names::default();
+        let by = GroupBy::Process;
+        let key = GroupKey::Process(Some(77), Some(Comm::new(b"conn2")));
+        let tables = tables(&material, &selection("", &[key]), by, &[], &names);
+        let tables = tables.expect("in memory");
+        assert_eq!(tables.pattern.ios, 99);
+        assert_eq!(tables.actors.len(), 3);
+        let of_row: u64 = tables.waits.iter().map(|row| row.ios).sum();
+        assert_eq!(of_row, 99);
+    }
+
+    #[test]
+    fn threads_of_the_kernel_are_opened_by_name() {
+        let flush = (Some(300), Some(Comm::new(b"kworker/u4:1-f")));
+        let other = (Some(300), Some(Comm::new(b"kworker/u4:1-e")));
+        assert!(is_of_process(flush, flush));
+        assert!(!is_of_process(flush, other));
+        let all = (None, Some(Comm::new(b"kworker")));
+        assert!(!is_of_process(all, flush));
     }
 
     #[test]

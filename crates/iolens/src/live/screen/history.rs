@@ -1,11 +1,13 @@
 //! The data of the screen: latencies of every I/O in columns of 100 ms for the last ten minutes, and the newest
 //! single I/Os; for a recording, the columns of the stretch in view.
 //!
-//! Memory is bounded: columns by their number of entries, I/Os by their number. The oldest data is dropped first.
+//! Memory is bounded: the columns by their entries, the I/Os by their number. What goes first is the oldest. While time is held, the
+//! I/Os in view stay beside the newest.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use iolens_core::analysis::Window;
 use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::analysis::heat::TimePart;
 use iolens_core::analysis::timeline::CounterRates;
@@ -208,7 +210,15 @@ pub struct History {
     chunks: VecDeque<Arc<Vec<Io>>>,
     ios: usize,
     max_ios: usize,
-    /// Disjoint recent intervals in which each device was busy, in order.
+    /// Whether single I/Os have been dropped.
+    has_dropped: bool,
+    /// I/Os that completed before this are not dropped: the time in view is held.
+    hold_to_ns: Option<i64>,
+    /// Chunks that would have been dropped, but are held: they are older than those in `chunks`.
+    held: VecDeque<Arc<Vec<Io>>>,
+    /// Where I/Os between the held chunks and the others begin to be missing.
+    gap_from_ns: Option<i64>,
+    /// Disjoint intervals in which each device had something, of the last time, by time.
     busy: BTreeMap<DevId, Vec<(i64, i64)>>,
 }
 
@@ -235,6 +245,10 @@ impl History {
             chunks: VecDeque::new(),
             ios: 0,
             max_ios,
+            has_dropped: false,
+            hold_to_ns: None,
+            held: VecDeque::new(),
+            gap_from_ns: None,
             busy: BTreeMap::new(),
         }
     }
@@ -302,11 +316,45 @@ impl History {
             self.chunks.push_back(Arc::new(ios));
         }
         while self.ios > self.max_ios && self.chunks.len() > 1 {
-            self.ios -= self.chunks.pop_front().map_or(0, |c| c.len());
+            if let Some(chunk) = self.chunks.pop_front() {
+                self.ios -= chunk.len();
+                self.drop_or_hold(chunk);
+            }
         }
     }
 
-    /// Adds losses.
+    fn drop_or_hold(&mut self, chunk: Arc<Vec<Io>>) {
+        let first_ns = chunk.first().map_or(i64::MAX, |io| io.done_ns);
+        let is_in_view = self.hold_to_ns.is_some_and(|to_ns| first_ns < to_ns);
+        if is_in_view && self.gap_from_ns.is_none() {
+            self.held.push_back(chunk);
+        } else if self.held.is_empty() {
+            self.has_dropped = true;
+        } else {
+            self.gap_from_ns.get_or_insert(first_ns);
+        }
+    }
+
+    /// Keeps the single I/Os in memory that completed before `to_ns`; with `None` they are dropped as usual. The time in view may move
+    /// while it is held: the latest end counts.
+    pub fn hold(&mut self, to_ns: Option<i64>) {
+        let held_to_ns = self.hold_to_ns;
+        self.hold_to_ns = to_ns.map(|ns| held_to_ns.map_or(ns, |held| held.max(ns)));
+        if to_ns.is_none() && !self.held.is_empty() {
+            self.held.clear();
+            self.gap_from_ns = None;
+            self.has_dropped = true;
+        }
+    }
+
+    /// The held chunks, if no I/O between them and `to_ns` is missing.
+    fn held_before(&self, to_ns: i64) -> impl Iterator<Item = &Arc<Vec<Io>>> {
+        let has_gap = self.gap_from_ns.is_some_and(|gap_ns| gap_ns < to_ns);
+        let n = if has_gap { 0 } else { self.held.len() };
+        self.held.range(..n)
+    }
+
+    /// Takes what is missing.
     pub fn lose(&mut self, lost: &[Lost]) {
         for one in lost.iter().filter(|l| l.reason.is_loss()) {
             self.lost_ios += one.ios.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
@@ -466,20 +514,31 @@ impl History {
         self.whole_ns.clone().unwrap_or_else(|| self.kept_ns())
     }
 
-    /// Start of the time for which single I/Os are kept; `None` if there are none.
-    pub fn ios_from_ns(&self) -> Option<i64> {
-        let first = self.chunks.front()?.first()?;
-        // Nothing has been dropped yet, so it is the start.
-        if self.ios < self.max_ios / 2 {
-            return Some(self.kept_ns().start);
+    /// From when on the single I/Os that completed before `to_ns` are kept; `None`: there are none.
+    pub fn ios_from_ns(&self, to_ns: i64) -> Option<i64> {
+        let newest = self.chunks.front()?;
+        let oldest = self.held_before(to_ns).next();
+        let first = oldest.unwrap_or(newest).first()?;
+        let is_after_gap = oldest.is_none() && self.gap_from_ns.is_some();
+        if self.has_dropped || is_after_gap {
+            Some(first.done_ns)
+        } else {
+            Some(self.kept_ns().start)
         }
-        Some(first.done_ns)
+    }
+
+    /// The part of `window` of which the single I/Os are in memory: figures per second are of that. All of it where none are.
+    pub fn window_in_memory(&self, window: Window) -> Window {
+        let first_ns = self.ios_from_ns(window.to_ns);
+        let first_ns = first_ns.filter(|ns| *ns < window.to_ns);
+        let from_ns = first_ns.map_or(window.from_ns, |ns| ns.max(window.from_ns));
+        Window::new(from_ns, window.to_ns)
     }
 
     /// The chunks with I/Os that completed in an interval, in order of completion.
     pub fn chunks(&self, from_ns: i64, to_ns: i64) -> Vec<Arc<Vec<Io>>> {
         let mut found = Vec::new();
-        for chunk in &self.chunks {
+        for chunk in self.held_before(to_ns).chain(&self.chunks) {
             let (Some(first), Some(last)) = (chunk.first(), chunk.last()) else {
                 continue;
             };
@@ -725,9 +784,55 @@ mod tests {
             history.push(vec![io(done_ms, 1)]);
         }
         history.advance(100 * MS);
-        assert_eq!(history.ios_from_ns(), Some(90 * MS));
+        assert_eq!(history.ios_from_ns(100 * MS), Some(90 * MS));
         assert_eq!(history.chunks(0, 95 * MS).len(), 5);
         assert_eq!(history.ios(0, 100 * MS), 100);
+    }
+
+    #[test]
+    fn a_window_begins_where_the_single_ios_do() {
+        let mut history = history(10);
+        let window = Window::new(-50 * MS, 95 * MS);
+        assert_eq!(history.window_in_memory(window), window);
+        for done_ms in 5..15 {
+            history.push(vec![io(done_ms, 1)]);
+        }
+        history.advance(100 * MS);
+        // The device was idle before the first I/O; there is nothing before the start.
+        let from_start = Window::new(0, 95 * MS);
+        assert_eq!(history.window_in_memory(window), from_start);
+        for done_ms in 15..100 {
+            history.push(vec![io(done_ms, 1)]);
+        }
+        let newest = Window::new(90 * MS, 95 * MS);
+        assert_eq!(history.window_in_memory(window), newest);
+        let gone = Window::new(0, 50 * MS);
+        assert_eq!(history.window_in_memory(gone), gone);
+    }
+
+    #[test]
+    fn ios_in_view_stay_in_memory_while_time_is_held() {
+        let mut history = history(10);
+        for done_ms in 0..20 {
+            history.push(vec![io(done_ms, 1)]);
+        }
+        for held_to_ms in [18, 12] {
+            // The view is moved back, and can be moved forward again.
+            history.hold(Some(held_to_ms * MS));
+        }
+        for done_ms in 20..100 {
+            history.push(vec![io(done_ms, 1)]);
+        }
+        history.advance(100 * MS);
+        assert_eq!(history.ios_from_ns(18 * MS), Some(10 * MS));
+        assert_eq!(history.chunks(0, 18 * MS).len(), 8);
+        // I/Os are missing between those in view and the newest.
+        assert_eq!(history.ios_from_ns(95 * MS), Some(90 * MS));
+        assert_eq!(history.chunks(0, 95 * MS).len(), 5);
+        history.hold(None);
+        assert_eq!(history.ios_from_ns(18 * MS), Some(90 * MS));
+        assert!(history.chunks(0, 18 * MS).is_empty());
+        assert_eq!(history.chunks(0, 95 * MS).len(), 5);
     }
 
     #[test]

@@ -398,6 +398,9 @@ impl Screen {
         };
         let (reader, loaded) = match &mut self.source {
             ScreenSource::Watched(source) => {
+                // What was in flight at the end of the time in view counts.
+                let held_to_ns = self.view.end_ns.map(|end_ns| end_ns + IN_FLIGHT_NS);
+                self.history.hold(held_to_ns);
                 let trouble = source.take(&mut self.history)?;
                 self.facts.failure.take_if(|failure| failure.of == SERVE);
                 if let Some(text) = trouble {
@@ -497,31 +500,44 @@ impl Screen {
             return self.analyst.ask(cell_ticket.unwrap_or(0), job);
         }
         let ticket = self.view.ticket;
-        let is_due = self.analyst.is_due();
-        let time_goes_on = self.view.end_ns.is_none() || self.view.plays == Some(true);
-        // For live I/O stories are of the last minute, for a recording of the time in view.
-        let stories_are_due = if is_live {
-            is_old(self.stories_made, STORIES_AGE)
-        } else {
-            is_of_other(self.stories_made, ticket)
-                || time_goes_on && is_old(self.stories_made, STORIES_AGE)
-        };
-        let tables_are_old = time_goes_on && is_old(self.tables_made, TABLES_AGE);
         let job = if is_of_other(self.tables_made, ticket) {
             self.tables_job(width)
-        } else if stories_are_due && (is_due || !is_live && !time_goes_on) {
-            self.stories_job(width)
-        } else if is_due && tables_are_old {
-            self.tables_job(width)
         } else {
-            None
+            self.repeated_job(width)
         };
         if let Some(job) = job {
             self.analyst.ask(ticket, job);
         }
     }
 
-    /// Records a failure, so that the job is not retried immediately.
+    /// The analysis whose result is the most overdue, if the analyst may work.
+    fn repeated_job(&self, width: i64) -> Option<Job> {
+        let is_live = self.view.plays.is_none();
+        let time_goes_on = self.view.end_ns.is_none() || self.view.plays == Some(true);
+        let is_held_recording = !is_live && !time_goes_on;
+        if !self.analyst.is_due() && !is_held_recording {
+            return None;
+        }
+        let tables_age = if time_goes_on {
+            relative_age(self.tables_made, TABLES_AGE)
+        } else {
+            0.0
+        };
+        // Of what happens the last minute is looked at, of a recording what is in view.
+        let stories_age = if !is_live && is_of_other(self.stories_made, self.view.ticket) {
+            f64::INFINITY
+        } else if is_held_recording {
+            0.0
+        } else {
+            relative_age(self.stories_made, STORIES_AGE)
+        };
+        match most_overdue(tables_age, stories_age)? {
+            RepeatedAnalysis::Tables => self.tables_job(width),
+            RepeatedAnalysis::Stories => self.stories_job(width),
+        }
+    }
+
+    /// What failed is not tried again at once.
     fn take_failure(&mut self, ticket: Ticket, of: &'static str, text: String) {
         let made = Some((ticket, Instant::now()));
         match of {
@@ -573,14 +589,8 @@ impl Screen {
     /// Saves the stretch in view as a recording.
     fn save(&mut self) {
         let window = self.window(self.view.geometry.heat.width.into());
-        // I/Os that were dropped from memory cannot be saved.
-        let first_ns = self.history.ios_from_ns().unwrap_or(window.from_ns);
-        let window = match &self.source {
-            ScreenSource::Watched(_) => {
-                Window::new(window.from_ns.max(first_ns).min(window.to_ns), window.to_ns)
-            }
-            ScreenSource::Recorded(..) => window,
-        };
+        // What is not in memory any more cannot be saved.
+        let window = self.history.window_in_memory(window);
         let material = self.material(window, 0);
         let dir = std::env::current_dir();
         let (Some(material), Ok(dir)) = (material, dir) else {
@@ -643,8 +653,9 @@ impl Screen {
     }
 
     fn tables_job(&self, width: i64) -> Option<Job> {
+        let window = self.history.window_in_memory(self.window(width));
         Some(Job::Tables {
-            material: self.material(self.window(width), waits::LEARN_NS)?,
+            material: self.material(window, waits::LEARN_NS)?,
             selection: self.view.selection(),
             by: self.view.by,
             devices: self.history.devices.clone(),
@@ -687,9 +698,31 @@ impl Screen {
     }
 }
 
-/// Whether a result exists and is at least this old.
-fn is_old(made: Option<(Ticket, Instant)>, age: Duration) -> bool {
-    made.is_none_or(|(_, at)| at.elapsed() >= age)
+/// An analysis that is repeated while time goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RepeatedAnalysis {
+    Tables,
+    Stories,
+}
+
+/// Which analysis is next, from the ages of the results in parts of the age at which each is due; `None`: none is due. After a
+/// long analysis the analyst pauses for longer than these ages, and both are due at every turn: each has to come.
+fn most_overdue(tables_age: f64, stories_age: f64) -> Option<RepeatedAnalysis> {
+    if tables_age.max(stories_age) < 1.0 {
+        return None;
+    }
+    Some(if stories_age >= tables_age {
+        RepeatedAnalysis::Stories
+    } else {
+        RepeatedAnalysis::Tables
+    })
+}
+
+/// The age of what was made in parts of `due_age`; infinite if it was not made yet.
+fn relative_age(made: Option<(Ticket, Instant)>, due_age: Duration) -> f64 {
+    made.map_or(f64::INFINITY, |(_, at)| {
+        at.elapsed().as_secs_f64() / due_age.as_secs_f64()
+    })
 }
 
 /// Whether a result exists that belongs to another ticket.
@@ -795,5 +828,68 @@ impl CpuUse {
             self.before = Some((now, cpu));
         }
         self.percent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When tables and stories were made in the first minutes, in seconds, where tables take so long and stories take so long.
+    fn made_in_two_minutes(tables_s: f64, stories_s: f64) -> [Vec<f64>; 2] {
+        let share = f64::from(LIVE_SHARE);
+        let mut now_s = 0.0;
+        let mut tables_made = vec![0.0];
+        let mut stories_made = vec![0.0];
+        while now_s < 120.0 {
+            let tables_age =
+                (now_s - tables_made[tables_made.len() - 1]) / TABLES_AGE.as_secs_f64();
+            let stories_age =
+                (now_s - stories_made[stories_made.len() - 1]) / STORIES_AGE.as_secs_f64();
+            match most_overdue(tables_age, stories_age) {
+                Some(RepeatedAnalysis::Tables) => {
+                    now_s += tables_s;
+                    tables_made.push(now_s);
+                    now_s += (tables_s * share).max(1.0);
+                }
+                Some(RepeatedAnalysis::Stories) => {
+                    now_s += stories_s;
+                    stories_made.push(now_s);
+                    now_s += (stories_s * share).max(1.0);
+                }
+                None => now_s += FRAME.as_secs_f64(),
+            }
+        }
+        [tables_made, stories_made]
+    }
+
+    fn longest_gap_s(made: &[f64]) -> f64 {
+        let gaps = made.windows(2).map(|pair| pair[1] - pair[0]);
+        gaps.fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn long_stories_do_not_keep_the_tables_from_being_made() {
+        // The pauses after each are 7.5 and 15 s.
+        let [tables, stories] = made_in_two_minutes(0.05, 0.1);
+        assert!(longest_gap_s(&tables) < 30.0, "{tables:?}");
+        assert!(longest_gap_s(&stories) < 60.0, "{stories:?}");
+        assert!(tables.len() > stories.len() && stories.len() > 2);
+    }
+
+    #[test]
+    fn analyses_that_take_no_time_are_made_when_they_are_due() {
+        let [tables, stories] = made_in_two_minutes(0.001, 0.001);
+        assert!(longest_gap_s(&tables) < 3.0, "{tables:?}");
+        assert!(longest_gap_s(&stories) < 8.0, "{stories:?}");
+    }
+
+    #[test]
+    fn what_was_never_made_comes_first_and_what_is_new_does_not_come() {
+        let never = relative_age(None, TABLES_AGE);
+        assert_eq!(most_overdue(never, 100.0), Some(RepeatedAnalysis::Tables));
+        let now = relative_age(Some((1, Instant::now())), Duration::from_secs(3600));
+        assert_eq!(most_overdue(now, now), None);
+        assert_eq!(most_overdue(0.0, 1.0), Some(RepeatedAnalysis::Stories));
     }
 }

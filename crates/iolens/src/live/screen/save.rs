@@ -45,7 +45,8 @@ pub struct SavedStretch {
 }
 
 impl SavedStretch {
-    /// The result as one line, escaped for the terminal, with times in the clock of `history`.
+    /// A line for people, harmless for a terminal; its times by the clock of `history`. The name comes first: the end of the line is
+    /// cut on a narrow terminal.
     pub fn line(&self, history: &History) -> String {
         let from_ns = self.from_unix_ns.saturating_sub(history.start_unix_ns);
         let to_ns = self.to_unix_ns.saturating_sub(history.start_unix_ns);
@@ -55,10 +56,11 @@ impl SavedStretch {
         } else {
             ""
         };
+        let name = self.path.file_name().unwrap_or(self.path.as_os_str());
         format!(
-            "saved {} of {span}{source}: {}",
-            count_of(self.ios, "I/O"),
-            escape::terminal(&self.path.display().to_string())
+            "saved {}: {} of {span}{source}",
+            escape::terminal(&name.to_string_lossy()),
+            count_of(self.ios, "I/O")
         )
     }
 }
@@ -295,14 +297,15 @@ mod tests {
         let mut history = History::new(EPOCH, 0);
         history.clock = Clock::Wall(TimeZone::UTC);
         let line = saved.line(&history);
-        let expected = "saved 5 I/Os of 11:06:45.0 to 11:06:50.0 from memory: ";
-        assert!(line.starts_with(expected), "{line}");
+        // The directory is left out: a narrow terminal has room for the name.
+        let name = saved.path.file_name().expect("a file");
+        let name = name.to_str().expect("digits and letters");
+        let expected = format!("saved {name}: 5 I/Os of 11:06:45.0 to 11:06:50.0 from memory");
+        assert_eq!(line, expected);
         history.clock = Clock::Relative;
         let line = saved.line(&history);
-        assert!(
-            line.starts_with("saved 5 I/Os of 5.0 s to 10.0 s"),
-            "{line}"
-        );
+        let expected = format!("saved {name}: 5 I/Os of 5.0 s to 10.0 s");
+        assert!(line.starts_with(&expected), "{line}");
         let mode = std::fs::metadata(&saved.path)
             .expect("there")
             .permissions()

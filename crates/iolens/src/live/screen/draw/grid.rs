@@ -73,6 +73,8 @@ pub(super) struct Grid {
     pub name_column: usize,
     /// Title of the last column; `None`: there is no such column.
     pub items_title: Option<&'static str>,
+    /// Which time the rows are of, in the line of the titles; may be empty.
+    pub note: String,
     /// All rows.
     pub rows: Vec<GridRow>,
 }
@@ -91,6 +93,8 @@ impl Grid {
         let end = self.rows.len().min(first + height);
         let shown = &self.rows[first.min(end)..end];
         let mut widths = self.widths(shown);
+        let name = &mut widths[self.name_column];
+        *name = (*name).max(visible(&self.note));
         let most = (width * 3 / 8).max(MIN_NAME);
         widths[self.name_column] = widths[self.name_column].min(most);
         let kept = self.fit(&mut widths, width);
@@ -98,27 +102,7 @@ impl Grid {
         let room = width.saturating_sub(used);
 
         let hidden = self.rows.len() - shown.len();
-        let more = format!("{hidden} more");
-        let items_title = self.items_title.unwrap_or("");
-        let right = width.saturating_sub(visible(&more));
-        // The number of hidden rows is at the right end of the titles, or in the title of the name column if there is
-        // no room.
-        let is_at_end = hidden > 0 && used + visible(items_title) < right;
-        let mut titles = Vec::new();
-        for (i, column) in self.columns.iter().enumerate() {
-            let mut title = column.title.to_owned();
-            if i == self.name_column && hidden > 0 && !is_at_end {
-                title.push_str(&format!(" +{hidden}"));
-            }
-            titles.push(title);
-        }
-        let mut title = self.line(&titles, &widths, &kept);
-        title.push_str(items_title);
-        if is_at_end {
-            let space = right.saturating_sub(visible(&title));
-            title.push_str(&" ".repeat(space));
-            title.push_str(&more);
-        }
+        let title = self.title(hidden, &widths, &kept, width);
         let mut rows = Vec::new();
         for row in shown {
             let mut line = self.line(&row.cells, &widths, &kept);
@@ -128,7 +112,42 @@ impl Grid {
         GridLines { title, rows }
     }
 
-    /// The natural width of each column.
+    /// The titles. The note and the number of hidden rows stand at their right end, or in the title of the names. Where that has
+    /// room for one of them, it is the note.
+    fn title(&self, hidden: usize, widths: &[usize], kept: &[usize], width: usize) -> String {
+        let items_title = self.items_title.unwrap_or("");
+        let taken = used(widths, kept) + visible(items_title) + 1;
+        let room = width.saturating_sub(taken);
+        let mut titles: Vec<String> = self.columns.iter().map(|c| c.title.to_owned()).collect();
+        let of_names = &mut titles[self.name_column];
+        let mut at_end = String::new();
+        let is_note_at_end = visible(&self.note) <= room;
+        if is_note_at_end {
+            at_end.push_str(&self.note);
+        } else {
+            of_names.clone_from(&self.note);
+        }
+        if hidden > 0 {
+            let gap = if at_end.is_empty() { 0 } else { GAP };
+            let more = format!("{}{hidden} more", " ".repeat(gap));
+            if visible(&at_end) + visible(&more) <= room {
+                at_end.push_str(&more);
+            } else if is_note_at_end {
+                of_names.push_str(&format!(" +{hidden}"));
+            }
+        }
+        let mut title = self.line(&titles, widths, kept);
+        title.push_str(items_title);
+        if !at_end.is_empty() {
+            let right = width.saturating_sub(visible(&at_end));
+            let space = right.saturating_sub(visible(&title));
+            title.push_str(&" ".repeat(space));
+            title.push_str(&at_end);
+        }
+        title
+    }
+
+    /// Each column as wide as what it holds.
     fn widths(&self, shown: &[GridRow]) -> Vec<usize> {
         let mut widths = Vec::new();
         for (i, column) in self.columns.iter().enumerate() {
@@ -145,7 +164,7 @@ impl Grid {
         loop {
             let over = (used(widths, &kept) + items).saturating_sub(width);
             let name = &mut widths[self.name_column];
-            let spare = name.saturating_sub(MIN_NAME);
+            let spare = name.saturating_sub(MIN_NAME.max(visible(&self.note)));
             if over <= spare {
                 *name -= over;
                 return kept;
@@ -258,6 +277,7 @@ mod tests {
             ],
             name_column: 0,
             items_title: Some("lost to"),
+            note: String::new(),
             rows,
         };
         let wide = grid.lines(0, 3, 90);
@@ -275,5 +295,12 @@ mod tests {
         full.rows.iter_mut().for_each(|row| row.items.clear());
         let title = full.lines(0, 3, 44).title;
         assert!(title.starts_with(" who waits +6"), "{title}");
+        // The note stands before the number of hidden rows, and in place of the names' title where there is no room.
+        full.note = "to 17:34:11".to_owned();
+        let title = full.lines(0, 3, 90).title;
+        assert!(title.starts_with(" who waits "), "{title}");
+        assert!(title.ends_with(" to 17:34:11  6 more"), "{title}");
+        let title = full.lines(0, 3, 30).title;
+        assert!(title.starts_with(" to 17:34:11"), "{title}");
     }
 }

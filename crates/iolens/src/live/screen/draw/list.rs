@@ -39,7 +39,7 @@ pub(super) fn cell(scene: &Scene, view: &mut ScreenView, area: Rect, buffer: &mu
     }
     let body = rows(area, 1, area.height.saturating_sub(1));
     if found.ios.is_empty() {
-        let kept = scene.history.ios_from_ns();
+        let kept = scene.history.ios_from_ns(open.to_ns);
         let text = match kept.filter(|ns| *ns > open.from_ns) {
             Some(ns) => words::kept_from(scene.history, ns),
             None => "none".to_owned(),
@@ -65,6 +65,7 @@ pub(super) fn cell(scene: &Scene, view: &mut ScreenView, area: Rect, buffer: &mu
         ],
         name_column: 1,
         items_title: Some("waited for"),
+        note: String::new(),
         rows: grid_rows,
     };
     let lines = grid.lines(0, height, usize::from(area.width));

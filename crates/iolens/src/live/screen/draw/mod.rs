@@ -404,7 +404,7 @@ fn nothing_drawn(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> 
         return "no I/O completed in this time".to_owned();
     }
     if view.selection().needs_ios()
-        && let Some(kept_ns) = history.ios_from_ns().filter(|ns| *ns > from_ns)
+        && let Some(kept_ns) = history.ios_from_ns(to_ns).filter(|ns| *ns > from_ns)
     {
         return words::kept_from(history, kept_ns);
     }

@@ -1,7 +1,8 @@
 //! Draws the table below the heat map: waits, or actors.
 
+use iolens_core::analysis::Window;
 use iolens_core::analysis::timeline::{GroupBy, GroupKey};
-use iolens_core::model::Class;
+use iolens_core::model::{Class, SECOND_NS};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -19,7 +20,10 @@ const MIN_CAUSE_SHARE: f64 = 0.05;
 /// A row that lost less than this share of its I/O time names no cause.
 const MIN_LOST_SHARE: f64 = 0.05;
 
-/// Draws the table for the time in view.
+/// The end of the tables is shown if it is so long before that of the time in view.
+const MAX_LAG_NS: i64 = 2 * SECOND_NS;
+
+/// Draws it over the time in view.
 pub(super) fn table(
     scene: &Scene,
     view: &mut ScreenView,
@@ -39,21 +43,54 @@ pub(super) fn table(
         );
         return;
     };
-    let (grid, keys) = match view.table {
+    let (mut grid, keys) = match view.table {
         ShownTable::Waits => waits(scene, view, tables),
         ShownTable::Actors => actors(scene, tables),
     };
+    grid.note = part_of_view(scene, view, tables, end_ns, end_ns - from_ns);
     if grid.rows.is_empty() {
         let what = match view.table {
             ShownTable::Waits => " who waits",
             ShownTable::Actors => " who does the I/O",
         };
-        put(buffer, row(area, 0), area.x, what, palette.heading());
+        let title = format!("{what}  {}", grid.note);
+        put(
+            buffer,
+            row(area, 0),
+            area.x,
+            title.trim_end(),
+            palette.heading(),
+        );
         let text = nothing(scene, tables, from_ns, end_ns);
         put(buffer, row(area, 1), area.x + 1, &text, palette.faint());
         return;
     }
     draw(scene, view, grid, keys, area, buffer);
+}
+
+/// Which time the tables are of, if it is not the time in view, which ends at `end_ns` and is `view_ns` long: under a high load they
+/// are made less often, and not all I/Os are in memory.
+fn part_of_view(
+    scene: &Scene,
+    view: &ScreenView,
+    tables: &MadeTables,
+    end_ns: i64,
+    view_ns: i64,
+) -> String {
+    let Window { from_ns, to_ns } = tables.window;
+    // A column of the picture is complete before the tables are.
+    let is_old = end_ns - to_ns > MAX_LAG_NS.max(view.step_ns());
+    let is_short = to_ns - from_ns < view_ns - view.step_ns();
+    // What was before the start is not missing.
+    let is_cut = is_short && from_ns > scene.history.range_ns().start;
+    let from = words::clock(scene.history, from_ns, 0);
+    let to = words::clock(scene.history, to_ns, 0);
+    match (is_cut, is_old) {
+        (true, true) => format!("{from} to {to}"),
+        (true, false) => format!("since {from}"),
+        (false, true) => format!("to {to}"),
+        (false, false) => String::new(),
+    }
 }
 
 fn nothing(scene: &Scene, tables: &MadeTables, from_ns: i64, end_ns: i64) -> String {
@@ -62,7 +99,7 @@ fn nothing(scene: &Scene, tables: &MadeTables, from_ns: i64, end_ns: i64) -> Str
         // The tables were computed before there was any I/O.
         return "counting ...".to_owned();
     }
-    let kept_ns = history.ios_from_ns().unwrap_or(i64::MIN);
+    let kept_ns = history.ios_from_ns(end_ns).unwrap_or(i64::MIN);
     if history.ios(from_ns, end_ns) > 0 && tables.window.to_ns <= kept_ns {
         return words::kept_from(history, kept_ns);
     }
@@ -141,6 +178,7 @@ fn waits(scene: &Scene, view: &ScreenView, tables: &MadeTables) -> (Grid, Vec<Gr
         columns,
         name_column: 0,
         items_title: Some("lost to"),
+        note: String::new(),
         rows: grid_rows,
     };
     (grid, keys)
@@ -205,6 +243,7 @@ fn actors(scene: &Scene, tables: &MadeTables) -> (Grid, Vec<GroupKey>) {
         columns,
         name_column: 0,
         items_title: None,
+        note: String::new(),
         rows: grid_rows,
     };
     (grid, keys)

@@ -16,9 +16,10 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent};
 use ratatui::style::{Color, Modifier};
 
 use super::*;
-use crate::live::screen::analyst::{IoSource, Job, Material, Outcome};
+use crate::live::screen::SERVE;
+use crate::live::screen::analyst::{IoSource, Job, Material, Outcome, TABLES};
 use crate::live::screen::palette::Depth;
-use crate::live::screen::state::Action;
+use crate::live::screen::state::{Action, ShownTable};
 use crate::present::stories::{NO_STORY, StoryText};
 use crate::present::times::Clock;
 
@@ -103,6 +104,7 @@ impl Stage {
         let end_ns = self.view.shown_end_ns(self.history.complete_to_ns);
         let columns = i64::from(self.view.geometry.heat.width.max(1));
         let window = Window::new(end_ns - columns * self.view.step_ns(), end_ns);
+        let window = self.history.window_in_memory(window);
         let tables = Job::Tables {
             material: self.material(window),
             selection: self.view.selection(),
@@ -225,6 +227,21 @@ fn usual_history() -> History {
     history
 }
 
+/// The same, with only the newest I/Os in memory: those of some five seconds.
+fn history_of_newest_ios() -> History {
+    let usual = usual_history();
+    let mut history = History::new(usual.start_unix_ns, 500);
+    history.clock = usual.clock.clone();
+    history.devices.clone_from(&usual.devices);
+    for chunk in usual.chunks(i64::MIN, i64::MAX) {
+        for ios in chunk.chunks(100) {
+            history.push(ios.to_vec());
+        }
+    }
+    history.advance(30 * S);
+    history
+}
+
 /// Sixteen seconds: a scan keeps two reads in flight and never stops, and each read of the shop waits for one of them.
 fn history_amid_a_scan() -> History {
     let mut history = History::new(1_700_000_000 * S, 100_000);
@@ -323,6 +340,99 @@ fn frames_look_as_they_did() {
             let picture = snapshot(depth, width, height);
             insta::assert_snapshot!(format!("{width}x{height}-{name}"), picture);
         }
+    }
+}
+
+fn text_of(buffer: &Buffer) -> String {
+    lines_of(buffer, &mut |cell| cell.symbol().to_owned())
+}
+
+fn first_line(buffer: &Buffer) -> String {
+    let text = text_of(buffer);
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_rate_in_the_first_line_is_of_the_chosen_device() {
+    let mut stage = Stage::new(usual_history(), palette(Depth::Mono));
+    let rates = [
+        (None, " 102 IOPS "),
+        (Some(disk()), " 100 IOPS "),
+        (Some(second_disk()), " 2 IOPS "),
+        (Some(above()), " 2 IOPS "),
+    ];
+    for (device, rate) in rates {
+        stage.view.device = device;
+        let line = first_line(&stage.draw(120, 40));
+        assert!(line.contains(rate), "{line}");
+    }
+}
+
+#[test]
+fn a_service_that_ends_is_reported_at_every_width() {
+    let socket = "/run/iolens/iolens.sock cannot be asked: Connection refused (os error 111)";
+    for (of, state) in [(SERVE, "stopped"), (TABLES, "live ▸")] {
+        let failed = format!("{of} failed");
+        for width in [60, 80, 100, 120, 200] {
+            let mut stage = Stage::new(usual_history(), palette(Depth::Mono));
+            stage.facts.serve = Some("from serve".to_owned());
+            stage.facts.failure = Some(ScreenFailure {
+                of,
+                text: socket.to_owned(),
+            });
+            let line = first_line(&stage.draw(width, 40));
+            assert!(line.contains(&failed), "{line}");
+            assert!(line.contains(" 102 IOPS "), "{line}");
+            assert!(line.ends_with(state), "{line}");
+            assert_eq!(width == 200, line.contains(socket), "{line}");
+        }
+    }
+}
+
+#[test]
+fn tables_that_are_older_than_the_picture_are_dated() {
+    for (width, height) in [(60, 16), (80, 24), (120, 40), (200, 50)] {
+        for table in [ShownTable::Waits, ShownTable::Actors] {
+            let mut stage = Stage::new(usual_history(), palette(Depth::Mono));
+            stage.view.table = table;
+            stage.draw(width, height);
+            stage.work();
+            for (end_s, is_dated) in [(30, false), (32, false), (33, true)] {
+                stage.history.advance(end_s * S);
+                let text = text_of(&stage.draw(width, height));
+                assert_eq!(text.contains(" to 22:13:50"), is_dated, "{text}");
+            }
+            stage.work();
+            let text = text_of(&stage.draw(width, height));
+            assert!(!text.contains(" to 22:13:5"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn tables_over_more_than_is_in_memory_are_of_what_is() {
+    for (width, height) in [(60, 16), (80, 24), (120, 40), (200, 50)] {
+        let mut stage = Stage::new(history_of_newest_ios(), palette(Depth::Mono));
+        stage.view.table = ShownTable::Actors;
+        stage.draw(width, height);
+        stage.work();
+        let tables = stage.findings.tables.as_ref().expect("made");
+        let first_ns = stage.history.ios_from_ns(30 * S);
+        assert_eq!(Some(tables.window.from_ns), first_ns);
+        assert!(tables.window.from_ns > 25 * S, "{:?}", tables.window);
+        let text = text_of(&stage.draw(width, height));
+        assert!(text.contains(" since 22:13:4"), "{text}");
+        let row = text.lines().find(|line| line.starts_with(" shop[77]"));
+        let rate = row.and_then(|row| row.split_whitespace().nth(1));
+        let rate: f64 = rate.expect("a row").parse().expect("a rate");
+        assert!((90.0..120.0).contains(&rate), "{text}");
+        // What is older than the picture, too, says both.
+        stage.history.advance(33 * S);
+        let text = text_of(&stage.draw(width, height));
+        assert!(text.contains("to 22:13:50"), "{text}");
+        stage.view.table = ShownTable::Waits;
+        let text = text_of(&stage.draw(width, height));
+        assert!(text.contains("to 22:13:50"), "{text}");
     }
 }
 

@@ -5,7 +5,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{LineCursor, NO_IOS, Scene, put, row};
+use super::{LineCursor, NO_IOS, Scene, ScreenFailure, put, row};
+use crate::live::screen::SERVE;
 use crate::live::screen::history::{COLUMN_NS, Pick};
 use crate::live::screen::state::ScreenView;
 use crate::live::screen::words;
@@ -21,7 +22,8 @@ const BAR_NS: i64 = 500_000_000;
 const MAX_NAME: usize = 16;
 const MAX_HOST: usize = 24;
 const MAX_SOURCE: usize = 32;
-const MAX_FAILURE: usize = 60;
+/// With less room than this for the reason of a failure, only what failed is shown.
+const MIN_REASON: usize = 12;
 
 /// A field of the first line.
 struct HeaderField {
@@ -57,8 +59,10 @@ pub(super) fn header(
     let palette = scene.palette;
     let facts = scene.facts;
     let is_held = view.end_ns.is_some() && view.plays != Some(true);
+    let is_stopped = facts.failure.as_ref().is_some_and(|f| f.of == SERVE);
     let state = match view.plays {
         _ if is_held => palette.text("held ‖", "held"),
+        None if is_stopped => "stopped",
         None => palette.text("live ▸", "live >"),
         Some(_) => palette.text("plays ▸", "plays >"),
     };
@@ -74,14 +78,21 @@ pub(super) fn header(
     let dot = palette.text(" · ", " - ");
     // The name, the fields, and a space before the time.
     let room = usize::from(right_x - area.x).saturating_sub(name.len() + 1);
-    let fields = fields_that_fit(header_fields(scene, view, end_ns), visible(dot), room);
+    let fields = header_fields(scene, view, end_ns);
+    let fields = match &facts.failure {
+        Some(failure) => {
+            let warning = palette.warning();
+            fields_and_failure(fields, failure, warning, visible(dot), room)
+        }
+        None => fields_that_fit(fields, visible(dot), room),
+    };
     let mut cursor = LineCursor::new(buffer, area);
     cursor.put(name, palette.heading());
     for field in &fields {
         cursor.put(dot, palette.faint());
         cursor.put(&field.text, field.style);
     }
-    let style = if is_held {
+    let style = if is_held || is_stopped {
         palette.warning()
     } else {
         palette.heading()
@@ -105,7 +116,7 @@ fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderFie
     };
     fields.push(source);
     let rate_ns = RATE_NS.max(history.column_ns());
-    let ios = ios_of_all(scene, view, end_ns - rate_ns, end_ns);
+    let ios = shown_ios(scene, view, end_ns - rate_ns, end_ns);
     let per_s = ios as f64 * 1e9 / rate_ns as f64;
     let rate = if facts.is_without_ios {
         "no single I/Os".to_owned()
@@ -127,23 +138,52 @@ fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderFie
     if let Some(percent) = facts.self_percent.filter(|_| facts.recording.is_none()) {
         fields.push(HeaderField::new(format!("self {percent:.1} %"), 4));
     }
-    if let Some(failure) = &facts.failure {
-        let text = format!("{} failed: {}", failure.of, failure.text);
-        let text = cut_end(&terminal(&text), MAX_FAILURE);
-        fields.push(HeaderField::new(text, 1).styled(warning));
-    }
     fields
 }
 
-/// Number of I/Os over all devices that count in sums.
-fn ios_of_all(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> u64 {
+/// I/Os of the chosen device; if none is chosen, of all that count where all are summed.
+fn shown_ios(scene: &Scene, view: &ScreenView, from_ns: i64, to_ns: i64) -> u64 {
     let mut ios = 0;
-    for dev in view.devices.iter().filter(|d| !view.above.contains(d)) {
+    for dev in &view.devices {
+        let is_shown = match view.device {
+            Some(chosen) => chosen == *dev,
+            None => !view.above.contains(dev),
+        };
+        if !is_shown {
+            continue;
+        }
         for class in Class::ALL {
             ios += scene.history.flow(*dev, class, from_ns, to_ns).ios;
         }
     }
     ios
+}
+
+/// Columns that fields take, each with a separator before it.
+fn fields_width(fields: &[HeaderField], separator: usize) -> usize {
+    let widths = fields.iter().map(|f| separator + visible(&f.text));
+    widths.sum()
+}
+
+/// The fields that leave room for what failed, and the failure after them. The reason is cut to the room that is left.
+fn fields_and_failure(
+    fields: Vec<HeaderField>,
+    failure: &ScreenFailure,
+    style: Style,
+    separator: usize,
+    room: usize,
+) -> Vec<HeaderField> {
+    let what = format!("{} failed", failure.of);
+    let whole = format!("{what}: {}", failure.text);
+    let whole = terminal(&whole);
+    let needed = separator + visible(&what);
+    let mut fields = fields_that_fit(fields, separator, room.saturating_sub(needed));
+    let used = fields_width(&fields, separator) + separator;
+    let left = room.saturating_sub(used);
+    let has_room = visible(&whole) <= left || left >= visible(&what) + MIN_REASON;
+    let text: &str = if has_room { &whole } else { &what };
+    fields.push(HeaderField::new(cut_end(text, left), 0).styled(style));
+    fields
 }
 
 fn fields_that_fit(
@@ -152,8 +192,7 @@ fn fields_that_fit(
     room: usize,
 ) -> Vec<HeaderField> {
     loop {
-        let widths = fields.iter().map(|f| separator + visible(&f.text));
-        if widths.sum::<usize>() <= room {
+        if fields_width(&fields, separator) <= room {
             return fields;
         }
         let Some(largest) = fields.iter().map(|f| f.drop_rank).max() else {
