@@ -464,7 +464,8 @@ pub enum Format {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LivePlan {
-    /// Show this recording, or the recordings of this root; with --at the default is where the `serve` that runs records, else where one usually does
+    /// Show this recording, or the recordings of this root [default with --at: the root of the running `serve`, otherwise
+    /// the default root]
     #[arg(value_name = "REC|ROOT", conflicts_with_all = ["source", "replay"])]
     pub place: Option<PathBuf>,
     /// Show the recorded time around this moment: seconds since the recording's start, or a wall-clock time
