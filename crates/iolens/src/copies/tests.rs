@@ -3,9 +3,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use iolens_core::model::{
-    CounterSample, DevId, DiskCounters, Inode, Io, LossReason, Lost, Op, Source,
+    CounterSample, CpuShares, DevId, DiskCounters, Inode, IntervalRates, Io, LossReason, Lost, Op,
+    Source,
 };
-use iolens_core::store::{IoColumns, verify};
+use iolens_core::store::{IoColumns, read_cpu, read_rates, verify, write_rates};
 use proptest::prelude::*;
 
 use super::output::{Interrupt, write_whole};
@@ -201,6 +202,70 @@ fn a_gap_between_recordings_is_a_loss_of_unknown_size() {
     assert_eq!(lost.len(), 1, "{lost:?}");
     let gap = (lost[0].from_ns, lost[0].to_ns, lost[0].ios, lost[0].reason);
     assert_eq!(gap, (3 * S, 7 * S, None, LossReason::NotRecorded));
+}
+
+/// Begin and end of each row of a recording's imported tables of devices and of processors, in seconds of its own time.
+fn table_rows(recording: &Path) -> [Vec<(i64, i64)>; 2] {
+    let rates = read_rates(recording).unwrap();
+    let cpu = read_cpu(recording).unwrap();
+    [
+        rates.iter().map(|r| (r.from_ns / S, r.to_ns / S)).collect(),
+        cpu.iter().map(|r| (r.from_ns / S, r.to_ns / S)).collect(),
+    ]
+}
+
+#[test]
+fn a_row_of_a_table_is_of_the_part_in_which_its_interval_ends() {
+    let tmp = tempfile::tempdir().unwrap();
+    let whole = tmp.path().join("whole");
+    let mut meta = meta(START_UNIX_NS);
+    meta.source = Source::Import("iostat".to_owned());
+    let writer = RecordingWriter::create(&whole, meta, WriterOptions::default()).unwrap();
+    writer.finish(40 * S, RecorderCost::default()).unwrap();
+    let mut rates = Vec::new();
+    let mut cpu = Vec::new();
+    for i in 0..4 {
+        let (from_ns, to_ns) = (10 * i * S, 10 * (i + 1) * S);
+        let mut row = IntervalRates::new(from_ns, to_ns, DevId::new(8, 0));
+        row.all.ios_per_s = Some(i as f64);
+        rates.push(row);
+        cpu.push(CpuShares {
+            from_ns,
+            to_ns,
+            user: Some(1.0),
+            ..CpuShares::default()
+        });
+    }
+    write_rates(&whole, &rates.iter().collect(), &cpu, Access::OWNER).unwrap();
+    let cut = |name: &str, range: Range<i64>| {
+        let to = tmp.path().join(name);
+        copy(&to, vec![part(&whole, range)]);
+        to
+    };
+
+    // The second row ends at the cut, as it does in a cut between two rows.
+    let first = cut("first", 0..20 * S);
+    let second = cut("second", 20 * S..i64::MAX);
+    assert_eq!(
+        table_rows(&first),
+        [vec![(0, 10), (10, 20)], vec![(0, 10), (10, 20)]]
+    );
+    assert_eq!(
+        table_rows(&second),
+        [vec![(0, 10), (10, 20)], vec![(0, 10), (10, 20)]]
+    );
+
+    // A row that reaches over the cut begins before the part in which it ends.
+    let early = cut("early", 0..25 * S);
+    let late = cut("late", 25 * S..i64::MAX);
+    assert_eq!(table_rows(&early)[0], [(0, 10), (10, 20)]);
+    assert_eq!(table_rows(&late)[0], [(-5, 5), (5, 15)]);
+    let parts = [late, early].map(|path| CopiedPart::whole(Recording::open(&path).unwrap()));
+    let parts = in_order(parts.into_iter().collect()).unwrap();
+    let merged = tmp.path().join("merged");
+    copy(&merged, parts);
+    assert_eq!(read_rates(&merged).unwrap(), rates);
+    assert_eq!(read_cpu(&merged).unwrap(), cpu);
 }
 
 /// Adds findings to a recording: from and to in seconds, and whether each is open.
