@@ -4,7 +4,7 @@ use std::path::Path;
 
 use iolens_core::model::{
     CounterSample, CpuShares, DevId, DiskCounters, Inode, IntervalRates, Io, LossReason, Lost, Op,
-    Source,
+    PressureSample, Source,
 };
 use iolens_core::store::{IoColumns, read_cpu, read_rates, verify, write_rates};
 use proptest::prelude::*;
@@ -266,6 +266,56 @@ fn a_row_of_a_table_is_of_the_part_in_which_its_interval_ends() {
     copy(&merged, parts);
     assert_eq!(read_rates(&merged).unwrap(), rates);
     assert_eq!(read_cpu(&merged).unwrap(), cpu);
+}
+
+/// All samples of pressure of a recording.
+fn pressure(recording: &Recording) -> Vec<PressureSample> {
+    let mut samples = Vec::new();
+    for batch in recording.pressure(i64::MIN..i64::MAX) {
+        samples.extend(batch.unwrap());
+    }
+    samples
+}
+
+#[test]
+fn a_sample_of_pressure_keeps_its_interval_in_a_part_and_is_whole_when_merged() {
+    let tmp = tempfile::tempdir().unwrap();
+    let whole = tmp.path().join("whole");
+    let options = WriterOptions::default();
+    let mut writer = RecordingWriter::create(&whole, meta(START_UNIX_NS), options).unwrap();
+    let mut samples = Vec::new();
+    for i in 0..4 {
+        samples.push(PressureSample {
+            from_ns: i * S,
+            to_ns: (i + 1) * S,
+            cpus: Some(2),
+            cpu_some_ns: Some(S / 3),
+            timer_due_ns: Some(i * S + S / 2),
+            timer_late_ns: Some(i),
+            ..PressureSample::default()
+        });
+    }
+    for sample in &samples {
+        writer.push(&Observation::Pressure(*sample)).unwrap();
+    }
+    writer.finish(4 * S, RecorderCost::default()).unwrap();
+    let cut_ns = 2 * S - S / 20;
+    let cut = |name: &str, range: Range<i64>| {
+        let (recording, _) = copy(&tmp.path().join(name), vec![part(&whole, range)]);
+        recording
+    };
+    let first = cut("first", 0..cut_ns);
+    let second = cut("second", cut_ns..i64::MAX);
+    assert_eq!(pressure(&first), samples[..1]);
+    let over_the_cut = pressure(&second)[0];
+    assert_eq!(
+        (over_the_cut.from_ns, over_the_cut.to_ns),
+        (S - cut_ns, S / 20)
+    );
+    assert_eq!(over_the_cut.cpu_some_ns, Some(S / 3));
+    let parts = [second, first].into_iter().map(CopiedPart::whole).collect();
+    let (merged, _) = copy(&tmp.path().join("merged"), in_order(parts).unwrap());
+    assert_eq!(pressure(&merged), samples);
 }
 
 /// Adds findings to a recording: from and to in seconds, and whether each is open.
