@@ -237,15 +237,12 @@ fn a_row_of_a_table_is_of_the_part_in_which_its_interval_ends() {
         });
     }
     write_rates(&whole, &rates.iter().collect(), &cpu, Access::OWNER).unwrap();
-    let cut = |name: &str, range: Range<i64>| {
-        let to = tmp.path().join(name);
-        copy(&to, vec![part(&whole, range)]);
-        to
-    };
 
-    // The second row ends at the cut, as it does in a cut between two rows.
-    let first = cut("first", 0..20 * S);
-    let second = cut("second", 20 * S..i64::MAX);
+    // The second row ends at the cut.
+    let first = tmp.path().join("first");
+    let second = tmp.path().join("second");
+    copy(&first, vec![part(&whole, 0..20 * S)]);
+    copy(&second, vec![part(&whole, 20 * S..i64::MAX)]);
     assert_eq!(
         table_rows(&first),
         [vec![(0, 10), (10, 20)], vec![(0, 10), (10, 20)]]
@@ -256,8 +253,10 @@ fn a_row_of_a_table_is_of_the_part_in_which_its_interval_ends() {
     );
 
     // A row that reaches over the cut begins before the part in which it ends.
-    let early = cut("early", 0..25 * S);
-    let late = cut("late", 25 * S..i64::MAX);
+    let early = tmp.path().join("early");
+    let late = tmp.path().join("late");
+    copy(&early, vec![part(&whole, 0..25 * S)]);
+    copy(&late, vec![part(&whole, 25 * S..i64::MAX)]);
     assert_eq!(table_rows(&early)[0], [(0, 10), (10, 20)]);
     assert_eq!(table_rows(&late)[0], [(-5, 5), (5, 15)]);
     let parts = [late, early].map(|path| CopiedPart::whole(Recording::open(&path).unwrap()));
@@ -300,12 +299,9 @@ fn a_sample_of_pressure_keeps_its_interval_in_a_part_and_is_whole_when_merged() 
     }
     writer.finish(4 * S, RecorderCost::default()).unwrap();
     let cut_ns = 2 * S - S / 20;
-    let cut = |name: &str, range: Range<i64>| {
-        let (recording, _) = copy(&tmp.path().join(name), vec![part(&whole, range)]);
-        recording
-    };
-    let first = cut("first", 0..cut_ns);
-    let second = cut("second", cut_ns..i64::MAX);
+    let (first, _) = copy(&tmp.path().join("first"), vec![part(&whole, 0..cut_ns)]);
+    let rest = vec![part(&whole, cut_ns..i64::MAX)];
+    let (second, _) = copy(&tmp.path().join("second"), rest);
     assert_eq!(pressure(&first), samples[..1]);
     let over_the_cut = pressure(&second)[0];
     assert_eq!(
