@@ -74,7 +74,7 @@ pub enum Grain {
 pub enum Step {
     /// As given, else as the source has them.
     OfSource(Option<i64>),
-    /// One row over all of a part.
+    /// One row over all that is left of a part.
     Whole,
     /// As given, else the shortest readable one that makes at most `usual` rows; refused where `most` do not suffice.
     Fitting {
@@ -211,6 +211,9 @@ impl<'a> Query<'a> {
             }
             Grain::Ios => sources::refuse_sums(recording)?,
             Grain::Rows { step, by, tier } => {
+                if step == Step::Whole {
+                    part.leave_out_removed(self.caller);
+                }
                 let whole_ns = (part.range.end - part.range.start).max(MIN_STEP_NS);
                 let step_ns = if step == Step::Whole {
                     Some(whole_ns)
