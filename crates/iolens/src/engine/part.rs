@@ -80,6 +80,8 @@ pub struct Part {
     pub names: Names,
     /// Length of a row or column, in nanoseconds; 0 where there are none.
     pub step_ns: i64,
+    /// Rows are those of an imported table, each with its own interval; the step is their usual length.
+    pub own_intervals: bool,
     /// The question says when it begins, and not the recording.
     pub begins_as_asked: bool,
 }
@@ -103,6 +105,7 @@ impl Part {
             filter: Filter::default(),
             names: Names::default(),
             step_ns: 0,
+            own_intervals: false,
         })
     }
 

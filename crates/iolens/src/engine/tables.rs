@@ -22,7 +22,7 @@ pub fn of(recording: &Recording) -> Result<Option<Vec<IntervalRates>>> {
     Ok(Some(read_rates(recording.path())?).filter(|r| !r.is_empty()))
 }
 
-/// How long the rows of the finest table usually are: the step that shows each row as it stands; in nanoseconds.
+/// How long the rows of the finest table usually are, in nanoseconds.
 pub fn own_step_ns(rates: &[IntervalRates]) -> Option<i64> {
     let mut lengths: BTreeMap<DevId, Vec<i64>> = BTreeMap::new();
     for r in rates {
@@ -96,7 +96,9 @@ pub fn rows(
     match plan.by {
         // Devices that the user names are counted even if they lie above others.
         GroupBy::All if filter.devices.is_all() => {
-            let single = without_doubles(rates, &recording.meta().devices);
+            let devices = &recording.meta().devices;
+            timeline = timeline.with_sums_of(devices);
+            let single = without_doubles(rates, devices);
             for rate in single.iter().filter(|r| filter.counts(r.dev)) {
                 timeline.push(rate);
             }
