@@ -271,7 +271,8 @@ pub fn moved(mut o: Observation, from_ns: i64) -> Observation {
         Observation::Name(n) => move_back(&mut n.at_ns, from_ns),
         Observation::Cgroup(c) => move_back(&mut c.at_ns, from_ns),
         Observation::Pressure(p) => {
-            move_back(&mut p.from_ns, from_ns);
+            // Its times are sums over the whole interval, which may have begun before the recording.
+            p.from_ns = p.from_ns.saturating_sub(from_ns);
             move_back(&mut p.to_ns, from_ns);
             // The timer's deadline may be before the recording.
             p.timer_due_ns = p.timer_due_ns.map(|due_ns| due_ns.saturating_sub(from_ns));
@@ -295,7 +296,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::losses::LossTally;
-    use iolens_core::model::{DevId, LossReason, Lost, Mark, Op, RecordingMeta, Source};
+    use iolens_core::model::{
+        DevId, LossReason, Lost, Mark, Op, PressureSample, RecordingMeta, Source,
+    };
     use iolens_core::store::{IoColumns, Recording, RecordingWriter, WriterOptions};
     use iolens_observe::counters::monotonic_ns;
     use std::path::Path;
@@ -313,6 +316,25 @@ mod tests {
         };
         let moved = devices_from(&[device], -5);
         assert_eq!(moved[0].added_ns, Some(i64::MAX));
+    }
+
+    #[test]
+    fn pressure_that_was_measured_from_before_keeps_its_interval() {
+        let sample = PressureSample {
+            from_ns: 100,
+            to_ns: 1000,
+            cpu_some_ns: Some(316),
+            timer_due_ns: Some(150),
+            timer_late_ns: Some(3),
+            ..PressureSample::default()
+        };
+        let Observation::Pressure(later) = moved(Observation::Pressure(sample), 955) else {
+            panic!("another observation")
+        };
+        assert_eq!((later.from_ns, later.to_ns), (-855, 45));
+        assert_eq!(later.len_ns(), sample.len_ns());
+        assert_eq!(later.cpu_some_ns, Some(316));
+        assert_eq!(later.timer_due_ns, Some(-805));
     }
 
     fn pipeline(path: &Path) -> Pipeline {

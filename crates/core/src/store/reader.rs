@@ -252,6 +252,35 @@ impl Recording {
             .collect()
     }
 
+    /// The time of which the size limit removed the I/Os, in order: of each stretch the first to the last I/O that is gone. The
+    /// oldest I/Os go first, so removals between which none is stored are one stretch.
+    pub fn removed(&self) -> Vec<Lost> {
+        let mut removals: Vec<Lost> = self.lost.clone();
+        removals.retain(|l| l.reason == LossReason::Retention);
+        removals.sort_by_key(|l| l.from_ns);
+        let blocks = self.blocks(Table::Io);
+        let first_stored_ns = blocks.iter().map(|b| b.min).min().unwrap_or(i64::MAX);
+        let mut removed: Vec<Lost> = Vec::new();
+        for lost in &removals {
+            let Some(last) = removed.last_mut() else {
+                removed.push(*lost);
+                continue;
+            };
+            // Only a recording that was merged of others has I/Os before a removal.
+            let may_be_apart = first_stored_ns < lost.from_ns && last.to_ns < lost.from_ns;
+            let are_apart = may_be_apart
+                && blocks
+                    .iter()
+                    .any(|b| b.max > last.to_ns && b.min < lost.from_ns);
+            if are_apart {
+                removed.push(*lost);
+            } else {
+                last.add(lost);
+            }
+        }
+        removed
+    }
+
     /// The marks set in `range`, in order.
     pub fn marks(&self, range: Range<i64>) -> Vec<Mark> {
         let mut marks: Vec<Mark> = self

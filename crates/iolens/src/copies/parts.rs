@@ -62,6 +62,11 @@ impl CopiedPart {
     fn is_whole(&self) -> bool {
         self.range.start <= 0 && self.range.end == i64::MAX
     }
+
+    /// Whether an interval that ends at `to_ns` is of this part. It ends with what came right before `to_ns`.
+    fn holds_interval_to(&self, to_ns: i64) -> bool {
+        self.range.start < to_ns && to_ns <= self.range.end
+    }
 }
 
 /// Orders whole recordings by time.
@@ -245,7 +250,7 @@ fn joint_cost(parts: &[CopiedPart]) -> RecorderCost {
     costs.reduce(|a, b| a.plus(&b)).unwrap_or_default()
 }
 
-/// Copies imported tables. A row belongs to the part in which its interval ends.
+/// Imported tables. A row is of the part in which its interval ends, and may begin before that part.
 fn add_tables(to: &Path, parts: &[CopiedPart], access: Access, start_unix_ns: i64) -> Result<()> {
     let mut rates = Vec::new();
     let mut cpu = Vec::new();
@@ -254,14 +259,14 @@ fn add_tables(to: &Path, parts: &[CopiedPart], access: Access, start_unix_ns: i6
         let path = part.recording.path();
         let shift_ns = part.meta().start_unix_ns.saturating_sub(start_unix_ns);
         for mut row in read_rates(path)? {
-            if part.range.contains(&row.to_ns) {
+            if part.holds_interval_to(row.to_ns) {
                 row.from_ns = row.from_ns.saturating_add(shift_ns);
                 row.to_ns = row.to_ns.saturating_add(shift_ns);
                 rates.push(row);
             }
         }
         for mut row in read_cpu(path)? {
-            if part.range.contains(&row.to_ns) {
+            if part.holds_interval_to(row.to_ns) {
                 row.from_ns = row.from_ns.saturating_add(shift_ns);
                 row.to_ns = row.to_ns.saturating_add(shift_ns);
                 cpu.push(row);

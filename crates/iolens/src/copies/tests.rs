@@ -3,9 +3,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use iolens_core::model::{
-    CounterSample, DevId, DiskCounters, Inode, Io, LossReason, Lost, Op, Source,
+    CounterSample, CpuShares, DevId, DiskCounters, Inode, IntervalRates, Io, LossReason, Lost, Op,
+    PressureSample, Source,
 };
-use iolens_core::store::{IoColumns, verify};
+use iolens_core::store::{IoColumns, read_cpu, read_rates, verify, write_rates};
 use proptest::prelude::*;
 
 use super::output::{Interrupt, write_whole};
@@ -201,6 +202,116 @@ fn a_gap_between_recordings_is_a_loss_of_unknown_size() {
     assert_eq!(lost.len(), 1, "{lost:?}");
     let gap = (lost[0].from_ns, lost[0].to_ns, lost[0].ios, lost[0].reason);
     assert_eq!(gap, (3 * S, 7 * S, None, LossReason::NotRecorded));
+}
+
+/// Begin and end of each row of a recording's imported tables of devices and of processors, in seconds of its own time.
+fn table_rows(recording: &Path) -> [Vec<(i64, i64)>; 2] {
+    let rates = read_rates(recording).unwrap();
+    let cpu = read_cpu(recording).unwrap();
+    [
+        rates.iter().map(|r| (r.from_ns / S, r.to_ns / S)).collect(),
+        cpu.iter().map(|r| (r.from_ns / S, r.to_ns / S)).collect(),
+    ]
+}
+
+#[test]
+fn a_row_of_a_table_is_of_the_part_in_which_its_interval_ends() {
+    let tmp = tempfile::tempdir().unwrap();
+    let whole = tmp.path().join("whole");
+    let mut meta = meta(START_UNIX_NS);
+    meta.source = Source::Import("iostat".to_owned());
+    let writer = RecordingWriter::create(&whole, meta, WriterOptions::default()).unwrap();
+    writer.finish(40 * S, RecorderCost::default()).unwrap();
+    let mut rates = Vec::new();
+    let mut cpu = Vec::new();
+    for i in 0..4 {
+        let (from_ns, to_ns) = (10 * i * S, 10 * (i + 1) * S);
+        let mut row = IntervalRates::new(from_ns, to_ns, DevId::new(8, 0));
+        row.all.ios_per_s = Some(i as f64);
+        rates.push(row);
+        cpu.push(CpuShares {
+            from_ns,
+            to_ns,
+            user: Some(1.0),
+            ..CpuShares::default()
+        });
+    }
+    write_rates(&whole, &rates.iter().collect(), &cpu, Access::OWNER).unwrap();
+
+    // The second row ends at the cut.
+    let first = tmp.path().join("first");
+    let second = tmp.path().join("second");
+    copy(&first, vec![part(&whole, 0..20 * S)]);
+    copy(&second, vec![part(&whole, 20 * S..i64::MAX)]);
+    assert_eq!(
+        table_rows(&first),
+        [vec![(0, 10), (10, 20)], vec![(0, 10), (10, 20)]]
+    );
+    assert_eq!(
+        table_rows(&second),
+        [vec![(0, 10), (10, 20)], vec![(0, 10), (10, 20)]]
+    );
+
+    // A row that reaches over the cut begins before the part in which it ends.
+    let early = tmp.path().join("early");
+    let late = tmp.path().join("late");
+    copy(&early, vec![part(&whole, 0..25 * S)]);
+    copy(&late, vec![part(&whole, 25 * S..i64::MAX)]);
+    assert_eq!(table_rows(&early)[0], [(0, 10), (10, 20)]);
+    assert_eq!(table_rows(&late)[0], [(-5, 5), (5, 15)]);
+    let parts = [late, early].map(|path| CopiedPart::whole(Recording::open(&path).unwrap()));
+    let parts = in_order(parts.into_iter().collect()).unwrap();
+    let merged = tmp.path().join("merged");
+    copy(&merged, parts);
+    assert_eq!(read_rates(&merged).unwrap(), rates);
+    assert_eq!(read_cpu(&merged).unwrap(), cpu);
+}
+
+/// All samples of pressure of a recording.
+fn pressure(recording: &Recording) -> Vec<PressureSample> {
+    let mut samples = Vec::new();
+    for batch in recording.pressure(i64::MIN..i64::MAX) {
+        samples.extend(batch.unwrap());
+    }
+    samples
+}
+
+#[test]
+fn a_sample_of_pressure_keeps_its_interval_in_a_part_and_is_whole_when_merged() {
+    let tmp = tempfile::tempdir().unwrap();
+    let whole = tmp.path().join("whole");
+    let options = WriterOptions::default();
+    let mut writer = RecordingWriter::create(&whole, meta(START_UNIX_NS), options).unwrap();
+    let mut samples = Vec::new();
+    for i in 0..4 {
+        samples.push(PressureSample {
+            from_ns: i * S,
+            to_ns: (i + 1) * S,
+            cpus: Some(2),
+            cpu_some_ns: Some(S / 3),
+            timer_due_ns: Some(i * S + S / 2),
+            timer_late_ns: Some(i),
+            ..PressureSample::default()
+        });
+    }
+    for sample in &samples {
+        writer.push(&Observation::Pressure(*sample)).unwrap();
+    }
+    writer.finish(4 * S, RecorderCost::default()).unwrap();
+    let cut_ns = 2 * S - S / 20;
+    let (first, _) = copy(&tmp.path().join("first"), vec![part(&whole, 0..cut_ns)]);
+    let rest = vec![part(&whole, cut_ns..i64::MAX)];
+    let (second, _) = copy(&tmp.path().join("second"), rest);
+    assert_eq!(pressure(&first), samples[..1]);
+    let over_the_cut = pressure(&second)[0];
+    assert_eq!(
+        (over_the_cut.from_ns, over_the_cut.to_ns),
+        (S - cut_ns, S / 20)
+    );
+    assert_eq!(over_the_cut.cpu_some_ns, Some(S / 3));
+    let parts = [second, first].into_iter().map(CopiedPart::whole).collect();
+    let (merged, _) = copy(&tmp.path().join("merged"), in_order(parts).unwrap());
+    assert_eq!(pressure(&merged), samples);
 }
 
 /// Adds findings to a recording: from and to in seconds, and whether each is open.

@@ -12,6 +12,7 @@ use super::choose::Chosen;
 use super::error::{DevicesOnly, Result};
 use super::filter::{Filter, FilterPlan, IoFilter};
 use super::layers::Layers;
+use super::note::Note;
 use super::{decode, names, parallel, tables, window};
 
 /// The source of an answer.
@@ -79,7 +80,9 @@ pub struct Part {
     pub names: Names,
     /// Length of a row or column in nanoseconds; 0 if there are none.
     pub step_ns: i64,
-    /// Whether the query gives the start of the range; else it is the recording's start.
+    /// Rows are those of an imported table, each with its own interval; the step is their usual length.
+    pub own_intervals: bool,
+    /// The question says when it begins, and not the recording.
     pub begins_as_asked: bool,
 }
 
@@ -102,10 +105,30 @@ impl Part {
             filter: Filter::default(),
             names: Names::default(),
             step_ns: 0,
+            own_intervals: false,
         })
     }
 
-    /// The part without what the size limit removed, with its tables and names.
+    /// Where what is left of its single I/Os begins; its beginning if none are left, as sums may answer.
+    pub fn kept_from_ns(&self) -> i64 {
+        let kept_ns = window::kept_from(&self.recording, &self.range);
+        if self.source == Source::Ios && kept_ns < self.range.end {
+            kept_ns
+        } else {
+            self.range.start
+        }
+    }
+
+    /// Moves its beginning to where what is left begins: rates over all of it would be too low.
+    pub fn leave_out_removed(&mut self, caller: &Caller) {
+        let kept_ns = self.kept_from_ns();
+        if kept_ns > self.range.start {
+            caller.note(Note::RemovedBefore(kept_ns));
+            self.range.start = kept_ns;
+        }
+    }
+
+    /// What is left of the part for the analyses, with its tables and names.
     ///
     /// # Errors
     /// The part is too long, or nothing of it is left.
@@ -220,7 +243,7 @@ mod tests {
     use iolens_core::store::{RecordingWriter, WriterOptions};
 
     use super::super::TimeWindow;
-    use super::super::query::{Grain, Query};
+    use super::super::query::{Grain, Query, Step};
     use super::*;
 
     fn lacks_ios(source: model::Source, observations: &[Observation]) -> bool {
@@ -261,5 +284,42 @@ mod tests {
         let imported = model::Source::Import("blktrace".to_owned());
         assert!(!lacks_ios(imported.clone(), &io));
         assert!(lacks_ios(imported, &[]));
+    }
+
+    #[test]
+    fn one_row_over_all_begins_where_something_is_left() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r");
+        let meta = RecordingMeta::new(model::Source::Ebpf, 0);
+        let mut writer =
+            RecordingWriter::create(&path, meta, WriterOptions::default()).expect("a recording");
+        let removed = Lost {
+            ios: Some(2),
+            ..Lost::somewhere(0, 6_000_000, LossReason::Retention)
+        };
+        writer.push(&Observation::Lost(removed)).expect("written");
+        let io = Io::new(8_000_000, DevId::new(8, 0), Op::READ, 512, Some(5), 10);
+        writer.push_ios(&[io]).expect("written");
+        writer
+            .finish(10_000_000, RecorderCost::default())
+            .expect("finished");
+        let caller = Caller::without_notes();
+        let query = Query::new(&path, TimeWindow::default(), &caller);
+        let of_whole = Grain::Rows {
+            step: Step::Whole,
+            by: GroupBy::All,
+            tier: Tier::Finest,
+        };
+        let part = query.one(of_whole).expect("readable");
+        assert_eq!(part.range, 6_000_000..10_000_000);
+        assert_eq!(part.step_ns, 4_000_000);
+        let of_source = Grain::Rows {
+            step: Step::OfSource(None),
+            by: GroupBy::All,
+            tier: Tier::Finest,
+        };
+        let part = query.one(of_source).expect("readable");
+        assert_eq!(part.range, 0..10_000_000);
+        assert_eq!(part.kept_from_ns(), 6_000_000);
     }
 }

@@ -74,7 +74,7 @@ pub enum Grain {
 pub enum Step {
     /// The given length, else that of the source.
     OfSource(Option<i64>),
-    /// One row per part.
+    /// One row over all that is left of a part.
     Whole,
     /// The given length, else the shortest round one with at most `usual` rows. More than `most` rows are an error.
     Fitting {
@@ -212,6 +212,9 @@ impl<'a> Query<'a> {
             }
             Grain::Ios => sources::refuse_sums(recording)?,
             Grain::Rows { step, by, tier } => {
+                if step == Step::Whole {
+                    part.leave_out_removed(self.caller);
+                }
                 let whole_ns = (part.range.end - part.range.start).max(MIN_STEP_NS);
                 let step_ns = if step == Step::Whole {
                     Some(whole_ns)

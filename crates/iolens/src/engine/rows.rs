@@ -91,7 +91,7 @@ pub fn each_row_of(
     };
     let columns = columns(plan.by) | filter.ios.columns();
     let mut timeline = Timeline::new(plan)?;
-    for l in &recording.lost(range.clone()) {
+    for l in &window::losses(recording, &range) {
         if l.dev.is_none_or(|dev| filter.counts(dev)) {
             timeline.lost(l);
         }

@@ -46,6 +46,7 @@ pub fn of_rows(part: &mut Part, by: GroupBy, tier: Tier, asked: Option<i64>) -> 
         let range = part.range.clone();
         part.range = tables::window(&rates, part.begins_as_asked, range);
         part.source = Source::Tables(rates);
+        part.own_intervals = asked.is_none();
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ pub fn of(recording: &Recording) -> Result<Option<Vec<IntervalRates>>> {
     Ok(Some(read_rates(recording.path())?).filter(|r| !r.is_empty()))
 }
 
-/// The usual row length of the finest table in nanoseconds: with this step each row is shown as it is.
+/// How long the rows of the finest table usually are, in nanoseconds.
 pub fn own_step_ns(rates: &[IntervalRates]) -> Option<i64> {
     let mut lengths: BTreeMap<DevId, Vec<i64>> = BTreeMap::new();
     for r in rates {
@@ -96,7 +96,9 @@ pub fn rows(
     match plan.by {
         // Devices that the user names count even if they are stacked on others.
         GroupBy::All if filter.devices.is_all() => {
-            let single = without_doubles(rates, &recording.meta().devices);
+            let devices = &recording.meta().devices;
+            timeline = timeline.with_sums_of(devices);
+            let single = without_doubles(rates, devices);
             for rate in single.iter().filter(|r| filter.counts(r.dev)) {
                 timeline.push(rate);
             }

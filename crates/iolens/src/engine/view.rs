@@ -38,6 +38,7 @@ impl PlannedRows {
             by,
             always,
             extended,
+            own_intervals: part.own_intervals,
             ..TimelinePlan::new(part.window(), part.step_ns)
         };
         timeline.check()?;
@@ -98,6 +99,7 @@ impl PlannedRows {
         let timeline = TimelinePlan {
             step_ns: (range.end - range.start).max(MIN_STEP_NS),
             extended: false,
+            own_intervals: false,
             ..self.timeline.clone()
         };
         self.show_as(self.range(), &timeline, waits, 0, caller, show)
@@ -215,9 +217,11 @@ fn over(timeline: &TimelinePlan, range: &Range<i64>) -> TimelinePlan {
     }
 }
 
-/// Fails if nearly all rows would be empty. Not checked if only sums or samples of counters are left: they are known
-/// to exist.
+/// Where only sums are left, or samples of counters, the rows are known to be there, and so are a table's own.
 fn refuse_mostly_empty(part: &Part) -> Result<()> {
+    if part.own_intervals {
+        return Ok(());
+    }
     let filled = match &part.source {
         Source::Counters => return Ok(()),
         Source::Rollups(sums) if sums.ios_are_removed => return Ok(()),

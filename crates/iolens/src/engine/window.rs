@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use iolens_core::model::{DAY_NS, Io, LossReason, SECOND_NS};
+use iolens_core::model::{DAY_NS, Io, LossReason, Lost, SECOND_NS};
 use iolens_core::store::Recording;
 
 use super::caller::Caller;
@@ -97,14 +97,28 @@ pub fn for_analysis(
     Ok(kept..range.end)
 }
 
-/// The start of what is left of `range`: rates and busy time that include removed I/Os would be too low.
+/// Where what is left of `range` begins: rates and busy time over what the size limit removed would be too low. Later than its end
+/// if that lies between removals.
 pub fn kept_from(recording: &Recording, range: &Range<i64>) -> i64 {
-    // The oldest I/Os are removed first, so nothing is left between two removals.
-    let removed = recording
-        .lost(range.clone())
-        .into_iter()
-        .filter(|l| l.reason == LossReason::Retention);
-    removed.map(|l| l.to_ns).fold(range.start, i64::max)
+    let mut kept_ns = range.start;
+    for removed in recording.removed() {
+        if removed.from_ns < range.end {
+            kept_ns = kept_ns.max(removed.to_ns);
+        }
+    }
+    kept_ns
+}
+
+/// The losses of `range`. What the size limit removed is one loss, which also covers the time between two removals.
+pub fn losses(recording: &Recording, range: &Range<i64>) -> Vec<Lost> {
+    let mut losses = recording.lost(range.clone());
+    losses.retain(|l| l.reason != LossReason::Retention);
+    for removed in recording.removed() {
+        if removed.to_ns >= range.start && removed.from_ns < range.end {
+            losses.push(removed);
+        }
+    }
+    losses
 }
 
 /// The newest rollups of a recording that is still open are not used for this long: rollups include the losses of a
@@ -167,7 +181,7 @@ mod tests {
             &Caller::without_notes(),
         )
     }
-    use iolens_core::model::{DevId, Op, RecorderCost, RecordingMeta, Source};
+    use iolens_core::model::{DevId, Observation, Op, RecorderCost, RecordingMeta, Source};
     use iolens_core::store::{IoColumns, RecordingWriter, WriterOptions};
 
     /// I/Os done at 1 s, 2 s (two of them) and 3 s; the description says that the recording ended at `end_ns`.
@@ -264,9 +278,72 @@ mod tests {
         };
         let e = resolve_for_analysis(&recording, &gone).expect_err("nothing is left");
         assert!(
-            matches!(e, QueryError::Removed { before_ns } if before_ns > 1_000_000_000),
+            matches!(e, QueryError::Removed { before_ns } if before_ns == range.start),
             "{e}"
         );
+    }
+
+    /// Reads that completed at `done_s`, and what the size limit removed, five I/Os each time; in seconds.
+    fn limited(path: &std::path::Path, done_s: &[i64], removals_s: &[(i64, i64)]) -> Recording {
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let mut writer =
+            RecordingWriter::create(path, meta, WriterOptions::default()).expect("a recording");
+        for (from_s, to_s) in removals_s {
+            let from_ns = from_s * SECOND_NS;
+            let to_ns = to_s * SECOND_NS;
+            let removed = Lost {
+                ios: Some(5),
+                ..Lost::somewhere(from_ns, to_ns, LossReason::Retention)
+            };
+            writer.push(&Observation::Lost(removed)).expect("written");
+        }
+        for s in done_s {
+            let dev = DevId::new(8, 0);
+            let io = Io::new(s * SECOND_NS, dev, Op::READ, 512, Some(5), 10);
+            writer.push_ios(&[io]).expect("written");
+        }
+        writer
+            .finish(100 * SECOND_NS, RecorderCost::default())
+            .expect("finished");
+        Recording::open(path).expect("readable")
+    }
+
+    /// Where what is left of a range begins, in seconds.
+    fn kept_from_s(recording: &Recording, range_s: Range<i64>) -> i64 {
+        let range = range_s.start * SECOND_NS..range_s.end * SECOND_NS;
+        kept_from(recording, &range) / SECOND_NS
+    }
+
+    /// The losses of a range: from and to in seconds, and the number of I/Os.
+    fn losses_s(recording: &Recording, range_s: Range<i64>) -> Vec<(i64, i64, Option<i64>)> {
+        let range = range_s.start * SECOND_NS..range_s.end * SECOND_NS;
+        let mut found = Vec::new();
+        for lost in losses(recording, &range) {
+            found.push((lost.from_ns / SECOND_NS, lost.to_ns / SECOND_NS, lost.ios));
+        }
+        found
+    }
+
+    #[test]
+    fn nothing_is_left_between_removals() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let removals_s = [(0, 10), (20, 30), (31, 50)];
+        let recording = limited(&dir.path().join("r"), &[60, 70], &removals_s);
+        assert_eq!(kept_from_s(&recording, 0..5), 50);
+        assert_eq!(kept_from_s(&recording, 12..18), 50);
+        assert_eq!(kept_from_s(&recording, 55..90), 55);
+        assert_eq!(losses_s(&recording, 12..18), [(0, 50, Some(15))]);
+        assert!(losses_s(&recording, 55..90).is_empty());
+    }
+
+    #[test]
+    fn a_merged_recording_keeps_what_is_stored_between_removals() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let removals_s = [(0, 10), (40, 50)];
+        let recording = limited(&dir.path().join("r"), &[20, 25, 70], &removals_s);
+        assert_eq!(kept_from_s(&recording, 0..30), 10);
+        assert_eq!(losses_s(&recording, 0..30), [(0, 10, Some(5))]);
+        assert_eq!(kept_from_s(&recording, 0..90), 50);
     }
 
     #[test]

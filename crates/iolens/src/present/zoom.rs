@@ -43,7 +43,9 @@ pub struct ZoomWriter {
     cut_ns: Option<i64>,
     /// Slots end at samples, not at multiples of the step.
     sampled: bool,
-    /// Formats times; `None`: seconds since the start, because the date is not known.
+    /// Slots have the lengths that the rows of a table have, and the step is the usual one.
+    own_intervals: bool,
+    /// How the instants of rows are written; `None`: as seconds since the start, of which no date is known.
     times: Option<Times>,
     /// The date and zone offset that the table showed last.
     shown_day: Option<(Date, Offset)>,
@@ -87,6 +89,7 @@ impl ZoomWriter {
             lossy: 0,
             cut_ns: None,
             sampled: false,
+            own_intervals: false,
             times: None,
             shown_day: None,
             pods: Pods::default(),
@@ -296,6 +299,14 @@ impl ZoomWriter {
         matches!(self.by, GroupBy::Process | GroupBy::Cgroup | GroupBy::File)
     }
 
+    /// For rows of a table with intervals of their own: a shorter one is not cut short.
+    pub fn with_own_intervals(self, own_intervals: bool) -> ZoomWriter {
+        ZoomWriter {
+            own_intervals,
+            ..self
+        }
+    }
+
     /// One row; `group` is the name of its group (not escaped).
     pub fn row(&mut self, row: &Row, group: &str) -> String {
         self.rows += 1;
@@ -355,7 +366,14 @@ impl ZoomWriter {
     }
 
     fn is_cut(&self, row: &Row) -> bool {
-        !self.sampled && row.to_ns - row.from_ns < self.step_ns
+        let is_slot = !self.sampled && !self.own_intervals;
+        is_slot && row.to_ns - row.from_ns < self.step_ns
+    }
+
+    /// Whether a row has another length than its place says.
+    fn has_own_length(&self, row: &Row) -> bool {
+        let is_other = row.to_ns - row.from_ns != self.step_ns;
+        self.sampled || self.is_cut(row) || (self.own_intervals && is_other)
     }
 
     /// The line with the date of the rows from `at_ns` on, if the date or the zone offset changes.
@@ -473,7 +491,7 @@ impl ZoomWriter {
             out.insert(f.name.to_owned(), value);
         }
         out.insert("lossy".to_owned(), json!(row.lossy));
-        if self.sampled || self.is_cut(row) {
+        if self.has_own_length(row) {
             out.insert(
                 "slot_s".to_owned(),
                 json!((row.to_ns - row.from_ns) as f64 / 1e9),
@@ -962,6 +980,24 @@ mod tests {
         assert_eq!(
             (&doc[0]["slot_s"], &doc[1]["slot_s"]),
             (&json!(0.001104198), &json!(0.000896135))
+        );
+    }
+
+    #[test]
+    fn rows_of_a_table_have_their_own_lengths_and_none_is_cut_short() {
+        let rows = [
+            row_of(0..600_000_000_000),
+            row_of(600_000_000_000..603_500_000_000),
+        ];
+        let table = ZoomWriter::new(Format::Table, GroupBy::All, false, 600_000_000_000);
+        let text = written(table.with_own_intervals(true), &rows);
+        assert!(!text.contains('~') && text.contains(" 603.500 "), "{text}");
+        let json = ZoomWriter::new(Format::Json, GroupBy::All, false, 600_000_000_000);
+        let text = written(json.with_own_intervals(true), &rows);
+        let doc: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
+        assert_eq!(
+            (&doc[0]["slot_s"], &doc[1]["slot_s"]),
+            (&json!(null), &json!(3.5))
         );
     }
 

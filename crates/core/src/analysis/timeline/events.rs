@@ -355,13 +355,19 @@ impl Timeline {
         }
     }
 
-    /// Whether nothing was recorded in the whole interval, or everything recorded there was removed.
+    /// Whether it is not known what was done in an interval of which no I/O is there: nothing was recorded in all of it, or the
+    /// size limit removed some of it.
     fn is_unrecorded(&self, from_ns: i64, to_ns: i64) -> bool {
         let mut gaps = Vec::new();
         for lost in &self.losses {
-            if lost.is_unrecorded_time() && lost.meets(from_ns, to_ns) {
-                gaps.push((lost.from_ns, lost.to_ns));
+            if !lost.is_unrecorded_time() || !lost.meets(from_ns, to_ns) {
+                continue;
             }
+            // There were I/Os: the number of those that are left says nothing.
+            if lost.reason == LossReason::Retention {
+                return true;
+            }
+            gaps.push((lost.from_ns, lost.to_ns));
         }
         // Adjacent gaps can cover the interval together.
         !gaps.is_empty() && within_ns(&union(gaps), from_ns, to_ns) == to_ns - from_ns

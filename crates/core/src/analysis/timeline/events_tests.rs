@@ -45,6 +45,38 @@ fn removed_time_is_not_known_and_the_next_interval_is_not_lossy() {
 }
 
 #[test]
+fn an_interval_that_is_removed_in_part_is_known_where_it_has_ios() {
+    let plan = TimelinePlan {
+        by: GroupBy::Device,
+        always: vec![GroupKey::Device(A), GroupKey::Device(B)],
+        ..TimelinePlan::new(Window::new(0, 30 * MS), 10 * MS)
+    };
+    let mut t = Timeline::new(plan).expect("a good plan");
+    t.lost(&Lost {
+        ios: Some(3),
+        ..Lost::somewhere(2 * MS, 15 * MS, LossReason::Retention)
+    });
+    t.push(&Io::new(17 * MS, B, Op::READ, 4096, None, 1))
+        .expect("few rows");
+    t.finish(30 * MS).expect("few rows");
+    let mut says = Vec::new();
+    while let Some(row) = t.next_row() {
+        says.push((row.ios_per_s(Class::Read), row.lossy));
+    }
+    assert_eq!(
+        says,
+        [
+            (None, true),
+            (None, true),
+            (None, true),
+            (Some(100.0), true),
+            (Some(0.0), false),
+            (Some(0.0), false)
+        ]
+    );
+}
+
+#[test]
 fn time_without_a_recorder_is_not_known_and_a_row_that_has_some_of_it_is() {
     for by in [GroupBy::All, GroupBy::Device, GroupBy::Process] {
         let plan = TimelinePlan {

@@ -9,6 +9,7 @@ mod differences;
 mod events;
 mod groups;
 mod rollups;
+mod table_intervals;
 mod tables;
 
 use serde::Serialize;
@@ -118,6 +119,8 @@ pub struct TimelinePlan {
     pub extended: bool,
     /// Rows are consumed as they arrive, so there may be more than [`MAX_ROWS`].
     pub endless: bool,
+    /// Rows of an imported table have the intervals of that table, whose usual length the step is then.
+    pub own_intervals: bool,
 }
 
 /// Error: a plan that cannot be carried out, as a message for the user.
@@ -146,6 +149,7 @@ impl TimelinePlan {
             always: Vec::new(),
             extended: false,
             endless: false,
+            own_intervals: false,
         }
     }
 
@@ -162,7 +166,7 @@ impl TimelinePlan {
                 self.window.to_ns,
             ));
         }
-        if self.window.to_ns != i64::MAX && !self.endless {
+        if self.window.to_ns != i64::MAX && !self.endless && !self.own_intervals {
             let slots = (self.window.len_ns() as u64).div_ceil(self.step_ns as u64);
             if slots.saturating_mul(self.always_keys().len().max(1) as u64) > MAX_ROWS {
                 return Err(PlanError::TooManyRows);

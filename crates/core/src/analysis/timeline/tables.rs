@@ -1,23 +1,31 @@
 //! Rows from imported tables, whose intervals need not match the slots.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::table_intervals::{Covered, LEAST_SHARE, own_intervals};
 use super::{Extended, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
 use crate::analysis::math::stats::weighted_mean;
-use crate::model::{ClassRates, DevId, IntervalRates, Lost};
+use crate::model::{ClassRates, DevId, Device, IntervalRates, Lost};
 
-/// Computes rows from averages. A slot shows the time-weighted mean of the averages whose intervals end in it. If there
-/// are none, it shows the average that covers its end: a row of fifteen seconds makes fifteen equal rows of one second.
-/// A slot that no interval covers is unknown, and so is every value that a table does not have.
+/// Makes rows from averages. A slot shows the mean of the averages that overlap it, each weighted by the time that both have in
+/// common: fifteen-second rows in steps of a second are fifteen equal rows. A slot that no interval reaches is unknown, as is
+/// whatever a table does not say.
+///
+/// With [`TimelinePlan::own_intervals`] the slots are the intervals of the finest table, which shows its rows unchanged.
 #[derive(Debug)]
 pub struct TableTimeline {
     plan: TimelinePlan,
     devices: BTreeMap<DevId, Vec<IntervalRates>>,
+    /// Those of them that are sums over others.
+    sums: BTreeSet<DevId>,
     losses: Vec<Lost>,
 }
 
 /// Number of later rows that are checked for covering a slot, because several logs of one device may overlap.
 const COVERING: usize = 16;
+
+/// A row whose part in a slot is below this share of the shorter of both touches the slot only: times in logs are rounded.
+const LEAST_PART: i64 = 1000;
 
 /// The mean of some averages of one device.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,8 +46,17 @@ impl TableTimeline {
         Ok(TableTimeline {
             plan,
             devices: BTreeMap::new(),
+            sums: BTreeSet::new(),
             losses: Vec::new(),
         })
+    }
+
+    /// Which of the devices are sums. They stand for all devices where none has a row, and are not missed where some have.
+    #[must_use]
+    pub fn with_sums_of(mut self, devices: &[Device]) -> TableTimeline {
+        let sums = devices.iter().filter(|d| d.is_sum());
+        self.sums = sums.map(|d| d.id).collect();
+        self
     }
 
     /// Takes a row of a table; rows of zero length are ignored.
@@ -69,46 +86,93 @@ impl TableTimeline {
         if window.len_ns() == 0 {
             return Ok(Vec::new());
         }
-        self.devices
-            .values_mut()
-            .for_each(|rows| rows.sort_by_key(|r| (r.to_ns, r.from_ns)));
-        let one = self.devices.len() == 1;
+        for rows in self.devices.values_mut() {
+            rows.sort_by_key(|r| (r.to_ns, r.from_ns));
+        }
+        let shown = self.shown_devices();
         let mut rows = Vec::new();
+        if self.plan.own_intervals {
+            for (from_ns, to_ns) in own_intervals(&self.devices, window) {
+                self.add_rows(from_ns, to_ns, &shown, &mut rows)?;
+            }
+            return Ok(rows);
+        }
         for slot in 0..=self.plan.slot_of(window.to_ns - 1) {
             let (from_ns, to_ns) = self.plan.bounds(slot, window.to_ns);
-            let lossy = self
-                .losses
-                .iter()
-                .any(|l| l.from_ns < to_ns && l.to_ns > from_ns);
-            if self.plan.by == GroupBy::All {
-                let means: Vec<Mean> = self
-                    .devices
-                    .values()
-                    .filter_map(|rates| mean_in(rates, from_ns, to_ns))
-                    .collect();
-                let all = sum(&means);
-                rows.push(self.row(from_ns, to_ns, GroupKey::All, all, one, lossy));
-            } else {
-                // Requested devices have a row even if no table has values for them.
-                let keys = self.plan.always_keys().into_iter().filter_map(|k| match k {
-                    GroupKey::Device(dev) => Some(dev),
-                    _ => None,
-                });
-                let mut devices: Vec<DevId> = keys.chain(self.devices.keys().copied()).collect();
-                devices.sort_unstable();
-                devices.dedup();
-                for dev in devices {
-                    let rates = self.devices.get(&dev);
-                    let mean = rates.and_then(|rates| mean_in(rates, from_ns, to_ns));
-                    let key = GroupKey::Device(dev);
-                    rows.push(self.row(from_ns, to_ns, key, mean, true, lossy));
-                }
-            }
-            if rows.len() as u64 > MAX_ROWS {
-                return Err(PlanError::TooManyRows);
-            }
+            self.add_rows(from_ns, to_ns, &shown, &mut rows)?;
         }
         Ok(rows)
+    }
+
+    /// Devices with a row in each slot. Those that were asked for have one even where no table says anything of them.
+    fn shown_devices(&self) -> BTreeSet<DevId> {
+        let mut shown: BTreeSet<DevId> = self.devices.keys().copied().collect();
+        for key in self.plan.always_keys() {
+            if let GroupKey::Device(dev) = key {
+                shown.insert(dev);
+            }
+        }
+        shown
+    }
+
+    /// Adds the rows of a slot to `rows`.
+    fn add_rows(
+        &self,
+        from_ns: i64,
+        to_ns: i64,
+        shown: &BTreeSet<DevId>,
+        rows: &mut Vec<Row>,
+    ) -> Result<(), PlanError> {
+        let lossy = self
+            .losses
+            .iter()
+            .any(|l| l.from_ns < to_ns && l.to_ns > from_ns);
+        if self.plan.by == GroupBy::All {
+            let all = self.all_in(from_ns, to_ns);
+            let one = self.devices.len() == 1;
+            rows.push(self.row(from_ns, to_ns, GroupKey::All, all, one, lossy));
+        } else {
+            for dev in shown {
+                let mean = self.device_in(*dev, from_ns, to_ns);
+                let key = GroupKey::Device(*dev);
+                rows.push(self.row(from_ns, to_ns, key, mean, true, lossy));
+            }
+        }
+        if rows.len() as u64 > MAX_ROWS {
+            return Err(PlanError::TooManyRows);
+        }
+        Ok(())
+    }
+
+    /// What the tables say of a device in a slot.
+    fn device_in(&self, dev: DevId, from_ns: i64, to_ns: i64) -> Option<Mean> {
+        let rows = self.devices.get(&dev)?;
+        // Rows of devices that end nearly at the same time are of the same interval.
+        let least_part = if self.plan.own_intervals {
+            LEAST_SHARE
+        } else {
+            LEAST_PART
+        };
+        mean_in(rows, from_ns, to_ns, least_part)
+    }
+
+    /// What the tables say of all devices together; unknown if they say nothing of one of them.
+    fn all_in(&self, from_ns: i64, to_ns: i64) -> Option<Mean> {
+        let mut devices: Vec<Option<Mean>> = Vec::new();
+        let mut sums: Vec<Mean> = Vec::new();
+        for dev in self.devices.keys() {
+            let mean = self.device_in(*dev, from_ns, to_ns);
+            if self.sums.contains(dev) {
+                sums.extend(mean);
+            } else {
+                devices.push(mean);
+            }
+        }
+        if devices.iter().all(Option::is_none) {
+            return sum(&sums);
+        }
+        let means: Option<Vec<Mean>> = devices.into_iter().collect();
+        sum(&means?)
     }
 
     fn row(
@@ -135,27 +199,31 @@ impl TableTimeline {
     }
 }
 
-/// The mean of `rows`, which are ordered by their ends, over `[from_ns, to_ns)`; `None` if no row reaches it.
-fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64) -> Option<Mean> {
+/// What `rows`, in order of their ends, say of `[from_ns, to_ns)`; `None` if none of them reaches it. A row whose part in it is
+/// below one in `least_part` of the shorter of both does not.
+fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64, least_part: i64) -> Option<Mean> {
     // An interval that ends on the boundary belongs to the slot before it.
     let first = rows.partition_point(|r| r.to_ns <= from_ns);
     let after = rows.partition_point(|r| r.to_ns <= to_ns);
-    let inside = &rows[first..after];
-    let later = &rows[after..];
-    // Rows of one log need not have the same columns: bandwidth and latency may come from separate files.
-    let covering: Vec<&IntervalRates> = later
-        .iter()
-        .take(COVERING)
-        .filter(|r| r.from_ns < to_ns)
-        .collect();
-    if inside.is_empty() && covering.is_empty() {
+    let inside = rows[first..after].iter();
+    let later = rows[after..].iter().take(COVERING);
+    // Rows of one log need not say the same: bandwidth and latency may stand in files of their own.
+    let mut parts = Vec::new();
+    for row in inside.chain(later) {
+        let part = RowPart {
+            row,
+            from_ns: row.from_ns.max(from_ns),
+            to_ns: row.to_ns.min(to_ns),
+        };
+        let shorter_ns = row.interval_ns().min(to_ns - from_ns);
+        if part.from_ns < part.to_ns && part.len_ns() >= shorter_ns / least_part {
+            parts.push(part);
+        }
+    }
+    if parts.is_empty() {
         return None;
     }
-    let slot = SlotRates {
-        inside,
-        covering,
-        to_ns,
-    };
+    let slot = SlotRates { parts };
     Some(Mean {
         classes: std::array::from_fn(|class| slot.class(class)),
         in_flight: slot.over_time(|r| r.in_flight),
@@ -163,25 +231,54 @@ fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64) -> Option<Mean> {
     })
 }
 
-/// The averages that apply to one slot.
-struct SlotRates<'a> {
-    /// Averages whose intervals end in the slot.
-    inside: &'a [IntervalRates],
-    /// Averages whose intervals end later and cover the slot's end.
-    covering: Vec<&'a IntervalRates>,
-    /// End of the slot.
+/// The part of a row that lies in a slot.
+struct RowPart<'a> {
+    row: &'a IntervalRates,
+    from_ns: i64,
     to_ns: i64,
 }
 
+impl RowPart<'_> {
+    fn len_ns(&self) -> i64 {
+        self.to_ns - self.from_ns
+    }
+}
+
+/// The averages that say something of one slot.
+struct SlotRates<'a> {
+    /// In order of the rows' ends.
+    parts: Vec<RowPart<'a>>,
+}
+
 impl<'a> SlotRates<'a> {
-    /// The averages that have this value: those that end in the slot, or else the first that covers its end.
-    fn known(&self, get: impl Fn(&IntervalRates) -> Option<f64>) -> Vec<&'a IntervalRates> {
-        let ended: Vec<&IntervalRates> = self.inside.iter().filter(|r| get(r).is_some()).collect();
-        if !ended.is_empty() {
-            return ended;
+    /// The averages that have this value, each with the nanoseconds of the slot for which it speaks. Where several do, it is the
+    /// one over the shortest time.
+    fn known(&self, get: impl Fn(&IntervalRates) -> Option<f64>) -> Vec<(&'a IntervalRates, i64)> {
+        let mut parts: Vec<&RowPart<'a>> = Vec::new();
+        for part in &self.parts {
+            if get(part.row).is_some() {
+                parts.push(part);
+            }
         }
-        let covering = self.covering.iter().find(|r| get(r).is_some());
-        covering.copied().into_iter().collect()
+        let mut known = Vec::new();
+        if parts.windows(2).all(|two| two[0].to_ns <= two[1].from_ns) {
+            for part in parts {
+                known.push((part.row, part.len_ns()));
+            }
+            return known;
+        }
+        parts.sort_by_key(|part| part.row.interval_ns());
+        let mut covered = Covered::default();
+        for part in parts {
+            let mut free_ns = 0;
+            for (from_ns, to_ns) in covered.add((part.from_ns, part.to_ns)) {
+                free_ns += to_ns - from_ns;
+            }
+            if free_ns > 0 {
+                known.push((part.row, free_ns));
+            }
+        }
+        known
     }
 
     /// Time-weighted mean of a value.
@@ -190,23 +287,25 @@ impl<'a> SlotRates<'a> {
         weighted_mean(
             known
                 .into_iter()
-                .filter_map(|r| Some((get(r)?, r.interval_ns() as f64))),
+                .filter_map(|(r, ns)| Some((get(r)?, ns as f64))),
         )
     }
 
     /// The means of a class, numbered as in [`Mean::classes`].
     fn class(&self, class: usize) -> ClassRates {
-        let mut timed = self.known(|r| of_class(r, class).mean_us);
-        // If a row that ends in the slot has the number of I/Os, a latency from a later row must not be shown.
-        let mut rows = self.inside.iter();
-        if rows.any(|r| of_class(r, class).ios_per_s.is_some()) {
-            timed.retain(|r| r.to_ns <= self.to_ns);
-        }
+        let ios_per_s = self.over_time(|r| of_class(r, class).ios_per_s);
+        let timed = self.known(|r| of_class(r, class).mean_us);
+        // Where rows count no I/O there is no latency, whatever another table has as the mean over a longer time.
+        let mean_us = if ios_per_s == Some(0.0) {
+            None
+        } else {
+            mean_latency(&timed, class)
+        };
         ClassRates {
-            ios_per_s: self.over_time(|r| of_class(r, class).ios_per_s),
+            ios_per_s,
             bytes_per_s: self.over_time(|r| of_class(r, class).bytes_per_s),
             merges_per_s: self.over_time(|r| of_class(r, class).merges_per_s),
-            mean_us: mean_latency(&timed, class),
+            mean_us,
         }
     }
 }
@@ -216,39 +315,39 @@ fn of_class(r: &IntervalRates, class: usize) -> ClassRates {
     r.classes.get(class).copied().unwrap_or(r.all)
 }
 
-/// Number of I/Os that a row's mean latency covers, if the row has it.
-fn ios_in(r: &IntervalRates, class: usize) -> Option<f64> {
+/// How many I/Os of `ns` of a row its mean latency is of, if it says so; in billionths.
+fn ios_in(r: &IntervalRates, ns: i64, class: usize) -> Option<f64> {
     let mut per_s = of_class(r, class).ios_per_s;
     // `await` covers the reads and writes in the same row.
     if per_s.is_none() && class >= r.classes.len() {
         let known = r.classes.iter().filter_map(|c| c.ios_per_s);
         per_s = known.reduce(|a, b| a + b);
     }
-    Some(per_s? * r.interval_ns() as f64)
+    Some(per_s? * ns as f64)
 }
 
-/// The mean latency of a class in microseconds over the rows `timed`, all of which have one.
-fn mean_latency(timed: &[&IntervalRates], class: usize) -> Option<f64> {
-    // Means are weighted by their I/Os, if these are known.
+/// The mean latency of a class in microseconds over the rows `timed`, all of which have one, each for so many nanoseconds.
+fn mean_latency(timed: &[(&IntervalRates, i64)], class: usize) -> Option<f64> {
+    // A mean weighs as much as the I/Os that it is of; several means alone do not say how many.
     let by_ios = weighted_mean(
         timed
             .iter()
-            .filter_map(|r| Some((of_class(r, class).mean_us?, ios_in(r, class)?))),
+            .filter_map(|(r, ns)| Some((of_class(r, class).mean_us?, ios_in(r, *ns, class)?))),
     );
     if by_ios.is_some() {
         return by_ios;
     }
-    if let [only] = timed {
+    if let [(only, _)] = timed {
         return of_class(only, class).mean_us;
     }
-    // Latency logs without counts: each interval is weighted by its length.
-    if timed.iter().any(|r| ios_in(r, class).is_some()) {
+    // Latency logs without counts: each weighs as long as it speaks.
+    if timed.iter().any(|(r, ns)| ios_in(r, *ns, class).is_some()) {
         return None;
     }
     weighted_mean(
         timed
             .iter()
-            .filter_map(|r| Some((of_class(r, class).mean_us?, r.interval_ns() as f64))),
+            .filter_map(|(r, ns)| Some((of_class(r, class).mean_us?, *ns as f64))),
     )
 }
 
@@ -404,6 +503,102 @@ mod tests {
             ..TimelinePlan::new(Window::OPEN, S)
         };
         assert_eq!(reads(&rows(plan, &two)), [Some(10.0), Some(30.0), None]);
+    }
+
+    /// The rates of reads and the ends of rows, in seconds.
+    fn reads_to(rows: &[Row]) -> Vec<(Option<f64>, i64)> {
+        let mut shown = Vec::new();
+        for row in rows {
+            shown.push((row.ios_per_s(Class::Read), row.to_ns / S));
+        }
+        shown
+    }
+
+    #[test]
+    fn a_table_of_unequal_intervals_is_shown_as_it_stands() {
+        let ends_s = [603, 1201, 1801, 2402, 3001, 3601];
+        let mut tables = Vec::new();
+        let mut expected = Vec::new();
+        let mut from_s = 1;
+        for (i, to_s) in ends_s.into_iter().enumerate() {
+            let rate = 10.0 * (i + 1) as f64;
+            tables.push(table(1, from_s, to_s, rate, Some(rate)));
+            expected.push((Some(rate), to_s));
+            from_s = to_s;
+        }
+        let plan = TimelinePlan::new(Window::new(S, 3601 * S), 600 * S);
+        let own = TimelinePlan {
+            own_intervals: true,
+            ..plan.clone()
+        };
+        let got = rows(own, &tables);
+        assert_eq!(reads_to(&got), expected);
+        assert_eq!(got[1].from_ns, 603 * S);
+        assert_eq!(got[1].mean_us(Class::Read), Some(20.0));
+
+        // In equal steps a row counts in each by the time that both have in common, a latency by the I/Os in it.
+        let got = rows(plan, &tables);
+        let reads = got[1].ios_per_s(Class::Read).expect("known");
+        let ios = 2.0 * 10.0 + 598.0 * 20.0;
+        assert!((reads - ios / 600.0).abs() < 1e-9, "{reads}");
+        let mean_us = got[1].mean_us(Class::Read).expect("known");
+        let time_us = 2.0 * 10.0 * 10.0 + 598.0 * 20.0 * 20.0;
+        assert!((mean_us - time_us / ios).abs() < 1e-9, "{mean_us}");
+        assert_eq!(got[0].ios_per_s(Class::Read), Some(10.0));
+    }
+
+    #[test]
+    fn rows_of_devices_that_end_nearly_together_are_of_one_interval() {
+        let mut late = [table(2, 0, 100, 1.0, None), table(2, 100, 200, 3.0, None)];
+        for row in &mut late {
+            row.from_ns += S;
+            row.to_ns += S;
+        }
+        let first = [table(1, 0, 100, 10.0, None), table(1, 100, 200, 30.0, None)];
+        let plan = TimelinePlan {
+            own_intervals: true,
+            ..TimelinePlan::new(Window::new(0, 201 * S), 100 * S)
+        };
+        let all = [first, late].concat();
+        assert_eq!(
+            reads_to(&rows(plan, &all)),
+            [(Some(11.0), 100), (Some(33.0), 200)]
+        );
+    }
+
+    #[test]
+    fn a_sum_with_an_unknown_device_is_unknown() {
+        let tables = [
+            table(1, 0, 1, 10.0, None),
+            table(1, 1, 2, 20.0, None),
+            table(2, 0, 1, 30.0, None),
+            table(9, 2, 3, 7.0, None),
+        ];
+        let plan = TimelinePlan::new(Window::OPEN, S);
+        let mut sum = Device::named("all", DevId(9));
+        sum.stable_id = Some("aggregate:all".to_owned());
+        let mut t = TableTimeline::new(plan.clone())
+            .expect("a good plan")
+            .with_sums_of(&[sum]);
+        tables.iter().for_each(|r| t.push(r));
+        let got = t.finish(0).expect("few rows");
+        assert_eq!(reads(&got), [Some(40.0), None, Some(7.0)]);
+        // Devices that the user names are all expected.
+        assert_eq!(reads(&rows(plan, &tables)), [None, None, None]);
+    }
+
+    #[test]
+    fn of_two_resolutions_of_a_device_the_finer_speaks() {
+        let tables = [
+            table(1, 0, 1, 10.0, Some(100.0)),
+            table(1, 1, 2, 30.0, Some(300.0)),
+            table(1, 0, 3, 99.0, Some(900.0)),
+        ];
+        let got = rows(TimelinePlan::new(Window::OPEN, S), &tables);
+        assert_eq!(reads(&got), [Some(10.0), Some(30.0), Some(99.0)]);
+        let got = rows(TimelinePlan::new(Window::OPEN, 2 * S), &tables);
+        assert_eq!(reads(&got), [Some(20.0), Some(99.0)]);
+        assert_eq!(got[0].mean_us(Class::Read), Some(250.0));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use crate::store::schema::Table;
 table! {
     logged "pressure" of PressureSample, by to_ns;
 
-    /// start of the interval
-    from_ns: i64 as Time from 0 = |r| r.from_ns;
+    /// beginning of the interval; negative if that began before the recording
+    from_ns: i64 as Time = |r| r.from_ns;
 
     /// end of the interval; the table's time
     to_ns: i64 as Time from 0 = |r| r.to_ns;

@@ -90,7 +90,8 @@ fn limited(keep: u64, step: i64, total: i64) {
         .finish(pushed * 1000, RecorderCost::default())
         .expect("finishes");
     assert!(du(&dir) <= keep);
-    let (rows, lost) = read(&Recording::open(&dir).expect("opens"));
+    let recording = Recording::open(&dir).expect("opens");
+    let (rows, lost) = read(&recording);
     let removed: Vec<_> = lost
         .iter()
         .filter(|l| l.reason == LossReason::Retention)
@@ -119,6 +120,16 @@ fn limited(keep: u64, step: i64, total: i64) {
         removed.iter().map(|l| l.to_ns).max(),
         Some((first - 1) * 1000),
         "and up to when"
+    );
+    let together = recording.removed();
+    assert_eq!(
+        together.len(),
+        1,
+        "segments that follow each other: {together:?}"
+    );
+    assert_eq!(
+        (together[0].from_ns, together[0].to_ns, together[0].ios),
+        (0, (first - 1) * 1000, Some(first))
     );
     assert_eq!(
         (summary.ios, summary.ios_removed),

@@ -64,7 +64,8 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     } = output;
     let is_table = plan.rows.format == Format::Table;
     if is_table && by != GroupBy::All && !plan.subjects.totals {
-        let from_ns = first.range().start;
+        // Rates over what the size limit removed would be too low.
+        let from_ns = first.part.kept_from_ns();
         let last_begins_ns = last.start_unix_ns().saturating_sub(start_unix_ns);
         let to_ns = last_begins_ns + last.range().end;
         let most = plan.subjects.top.map_or(MAX_TOTALS, |n| n as usize);
@@ -116,6 +117,7 @@ fn writer_for(plan: &ZoomPlan, views: &[PlannedRows], first: &PlannedRows) -> Zo
         ..columns(plan)
     })
     .with_fine_times(views.len() > 1)
+    .with_own_intervals(views.iter().any(|view| view.timeline.own_intervals))
     .with_coarse_times(plan.subjects.totals)
     .with_width(crate::streams::layout().width)
 }
