@@ -18,19 +18,33 @@ pub fn resolve(recording: &Recording, asked: &TimeWindow) -> Result<Range<i64>> 
     let end_ns = recording.end_ns();
     let from = asked.from.map_or(0, |t| since_start_ns(recording, t));
     let to = asked.to.map_or(end_ns, |t| since_start_ns(recording, t));
+    // The order is wrong wherever the recording begins and ends. A beginning that was not given is the recording's.
+    let is_before = to < from && asked.from.is_some();
+    if asked.to.is_some() && (is_before || to == from) {
+        return Err(ends_before(recording, asked, from, to));
+    }
     if from < 0 || (from >= end_ns && asked.from.is_some()) {
         return Err(outside(recording, WindowBound::From, asked.from, from));
     }
     if to <= 0 && asked.to.is_some() {
         return Err(outside(recording, WindowBound::To, asked.to, to));
     }
-    if to < from || (to == from && asked.to.is_some()) {
-        return Err(QueryError::EndsBeforeSinceStart {
-            from_ns: from,
-            to_ns: to,
+    Ok(from..to.min(end_ns))
+}
+
+/// That the end of a window is not after its beginning, in the clock in which both were asked for.
+fn ends_before(recording: &Recording, asked: &TimeWindow, from_ns: i64, to_ns: i64) -> QueryError {
+    let start_unix_ns = recording.meta().start_unix_ns;
+    // A log without a date has no wall clock.
+    if let (Some(Instant::Wall(from)), Some(Instant::Wall(to))) = (asked.from, asked.to)
+        && start_unix_ns > 0
+    {
+        return QueryError::EndsBefore(Stretch {
+            from_unix_ns: unix_ns(from),
+            to_unix_ns: unix_ns(to),
         });
     }
-    Ok(from..to.min(end_ns))
+    QueryError::EndsBeforeSinceStart { from_ns, to_ns }
 }
 
 fn since_start_ns(recording: &Recording, instant: Instant) -> i64 {
@@ -266,6 +280,44 @@ mod tests {
             matches!(e, QueryError::Removed { before_ns } if before_ns > 1_000_000_000),
             "{e}"
         );
+    }
+
+    /// Why the recording has no time from `from_s` to `to_s`.
+    fn refusal(recording: &Recording, from_s: Option<i64>, to_s: i64) -> QueryError {
+        let asked = TimeWindow {
+            at: None,
+            from: from_s.map(|s| Instant::SinceStart(s * SECOND_NS)),
+            to: Some(Instant::SinceStart(to_s * SECOND_NS)),
+        };
+        resolve(recording, &asked).expect_err("no window")
+    }
+
+    #[test]
+    fn the_order_of_two_times_is_checked_before_what_was_recorded() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let recording = recorded(&dir.path().join("r"), 3 * SECOND_NS);
+        for (from_s, to_s) in [(Some(2), 0), (Some(2), -1), (Some(9), 1), (Some(1), 1)] {
+            let e = refusal(&recording, from_s, to_s);
+            let is_order = matches!(e, QueryError::EndsBeforeSinceStart { .. });
+            assert!(is_order, "{from_s:?} to {to_s}: {e}");
+        }
+        let nothing = refusal(&recording, None, 0);
+        assert!(matches!(
+            nothing,
+            QueryError::EndsBeforeSinceStart {
+                from_ns: 0,
+                to_ns: 0
+            }
+        ));
+        for (from_s, to_s, outside) in [
+            (Some(4), 5, WindowBound::From),
+            (Some(-2), 1, WindowBound::From),
+            (None, -1, WindowBound::To),
+        ] {
+            let e = refusal(&recording, from_s, to_s);
+            let is_outside = matches!(e, QueryError::Outside { bound, .. } if bound == outside);
+            assert!(is_outside, "{from_s:?} to {to_s}: {e}");
+        }
     }
 
     #[test]
