@@ -112,7 +112,7 @@ pub struct RecordPlan {
     /// Stop after this time (10ms, 2s, 5m, 1h); a COMMAND that still runs gets SIGTERM then, and 5 s to end
     #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
     pub for_ns: Option<i64>,
-    /// Never take more room on disk than this (64M, 10G); the oldest I/Os go first
+    /// Never take more room on disk than this (64M, 10G), at least 4M; the oldest I/Os go first
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub keep: Option<u64>,
     /// Do not look up process, cgroup and file of each I/O (some 35 ns cheaper each)
@@ -722,6 +722,20 @@ mod tests {
         assert!(said("iolens lab foi -o x").contains("'fio'"));
         assert!(said("iolens zomo db.iolens").contains("'zoom'"));
         assert!(!said("iolens photosynthesis").contains("tip:"));
+    }
+
+    #[test]
+    fn help_names_the_limits_of_values() {
+        fn help(line: &str) -> String {
+            let text = parse(words(line)).unwrap_err().to_string();
+            // Lines are wrapped anywhere.
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        }
+        let record = help("iolens record -h");
+        assert!(record.contains("at least 4M;"), "{record}");
+        let throttle = help("iolens throttle -h");
+        assert!(throttle.contains("at least 10 below --high"), "{throttle}");
+        assert!(throttle.contains("above --high"), "{throttle}");
     }
 
     #[test]
