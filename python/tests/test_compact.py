@@ -11,6 +11,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -513,6 +514,36 @@ def test_a_recording_that_was_not_finished_stays_as_it_is(tmp_path: Path) -> Non
         assert compact(tmp_path) == []
     (path / "meta.json").write_text(json.dumps({**json.loads((path / "meta.json").read_text()), "end_ns": None}))
     assert compact(tmp_path) == []
+
+
+def test_recordings_that_are_too_new_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compaction, "_SETTLED_S", 600)
+    for number in (1, 2):
+        add(tmp_path, "h", number)
+    # Years after any day on which this test runs.
+    changed_s = 4_000_000_000
+    for path in (tmp_path / "host=h").rglob("*"):
+        os.utime(path, (changed_s, changed_s))
+    until = datetime.fromtimestamp(changed_s + 600 + 1, timezone.utc)
+    waiting = f"ended or changed less than 10 minutes ago; run compact again after {until:%Y-%m-%dT%H:%M:%SZ}\n"
+    assert main(["compact", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"nothing to do yet: 2 recordings {waiting}"
+
+    first = tmp_path / f"host=h/start_ns={START_NS + HOUR_NS}"
+    age(first)
+    os.utime(first, (0, 0))
+    assert main(["compact", str(tmp_path), "--format", "json"]) == 0
+    printed = capsys.readouterr()
+    assert [row["recordings"] for row in json.loads(printed.out)] == [1]
+    assert printed.err == f"iolens: 1 recording {waiting}"
+    assert compact(tmp_path) == []
+
+    age(tmp_path / "host=h")
+    assert main(["compact", str(tmp_path)]) == 0
+    assert main(["compact", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.endswith("nothing new: what has ended is compacted\n")
 
 
 MINUTE_NS = 60 * 10**9

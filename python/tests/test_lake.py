@@ -80,6 +80,21 @@ def test_hosts_count_disks_only(root: tuple[Path, Truth]) -> None:
         assert row["first_unix_ns"] == START_NS
 
 
+def test_a_host_of_loop_devices_has_recordings_and_no_sums(tmp_path: Path) -> None:
+    for host in ("db1", "db2"):
+        shutil.copytree(FIXTURES / f"lake/host={host}", tmp_path / f"host={host}")
+    make_root(tmp_path)
+    rows = {row["host"]: row for row in iolens.lake(tmp_path).hosts().to_pylist()}
+    assert list(rows) == [*HOSTS, "db1", "db2"]
+    for host in ("db1", "db2"):
+        row = rows[host]
+        assert (row["recordings"], row["disks"]) == (1, 0)
+        assert (row["ios"], row["bytes"], row["lost_ios"]) == (None, None, None)
+        assert 0 < row["first_unix_ns"] < row["last_unix_ns"]
+    assert rows["a"]["disks"] == 1
+    assert rows["a"]["ios"] > 0
+
+
 @pytest.mark.parametrize("q", [0.5, 0.99, 1.0])
 def test_latency_from_histograms(q: float, root: tuple[Path, Truth]) -> None:
     path, truth = root

@@ -29,6 +29,12 @@ pub struct Plan<P> {
     pub plan: P,
 }
 
+/// The part of a plan that all kinds have in common.
+#[derive(Deserialize)]
+struct Kind {
+    kind: String,
+}
+
 /// The machine of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
@@ -110,9 +116,16 @@ impl Experiment {
             // What is in it decides what is removed and run again.
             PrivateDir::open_own(dir, Access::OWNER)
                 .with_context(|| format!("{}: this experiment cannot be resumed", dir.display()))?;
-            let old: Plan<P> = read_json(&path)
-                .with_context(|| format!("{} holds another kind of experiment", dir.display()))?;
-            if old.kind != plan.kind || (old.plan != plan.plan && has_results(dir)?) {
+            // The plan of another kind has other fields.
+            let Kind { kind } = read_json(&path)?;
+            if kind != plan.kind {
+                bail!(
+                    "{}: holds an experiment of kind `{kind}`; choose another directory",
+                    dir.display()
+                );
+            }
+            let old: Plan<P> = read_json(&path)?;
+            if old.plan != plan.plan && has_results(dir)? {
                 bail!(
                     "{}: holds an experiment with other options; choose another directory",
                     dir.display()
@@ -335,6 +348,29 @@ mod tests {
             Experiment::begin(dir.path(), &plan("a"), WARN).is_err(),
             "not empty, no experiment"
         );
+    }
+
+    #[test]
+    fn an_experiment_of_another_kind_is_named() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        drop(Experiment::begin(dir.path(), &plan("a"), WARN).expect("begins"));
+        // Another kind has a plan of other fields.
+        let copies = Plan {
+            schema_version: 1,
+            kind: "copies".to_owned(),
+            seed: 1,
+            machine: Machine::here(),
+            plan: 7,
+        };
+        let refused = Experiment::begin(dir.path(), &copies, WARN).expect_err("another kind");
+        let sentence = format!(
+            "{}: holds an experiment of kind `fio`; choose another directory",
+            dir.path().display()
+        );
+        assert_eq!(format!("{refused:#}"), sentence);
+        fs::write(dir.path().join(PLAN), "{").expect("writes");
+        let damaged = Experiment::begin(dir.path(), &plan("a"), WARN).expect_err("damaged");
+        assert!(format!("{damaged:#}").contains("experiment.json is damaged"));
     }
 
     #[test]

@@ -246,6 +246,7 @@ pub fn measure(
         others: Vec::new(),
         metadata_bytes: 0.0,
         foreign: Default::default(),
+        lost_ios: None,
     };
     Ok(FioResult {
         cell: cell.clone(),

@@ -17,8 +17,8 @@ from typing import Any
 
 import duckdb
 
+from . import compact as compaction
 from . import program
-from .compact import compact
 from .errors import IolensError
 from .lake import Lake, lake
 from .recording import open_recording
@@ -130,13 +130,17 @@ _ADDED_UP = ("recordings", "files_before", "files", "bytes_before", "bytes")
 
 def _compact(args: argparse.Namespace) -> Rows | str:
     days: dict[str, dict[str, Any]] = {}
-    for done in compact(args.root, args.day, os.cpu_count() or 1):
+    outcome = compaction.outcome(args.root, args.day, os.cpu_count() or 1)
+    for done in outcome.done:
         row = days.setdefault(done.day, {"day": done.day, "hosts": 0})
         row["hosts"] += 1
         for name in _ADDED_UP:
             row[name] = row.get(name, 0) + getattr(done, name)
+    waiting = outcome.waiting()
     if not days and args.format == "table":
-        return "nothing new: what has ended is compacted\n"
+        return f"nothing to do yet: {waiting}\n" if waiting else "nothing new: what has ended is compacted\n"
+    if waiting:
+        print(f"iolens: {waiting}", file=sys.stderr)
     return Rows(["day", "hosts", *_ADDED_UP], [days[day] for day in sorted(days)])
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -116,6 +117,27 @@ class Done:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """What a compaction added, and when each recording that is too new will be settled, in seconds since 1970."""
+
+    done: list[Done]
+    settled_at: list[float]
+
+    def waiting(self) -> str | None:
+        """How many recordings wait, and until when; `None` if none does."""
+        if not self.settled_at:
+            return None
+        number = len(self.settled_at)
+        recordings = "recording" if number == 1 else "recordings"
+        # The time has whole seconds, and must not be before the moment itself.
+        last = datetime.fromtimestamp(int(max(self.settled_at)) + 1, timezone.utc)
+        return (
+            f"{number} {recordings} ended or changed less than {_SETTLED_S // 60} minutes ago; "
+            f"run compact again after {last:%Y-%m-%dT%H:%M:%SZ}"
+        )
+
+
+@dataclass(frozen=True)
 class _Source:
     """A recording: its start, its directory, and what it says once."""
 
@@ -130,6 +152,11 @@ def compact(root: str | os.PathLike[str], days: Iterable[str] | None = None, wor
     What is done already is left alone. With more than one of the `workers`, hosts are divided among as many processes: a script
     that asks for them does so below `if __name__ == "__main__"`.
     """
+    return outcome(root, days, workers).done
+
+
+def outcome(root: str | os.PathLike[str], days: Iterable[str] | None = None, workers: int = 1) -> Outcome:
+    """Compacts as `compact` does, and also says which recordings are too new."""
     text = os.fspath(root)
     if "://" in text:
         raise IolensError(f"{text}: compact writes into directories only")
@@ -148,19 +175,24 @@ def compact(root: str | os.PathLike[str], days: Iterable[str] | None = None, wor
             parts = [of_hosts(hosts)]
     for _, remarks in parts:
         for remark in remarks:
-            warnings.warn(remark, stacklevel=2)
-    return [done for part, _ in parts for done in part]
+            warnings.warn(remark, stacklevel=3)
+    return Outcome(
+        done=[done for part, _ in parts for done in part.done],
+        settled_at=[at for part, _ in parts for at in part.settled_at],
+    )
 
 
-def _compact_hosts(root: Path, wanted: set[str] | None, names: list[str]) -> tuple[list[Done], list[str]]:
+def _compact_hosts(root: Path, wanted: set[str] | None, names: list[str]) -> tuple[Outcome, list[str]]:
     """What was done of these hosts, and what is to be said about it."""
-    done, remarks = [], []
+    whole = Outcome([], [])
+    remarks = []
     with _database() as connection:
         for name in names:
             host = _Host(root, name, wanted, connection)
-            done += host.compact()
+            whole.done.extend(host.compact())
+            whole.settled_at.extend(host.settled_at)
             remarks += host.remarks
-    return done, remarks
+    return whole, remarks
 
 
 @contextmanager
@@ -220,6 +252,8 @@ class _Host:
         self.connection = connection
         # What is said to the user.
         self.remarks: list[str] = []
+        # When each recording that is too new is settled, in seconds since 1970.
+        self.settled_at: list[float] = []
         # Files and directories whose names the next manifest has, and the size of these files.
         self.written: list[Path] = []
         self.written_bytes = 0
@@ -262,7 +296,7 @@ class _Host:
         self.written, self.written_bytes, self.replaced = [], 0, []
 
     def _ended(self) -> dict[str, list[_Source]]:
-        """The recordings that have ended and are not compacted, by day, those that began first first."""
+        """The recordings that have ended, are settled and not compacted, by day, those that began first first."""
         found = defaultdict(list)
         for entry in os.scandir(self.recordings):
             text = entry.name.removeprefix("start_ns=")
@@ -275,7 +309,12 @@ class _Host:
             if known is not None and known.schema == _SCHEMA and int(text) in known.recordings:
                 continue
             source = _source(int(text), Path(entry.path))
-            if source is not None:
+            if source is None:
+                continue
+            settled_at = _changed(source.path) + _SETTLED_S
+            if time.time() < settled_at:
+                self.settled_at.append(settled_at)
+            else:
                 found[day].append(source)
         return {day: sorted(sources, key=lambda s: s.start_ns) for day, sources in found.items()}
 
@@ -518,13 +557,13 @@ def _manifest(path: Path) -> Manifest:
 
 
 def _source(start_ns: int, path: Path) -> _Source | None:
-    """The recording at `path`, if it has ended and nothing was written into it for a while."""
+    """The recording at `path`, if it has ended."""
     places = [path / "meta.json", path / "meta.json.bak"]
     try:
         meta = parse_meta((str(p), p.read_text(errors="replace")) for p in places if p.is_file())
     except IolensError:
         return None
-    if meta.end_ns is None or any(path.glob("wal/*.wal")) or time.time() - _changed(path) < _SETTLED_S:
+    if meta.end_ns is None or any(path.glob("wal/*.wal")):
         return None
     return _Source(start_ns, path, meta)
 

@@ -163,7 +163,10 @@ class Lake:
         return [tuple(row.values()) for row in self.query(text).to_pylist()]
 
     def hosts(self) -> pa.Table:
-        """Each host: its recordings, time, disks, I/Os, bytes and losses, from the rollups."""
+        """Each host: its recordings, time, disks, and the I/Os, bytes and losses of these, from the rollups.
+
+        Where no disk was recorded, only loop devices for example, the last three are null.
+        """
         return self._ask(questions.HOSTS)
 
     def latency(self, by: str = "device", part: str = "total", q: float = 0.99) -> pa.Table:

@@ -12,18 +12,22 @@ DISKS = "coalesce(kind, 'unknown') <> 'bio' and coalesce(device, '') not like 'l
 
 # Sums are made before devices get their names: there are far fewer of them than rows. A host's newest recording is read by
 # minutes, and its last one is the host's end. An hour of an older recording counts as its beginning: the recording may have
-# ended within it.
+# ended within it. A host of which no disk was recorded has its recordings and times, and no sums.
 HOSTS = f"""
 with sums as (
     select host, start_ns, dev, min(at_ns) as first_ns,
            max(at_ns + case when step_s <= 60 then step_s else 0 end * cast(1000000000 as bigint)) as last_ns,
            sum(ios) as ios, sum(bytes) as bytes, sum(lost_ios) as lost_ios
-    from raw_rollup_long where class = 'all' group by host, start_ns, dev)
-select s.host, count(distinct s.start_ns) as recordings, min(s.start_ns + first_ns) as first_unix_ns,
-       max(s.start_ns + last_ns) as last_unix_ns, count(distinct coalesce(stable_id, device)) as disks,
-       cast(sum(ios) as bigint) as ios, cast(sum(bytes) as bigint) as bytes, cast(sum(lost_ios) as bigint) as lost_ios
-from sums s left join named_devices d on d.host = s.host and d.start_ns = s.start_ns and d.dev = s.dev
-where {DISKS} group by s.host order by s.host"""
+    from raw_rollup_long where class = 'all' group by host, start_ns, dev),
+named as (
+    select s.host, s.start_ns, first_ns, last_ns, ios, bytes, lost_ios, coalesce(stable_id, device) as disk, {DISKS} as is_disk
+    from sums s left join named_devices d on d.host = s.host and d.start_ns = s.start_ns and d.dev = s.dev)
+select host, count(distinct start_ns) as recordings, min(start_ns + first_ns) as first_unix_ns,
+       max(start_ns + last_ns) as last_unix_ns, count(distinct case when is_disk then disk end) as disks,
+       cast(sum(case when is_disk then ios end) as bigint) as ios,
+       cast(sum(case when is_disk then bytes end) as bigint) as bytes,
+       cast(sum(case when is_disk then lost_ios end) as bigint) as lost_ios
+from named group by host order by host"""
 
 # The k-th largest of a day's minutes is their 99th percentile; minutes without I/O have no row and come last. A day has 1440.
 P99_RANK_MAX = 15

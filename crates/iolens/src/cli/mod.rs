@@ -112,7 +112,7 @@ pub struct RecordPlan {
     /// Stop after this time (10ms, 2s, 5m, 1h); if CMD is still running, it gets SIGTERM and 5 s to exit
     #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
     pub for_ns: Option<i64>,
-    /// Maximum size on disk (64M, 10G); the oldest I/Os are removed first
+    /// Never take more room on disk than this (64M, 10G), at least 4M; the oldest I/Os go first
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub keep: Option<u64>,
     /// Do not look up process, cgroup and file of each I/O (saves some 35 ns per I/O)
@@ -734,28 +734,17 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_recording_can_be_asked_of_live() {
-        // The command says then what prints them.
-        for (options, asks) in [
-            ("", false),
-            (" -d sda --no-serve", false),
-            (" --plain", true),
-            (" --json", true),
-            (" --step 10ms", true),
-            (" --by process", true),
-            (" --format csv", true),
-            (" -x", true),
-            (" --for 5s", true),
-        ] {
-            for place in ["r.iolens", "--at 3"] {
-                let line = format!("iolens live {place}{options}");
-                let Plan::Live(plan) = parse(words(&line)).unwrap() else {
-                    panic!()
-                };
-                assert!(plan.is_of_recording(), "{line}");
-                assert_eq!(plan.asks_for_rows(), asks, "{line}");
-            }
+    fn help_names_the_limits_of_values() {
+        fn help(line: &str) -> String {
+            let text = parse(words(line)).unwrap_err().to_string();
+            // Lines are wrapped anywhere.
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
         }
+        let record = help("iolens record -h");
+        assert!(record.contains("at least 4M;"), "{record}");
+        let throttle = help("iolens throttle -h");
+        assert!(throttle.contains("at least 10 below --high"), "{throttle}");
+        assert!(throttle.contains("above --high"), "{throttle}");
     }
 
     #[test]

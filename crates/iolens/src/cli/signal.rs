@@ -66,13 +66,13 @@ pub struct ThrottlePlan {
     /// Protect the disks under this file, directory or block device; may be repeated
     #[arg(short, long = "path", value_name = "P", required = true)]
     pub paths: Vec<PathBuf>,
-    /// Below this utilisation CMD runs freely, in percent
+    /// Below this utilisation CMD runs freely, in percent; at least 10 below --high
     #[arg(long, value_name = "PERCENT", default_value_t = 60.0)]
     pub low: f64,
     /// Above this utilisation CMD yields, in percent; the target is the middle of low and high
     #[arg(long, value_name = "PERCENT", default_value_t = 80.0)]
     pub high: f64,
-    /// At or above this utilisation CMD yields at once, in percent
+    /// From this utilisation on CMD yields at once, in percent; above --high
     #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
     pub max: f64,
     /// Limit of other work's p99 latency while CMD runs; needs eBPF

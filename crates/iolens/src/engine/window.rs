@@ -18,19 +18,33 @@ pub fn resolve(recording: &Recording, asked: &TimeWindow) -> Result<Range<i64>> 
     let end_ns = recording.end_ns();
     let from = asked.from.map_or(0, |t| since_start_ns(recording, t));
     let to = asked.to.map_or(end_ns, |t| since_start_ns(recording, t));
+    // The order is wrong wherever the recording begins and ends. A beginning that was not given is the recording's.
+    let is_before = to < from && asked.from.is_some();
+    if asked.to.is_some() && (is_before || to == from) {
+        return Err(ends_before(recording, asked, from, to));
+    }
     if from < 0 || (from >= end_ns && asked.from.is_some()) {
         return Err(outside(recording, WindowBound::From, asked.from, from));
     }
     if to <= 0 && asked.to.is_some() {
         return Err(outside(recording, WindowBound::To, asked.to, to));
     }
-    if to < from || (to == from && asked.to.is_some()) {
-        return Err(QueryError::EndsBeforeSinceStart {
-            from_ns: from,
-            to_ns: to,
+    Ok(from..to.min(end_ns))
+}
+
+/// That the end of a window is not after its beginning, in the clock in which both were asked for.
+fn ends_before(recording: &Recording, asked: &TimeWindow, from_ns: i64, to_ns: i64) -> QueryError {
+    let start_unix_ns = recording.meta().start_unix_ns;
+    // A log without a date has no wall clock.
+    if let (Some(Instant::Wall(from)), Some(Instant::Wall(to))) = (asked.from, asked.to)
+        && start_unix_ns > 0
+    {
+        return QueryError::EndsBefore(Stretch {
+            from_unix_ns: unix_ns(from),
+            to_unix_ns: unix_ns(to),
         });
     }
-    Ok(from..to.min(end_ns))
+    QueryError::EndsBeforeSinceStart { from_ns, to_ns }
 }
 
 fn since_start_ns(recording: &Recording, instant: Instant) -> i64 {
@@ -283,67 +297,42 @@ mod tests {
         );
     }
 
-    /// Reads that completed at `done_s`, and what the size limit removed, five I/Os each time; in seconds.
-    fn limited(path: &std::path::Path, done_s: &[i64], removals_s: &[(i64, i64)]) -> Recording {
-        let meta = RecordingMeta::new(Source::Ebpf, 0);
-        let mut writer =
-            RecordingWriter::create(path, meta, WriterOptions::default()).expect("a recording");
-        for (from_s, to_s) in removals_s {
-            let from_ns = from_s * SECOND_NS;
-            let to_ns = to_s * SECOND_NS;
-            let removed = Lost {
-                ios: Some(5),
-                ..Lost::somewhere(from_ns, to_ns, LossReason::Retention)
-            };
-            writer.push(&Observation::Lost(removed)).expect("written");
-        }
-        for s in done_s {
-            let dev = DevId::new(8, 0);
-            let io = Io::new(s * SECOND_NS, dev, Op::READ, 512, Some(5), 10);
-            writer.push_ios(&[io]).expect("written");
-        }
-        writer
-            .finish(100 * SECOND_NS, RecorderCost::default())
-            .expect("finished");
-        Recording::open(path).expect("readable")
-    }
-
-    /// Where what is left of a range begins, in seconds.
-    fn kept_from_s(recording: &Recording, range_s: Range<i64>) -> i64 {
-        let range = range_s.start * SECOND_NS..range_s.end * SECOND_NS;
-        kept_from(recording, &range) / SECOND_NS
-    }
-
-    /// The losses of a range: from and to in seconds, and the number of I/Os.
-    fn losses_s(recording: &Recording, range_s: Range<i64>) -> Vec<(i64, i64, Option<i64>)> {
-        let range = range_s.start * SECOND_NS..range_s.end * SECOND_NS;
-        let mut found = Vec::new();
-        for lost in losses(recording, &range) {
-            found.push((lost.from_ns / SECOND_NS, lost.to_ns / SECOND_NS, lost.ios));
-        }
-        found
+    /// Why the recording has no time from `from_s` to `to_s`.
+    fn refusal(recording: &Recording, from_s: Option<i64>, to_s: i64) -> QueryError {
+        let asked = TimeWindow {
+            at: None,
+            from: from_s.map(|s| Instant::SinceStart(s * SECOND_NS)),
+            to: Some(Instant::SinceStart(to_s * SECOND_NS)),
+        };
+        resolve(recording, &asked).expect_err("no window")
     }
 
     #[test]
-    fn nothing_is_left_between_removals() {
+    fn the_order_of_two_times_is_checked_before_what_was_recorded() {
         let dir = tempfile::tempdir().expect("a directory");
-        let removals_s = [(0, 10), (20, 30), (31, 50)];
-        let recording = limited(&dir.path().join("r"), &[60, 70], &removals_s);
-        assert_eq!(kept_from_s(&recording, 0..5), 50);
-        assert_eq!(kept_from_s(&recording, 12..18), 50);
-        assert_eq!(kept_from_s(&recording, 55..90), 55);
-        assert_eq!(losses_s(&recording, 12..18), [(0, 50, Some(15))]);
-        assert!(losses_s(&recording, 55..90).is_empty());
-    }
-
-    #[test]
-    fn a_merged_recording_keeps_what_is_stored_between_removals() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let removals_s = [(0, 10), (40, 50)];
-        let recording = limited(&dir.path().join("r"), &[20, 25, 70], &removals_s);
-        assert_eq!(kept_from_s(&recording, 0..30), 10);
-        assert_eq!(losses_s(&recording, 0..30), [(0, 10, Some(5))]);
-        assert_eq!(kept_from_s(&recording, 0..90), 50);
+        let recording = recorded(&dir.path().join("r"), 3 * SECOND_NS);
+        for (from_s, to_s) in [(Some(2), 0), (Some(2), -1), (Some(9), 1), (Some(1), 1)] {
+            let e = refusal(&recording, from_s, to_s);
+            let is_order = matches!(e, QueryError::EndsBeforeSinceStart { .. });
+            assert!(is_order, "{from_s:?} to {to_s}: {e}");
+        }
+        let nothing = refusal(&recording, None, 0);
+        assert!(matches!(
+            nothing,
+            QueryError::EndsBeforeSinceStart {
+                from_ns: 0,
+                to_ns: 0
+            }
+        ));
+        for (from_s, to_s, outside) in [
+            (Some(4), 5, WindowBound::From),
+            (Some(-2), 1, WindowBound::From),
+            (None, -1, WindowBound::To),
+        ] {
+            let e = refusal(&recording, from_s, to_s);
+            let is_outside = matches!(e, QueryError::Outside { bound, .. } if bound == outside);
+            assert!(is_outside, "{from_s:?} to {to_s}: {e}");
+        }
     }
 
     #[test]

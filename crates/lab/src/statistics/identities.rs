@@ -100,6 +100,9 @@ pub struct RunFacts {
     /// Both together, reads and writes apart; zero where nothing was recorded.
     #[serde(default)]
     pub foreign: [Foreign; 2],
+    /// I/Os that the recording lost; `None` if their number is not known. `cell.json` has it beside the facts.
+    #[serde(skip)]
+    pub lost_ios: Option<i64>,
 }
 
 /// An equation between two ways to know the same thing.
@@ -119,6 +122,8 @@ pub struct Identity {
     pub tolerance: f64,
     /// Whether they are within it.
     pub holds: bool,
+    /// Whether they are within it, or would be if the I/Os that the recording lost were of other processes.
+    pub holds_with_losses: bool,
 }
 
 fn identity(
@@ -132,6 +137,7 @@ fn identity(
     let direction = ["r", "w"]
         .get(side)
         .map_or(String::new(), |d| format!(".{d}"));
+    let holds = (left - right).abs() <= tolerance;
     Identity {
         id: format!("{id}{direction}"),
         text,
@@ -139,7 +145,28 @@ fn identity(
         right,
         residual_percent: (right != 0.0).then(|| 100.0 * (left - right) / right),
         tolerance,
-        holds: (left - right).abs() <= tolerance,
+        holds,
+        holds_with_losses: holds,
+    }
+}
+
+impl Identity {
+    /// Allows for losses of the recording. The left side is the device's less the I/O of other processes, which the
+    /// recording knows: it is too large by at most `lost`, and never too small.
+    fn with_losses(mut self, lost: f64) -> Identity {
+        let excess = self.left - self.right;
+        let is_explained = excess >= 0.0 && excess <= self.tolerance + lost;
+        self.holds_with_losses = self.holds || is_explained;
+        self
+    }
+}
+
+/// Upper bound of what the I/Os that the recording lost add up to, at `each` per I/O; infinite if it is not known.
+fn lost_at_most(r: &RunFacts, each: Option<f64>) -> f64 {
+    match (r.lost_ios, each) {
+        (Some(0), _) => 0.0,
+        (Some(lost), Some(each)) => lost as f64 * each,
+        _ => f64::INFINITY,
     }
 }
 
@@ -222,27 +249,29 @@ fn device_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
     });
     if let Some(bytes) = bytes {
         let text = "device bytes, less those of others and of metadata = application bytes";
-        out.push(identity(
+        let i4 = identity(
             "I4",
             side,
             text,
             bytes - r.foreign[side].bytes,
             a.bytes,
             count * per_io,
-        ));
+        );
+        out.push(i4.with_losses(lost_at_most(r, r.max_request_bytes)));
     }
     if let (Some(bs), Some(max)) = (a.block_bytes, r.max_request_bytes) {
         let pieces = (bs / max).ceil().max(1.0);
         let expected = a.ios * pieces - d.merges;
         let text = "device requests, less those of others = I/Os x pieces - merges";
-        out.push(identity(
+        let i5 = identity(
             "I5",
             side,
             text,
             d.ios - r.foreign[side].ios,
             expected,
             count * pieces,
-        ));
+        );
+        out.push(i5.with_losses(lost_at_most(r, Some(1.0))));
     }
     // The device's time is not known apart for others.
     let alone = r.foreign[side].ios <= NOTICEABLE * d.ios;
@@ -261,6 +290,7 @@ fn device_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
             cycle_ms * count / a.ios + 1.0 / a.ios,
         );
         i.holds = ms <= cycle_ms + i.tolerance;
+        i.holds_with_losses = i.holds;
         out.push(i);
     }
 }
@@ -352,6 +382,13 @@ pub enum IdentityVerdict {
         /// Application's mean latency over the device's.
         ratio: f64,
     },
+    /// The device did more than is accounted for, by no more than the I/Os that the recording lost.
+    RecordingLosses {
+        /// I/Os that the recording lost, if their number is known.
+        lost_ios: Option<i64>,
+        /// Names of the identities that failed and would hold if these I/Os were of other processes.
+        failed: Vec<String>,
+    },
     /// Identities fail and none of the above accounts for it.
     Unexplained {
         /// Names of the identities that failed.
@@ -375,19 +412,30 @@ pub fn verdicts(r: &RunFacts) -> Vec<IdentityVerdict> {
             out.extend(throttle_verdict(r, side));
         }
     }
-    if out.is_empty() {
-        let failed: Vec<String> = identities(r)
-            .into_iter()
-            .filter(|i| !i.holds)
-            .map(|i| i.id)
-            .collect();
-        out.push(if failed.is_empty() {
-            IdentityVerdict::Agree
-        } else {
-            IdentityVerdict::Unexplained { failed }
+    let failed: Vec<Identity> = identities(r).into_iter().filter(|i| !i.holds).collect();
+    let (lost, unexplained): (Vec<Identity>, Vec<Identity>) =
+        failed.into_iter().partition(|i| i.holds_with_losses);
+    // Another mechanism accounts for what the losses do not.
+    let is_explained = unexplained.is_empty() || !out.is_empty();
+    if !lost.is_empty() {
+        out.push(IdentityVerdict::RecordingLosses {
+            lost_ios: r.lost_ios,
+            failed: ids(lost),
         });
     }
+    if !is_explained {
+        out.push(IdentityVerdict::Unexplained {
+            failed: ids(unexplained),
+        });
+    }
+    if out.is_empty() {
+        out.push(IdentityVerdict::Agree);
+    }
     out
+}
+
+fn ids(identities: Vec<Identity>) -> Vec<String> {
+    identities.into_iter().map(|i| i.id).collect()
 }
 
 fn others(r: &RunFacts) -> Option<IdentityVerdict> {
@@ -549,6 +597,17 @@ impl IdentityVerdict {
                 "coalesced: the page cache put {ios_per_request:.1} application I/Os into each request of {:.0} KiB",
                 request_bytes / 1024.0
             ),
+            IdentityVerdict::RecordingLosses { lost_ios, failed } => {
+                let number = match lost_ios {
+                    Some(1) => "1 I/O".to_owned(),
+                    Some(n) => format!("{n} I/Os"),
+                    None => "an unknown number of I/Os".to_owned(),
+                };
+                format!(
+                    "lost I/Os: the recording lost {number}; {} would hold if other processes did them",
+                    failed.join(", ")
+                )
+            }
             IdentityVerdict::Unexplained { failed } => format!(
                 "unexplained: application and device disagree beyond the tolerance in {} (see the consistency checks)",
                 failed.join(", ")

@@ -48,6 +48,7 @@ fn published() -> RunFacts {
         others: Vec::new(),
         metadata_bytes: 0.0,
         foreign: Default::default(),
+        lost_ios: Some(0),
     }
 }
 
@@ -153,6 +154,7 @@ fn run(bs: f64, direct: bool, device: DeviceSide) -> RunFacts {
         others: Vec::new(),
         metadata_bytes: 0.0,
         foreign: Default::default(),
+        lost_ios: Some(0),
     }
 }
 
@@ -246,4 +248,61 @@ fn a_failed_identity_says_so() {
         .map(|i| i.id)
         .collect();
     assert_eq!(bad, ["I4.r", "I5.r"]);
+}
+
+/// The names of the identities that fail.
+fn failed(r: &RunFacts) -> Vec<String> {
+    ids(identities(r).into_iter().filter(|i| !i.holds).collect())
+}
+
+#[test]
+fn lost_ios_explain_no_more_than_they_can_have_been() {
+    // The device did 3 requests more than the application, and one of them may have been in flight.
+    let mut r = run(4096.0, true, device(1003.0, 4_108_288.0, 0.0, 900.0));
+    let both = vec!["I4.r".to_owned(), "I5.r".to_owned()];
+    let unexplained = [IdentityVerdict::Unexplained {
+        failed: both.clone(),
+    }];
+    r.lost_ios = Some(1);
+    assert_eq!(
+        verdicts(&r)[1],
+        IdentityVerdict::Unexplained {
+            failed: vec!["I5.r".to_owned()]
+        },
+        "one lost request may have had all the bytes, but is not two"
+    );
+    for lost_ios in [Some(3), None] {
+        r.lost_ios = lost_ios;
+        let losses = IdentityVerdict::RecordingLosses {
+            lost_ios,
+            failed: both.clone(),
+        };
+        assert_eq!(verdicts(&r), [losses]);
+        assert_eq!(failed(&r), both, "they do not hold by themselves");
+    }
+    r.lost_ios = Some(0);
+    assert_eq!(verdicts(&r), unexplained);
+    // I/O that is missing from the recording makes the device's side larger, never smaller.
+    r.lost_ios = Some(3);
+    r.device[0].ios = 997.0;
+    r.device[0].bytes = Some(4_083_712.0);
+    assert_eq!(verdicts(&r), unexplained);
+}
+
+#[test]
+fn the_sentence_gives_the_number_of_lost_ios() {
+    let losses = |lost_ios| IdentityVerdict::RecordingLosses {
+        lost_ios,
+        failed: vec!["I4.r".to_owned(), "I5.r".to_owned()],
+    };
+    assert_eq!(
+        losses(Some(3)).sentence(),
+        "lost I/Os: the recording lost 3 I/Os; I4.r, I5.r would hold if other processes did them"
+    );
+    assert!(losses(Some(1)).sentence().contains("lost 1 I/O;"));
+    assert!(
+        losses(None)
+            .sentence()
+            .contains("an unknown number of I/Os")
+    );
 }

@@ -2,6 +2,7 @@
 
 use iolens_core::model::DataTable;
 use iolens_lab::fio::FioResult;
+use iolens_lab::statistics::identities::RunFacts;
 use iolens_lab::statistics::sweep::{
     Interval, PageCacheFit, Regime, RunPoint, SeekTransfer, SweepRow, SweepSeries, summarise,
 };
@@ -20,7 +21,10 @@ pub fn series(results: &[(String, FioResult)]) -> Vec<SweepSeries> {
         points.push(RunPoint {
             series: r.cell.series(),
             block_bytes: r.cell.bs as f64,
-            facts: r.facts.clone(),
+            facts: RunFacts {
+                lost_ios: r.lost_ios,
+                ..r.facts.clone()
+            },
             warm: r.cell.warm,
             sequential_read: r.cell.reads_in_order(),
             file_bytes: r.file_bytes,

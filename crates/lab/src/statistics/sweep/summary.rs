@@ -299,6 +299,7 @@ mod tests {
             others: Vec::new(),
             metadata_bytes: 0.0,
             foreign: Default::default(),
+            lost_ios: Some(0),
         };
         RunPoint {
             series: "randread direct".to_owned(),
