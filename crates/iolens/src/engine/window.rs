@@ -195,7 +195,7 @@ mod tests {
             &Caller::without_notes(),
         )
     }
-    use iolens_core::model::{DevId, Observation, Op, RecorderCost, RecordingMeta, Source};
+    use iolens_core::model::{DevId, Op, RecorderCost, RecordingMeta, Source};
     use iolens_core::store::{IoColumns, RecordingWriter, WriterOptions};
 
     /// I/Os done at 1 s, 2 s (two of them) and 3 s; the description says that the recording ended at `end_ns`.
