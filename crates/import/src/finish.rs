@@ -3,12 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 
 use iolens_core::model::{
-    DevId, Device, IntervalRates, Io, LossReason, Lost, Observation, RateRows, RecordingMeta,
-    Source, layers_above,
+    ClassRates, DevId, Device, IntervalRates, Io, LossReason, Lost, Observation, RateRows,
+    RecordingMeta, Source, layers_above,
 };
 
 use super::damage::Damage;
 use super::devices::MAX_DEVICES;
+use super::fio_boundaries;
 use super::log::{Epoch, ImportError, ImportOptions, Imported, Log, NO_DATE, Shared};
 use super::recognise::LogFormat;
 
@@ -48,6 +49,7 @@ pub(super) fn finish(
     if !same.is_empty() {
         logs.iter_mut().for_each(|(_, log)| rename(log, &same));
     }
+    fio_boundaries::unite(&mut logs);
     one_after_the_other(&mut logs);
     let (start_unix_ns, start_monotonic_ns) = align(&mut logs, options);
 
@@ -77,6 +79,7 @@ pub(super) fn finish(
         out.observations.sort_by_key(Observation::at_ns);
     }
     merge_rows(&mut out, &devices);
+    note_uncounted_latencies(&mut out);
     out.cpu.sort_by_key(|c| (c.to_ns, c.from_ns));
     out.cpu.dedup();
 
@@ -251,6 +254,28 @@ fn merge_rows(out: &mut Imported, devices: &[Device]) {
         different,
         "say something else of a device and time than a row before them: what the first one says counts",
     );
+}
+
+/// Of an averaged latency log of fio the numbers of I/Os are in another log, which may lack some of its rows.
+fn note_uncounted_latencies(out: &mut Imported) {
+    if !out.kinds.contains(&LogFormat::FioLog) {
+        return;
+    }
+    let mut uncounted = 0;
+    for row in out.rates.iter() {
+        let has_uncounted = row.classes.iter().any(is_uncounted_mean);
+        uncounted += u64::from(has_uncounted);
+    }
+    note_rows(
+        &mut out.meta,
+        uncounted,
+        "have a mean latency without its number of I/Os, which is in fio's IOPS log: a mean over several of them weighs each \
+         interval the same",
+    );
+}
+
+fn is_uncounted_mean(class: &ClassRates) -> bool {
+    class.mean_us.is_some() && class.ios_per_s.is_none()
 }
 
 fn is_fio_job(device: &Device) -> bool {
