@@ -48,7 +48,9 @@ impl Report {
         let begin = log.rates.len();
         for mut row in std::mem::take(&mut self.rows) {
             row.complete();
-            log.rates.push(&row.rates);
+            if !row.is_blank() {
+                log.rates.push(&row.rates);
+            }
         }
         self.stored = begin..log.rates.len();
     }
