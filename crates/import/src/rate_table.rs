@@ -4,7 +4,7 @@ use iolens_core::model::{DAY_NS, SECOND_NS};
 
 use super::clock::{Stamp, parse_date_line};
 use super::damage::NEGATIVE;
-use super::log::{Epoch, Log, NO_DATE};
+use super::log::{Epoch, Log};
 use super::rate_columns::{RateHeading, RateRow, RowEnd, begins_like_a_row};
 use super::text::{Line, words};
 
@@ -214,9 +214,7 @@ impl Parser {
         if self.is_wall == Some(true) {
             log.epoch = Epoch::Unix;
         }
-        if self.has_undated && log.options.start_unix_ns.is_none() {
-            log.limit(NO_DATE);
-        }
+        log.is_undated = self.has_undated;
         if self.subject_rows > 0 {
             let n = self.subject_rows;
             log.limit(&format!(
@@ -493,7 +491,21 @@ in all, 2.250 s:
             (DAY_NS / SECOND_NS - 2) * SECOND_NS + SECOND_NS / 2
         );
         assert_eq!(intervals_ms(&got), [0..1000, 1000..2000]);
-        assert_eq!(got.meta.limits[0], NO_DATE);
+        assert!(got.meta.limits.iter().any(|l| l == NO_DATE));
+        let start_unix_ns = Some(1_795_910_398 * SECOND_NS);
+        let options = ImportOptions {
+            start_unix_ns,
+            ..ImportOptions::default()
+        };
+        let got = parse_bytes(
+            LogFormat::RateTable,
+            Path::new("t"),
+            table.as_bytes(),
+            options,
+        )
+        .expect("imports");
+        assert_eq!(Some(got.meta.start_unix_ns), start_unix_ns);
+        assert!(got.meta.limits.iter().all(|l| !l.contains("--start")));
     }
 
     #[test]
