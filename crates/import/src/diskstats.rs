@@ -407,7 +407,59 @@ impl DiskstatsParser<'_> {
     }
 }
 
-/// Rows between each copy and the next.
+/// For each copy the one before it whose time its interval begins at; `None` of the first one, and of a copy whose time is
+/// damaged: it is not after the time of the last good one.
+fn bases(times: &[i64]) -> Vec<Option<usize>> {
+    let step_ns = usual_gap_ns(times);
+    let mut bases = vec![None; times.len()];
+    let mut last_good = 0;
+    let mut damaged: Option<usize> = None;
+    for (now, now_ns) in times.iter().copied().enumerate().skip(1) {
+        if let Some(low) = damaged.take()
+            && goes_on_from(times[low], times[last_good], now_ns, step_ns)
+        {
+            last_good = low;
+        }
+        if now_ns > times[last_good] {
+            bases[now] = Some(last_good);
+            last_good = now;
+        } else {
+            damaged = Some(now);
+        }
+    }
+    bases
+}
+
+/// Whether a time goes on from the damaged one at `low_ns` and not from the last good one: the clock was set back for good.
+fn goes_on_from(low_ns: i64, good_ns: i64, now_ns: i64, step_ns: Option<i64>) -> bool {
+    if now_ns <= low_ns {
+        return false;
+    }
+    if now_ns <= good_ns {
+        return true;
+    }
+    // It is after both: the usual distance says which one it belongs to.
+    let from_low_ns = now_ns.saturating_sub(low_ns);
+    let from_good_ns = now_ns.saturating_sub(good_ns);
+    step_ns.is_some_and(|step| from_low_ns.abs_diff(step) < from_good_ns.abs_diff(step))
+}
+
+/// The median distance of neighbouring times, without those to and from a time that goes back.
+fn usual_gap_ns(times: &[i64]) -> Option<i64> {
+    let mut gaps = Vec::new();
+    let mut went_back = false;
+    for pair in times.windows(2) {
+        let gap_ns = pair[1].saturating_sub(pair[0]);
+        if gap_ns > 0 && !went_back {
+            gaps.push(gap_ns);
+        }
+        went_back = gap_ns <= 0;
+    }
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).copied()
+}
+
+/// Rows between each copy and the last good one before it.
 fn place(log: &mut Log, snapshots: &[Snapshot]) {
     log.limit("source prints counters: no single I/O, no percentiles, no exact busy time");
     log.unusable =
@@ -425,15 +477,16 @@ fn place(log: &mut Log, snapshots: &[Snapshot]) {
     let active = all.filter(|(_, counters)| !counters.is_unused());
     let used: HashSet<DevId> = active.map(|(dev, _)| *dev).collect();
     let mut resets: u64 = 0;
-    for (i, pair) in snapshots.windows(2).enumerate() {
-        let [before, now] = pair else { continue };
-        let from_ns = times[i];
-        let to_ns = times[i + 1];
-        if to_ns <= from_ns {
+    let bases = bases(&times);
+    for (i, now) in snapshots.iter().enumerate().skip(1) {
+        let Some(base) = bases[i] else {
             log.damaged(now.line, "a time that is not after the one before");
             continue;
-        }
-        let seconds = (to_ns - from_ns) as f64 / 1e9;
+        };
+        let before = &snapshots[base];
+        let from_ns = times[base];
+        let to_ns = times[i];
+        let seconds = to_ns.saturating_sub(from_ns) as f64 / 1e9;
         for (dev, counters) in &now.devices {
             let Some(at) = before.has.get(dev).filter(|_| used.contains(dev)) else {
                 continue;

@@ -4,7 +4,7 @@ use super::super::files::parse_bytes;
 use super::super::fixtures;
 use super::super::log::{ImportError, ImportOptions, Imported};
 use super::super::recognise::{LogFormat, recognise};
-use super::disk_of;
+use super::{bases, disk_of};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -215,5 +215,40 @@ fn the_name_of_a_partition_has_that_of_its_disk() {
         ("hda", None),
     ] {
         assert_eq!(disk_of(name.as_bytes()), disk.map(str::as_bytes), "{name}");
+    }
+}
+
+#[test]
+fn a_damaged_time_begins_no_interval() {
+    let mut text = String::new();
+    for (second, reads) in [(0, 100), (10, 150), (5, 160), (20, 200)] {
+        let at = 1_795_521_300 + second;
+        text += &format!("{at}\n   8  0 sda {reads} 0 800 50 0 0 0 0 0 55 55\n");
+    }
+    let got = import(&text);
+    let rows = got.rates.iter();
+    let rows: Vec<_> = rows
+        .map(|r| (r.from_ns / SECOND, r.to_ns / SECOND, r.classes[0].ios_per_s))
+        .collect();
+    assert_eq!(rows, [(0, 10, Some(5.0)), (10, 20, Some(5.0))]);
+    assert_eq!((got.damage.count, got.damage.places[0].at), (1, 6));
+}
+
+#[test]
+fn intervals_begin_at_the_last_good_time_or_where_the_clock_was_set_back() {
+    for (times, expected) in [
+        (&[0, 10, 5, 20][..], &[None, Some(0), None, Some(1)][..]),
+        (&[100, 110, 50, 60], &[None, Some(0), None, Some(2)]),
+        (
+            &[100, 110, 105, 115, 125],
+            &[None, Some(0), None, Some(2), Some(3)],
+        ),
+        (&[1000, 10, 20], &[None, None, Some(1)]),
+        (&[10, 10, 20], &[None, None, Some(0)]),
+        (&[30, 20, 10, 40], &[None, None, None, Some(0)]),
+        (&[7], &[None]),
+        (&[], &[]),
+    ] {
+        assert_eq!(bases(times), expected, "{times:?}");
     }
 }
