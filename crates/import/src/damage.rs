@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 const NAMED: usize = 20;
 const OTHERS_NAMED: usize = 3;
 
+/// Why a row is damaged that has a number below zero where none can be.
+pub(super) const NEGATIVE: &str = "a negative rate, latency, queue or utilisation";
+
 /// A place that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {

@@ -13,6 +13,8 @@ use super::text::{Line, Lines, integer, seconds_ns, words};
 
 /// Major and minor number, then the name.
 const HEAD: usize = 3;
+/// Fields after the name of a partition up to 2.6.24: I/Os and sectors of reads, then of writes.
+const OF_PARTITION: usize = 4;
 /// Fields after the name: since 2.6, with discards (4.18), with flushes (5.5).
 const READS_AND_WRITES: usize = 11;
 const WITH_DISCARDS: usize = 15;
@@ -22,7 +24,7 @@ const MAX_STAMP_WORDS: usize = 2;
 
 /// Whether a line is one of `/proc/diskstats`, perhaps with a time in front.
 pub(super) fn looks_like_line(line: &[u8]) -> bool {
-    DiskstatsSample::of(line).is_some()
+    DiskstatsSample::of(line).is_some_and(|sample| sample.counters.is_whole())
 }
 
 /// One line.
@@ -39,8 +41,8 @@ struct DiskstatsSample<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Counters {
     classes: [Option<ClassCounters>; 4],
-    io_ticks_ms: u64,
-    queue_ticks_ms: u64,
+    io_ticks_ms: Option<u64>,
+    queue_ticks_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -49,7 +51,7 @@ struct ClassCounters {
     /// Flushes have neither merges nor sectors.
     merges: Option<u64>,
     sectors: Option<u64>,
-    ticks_ms: u64,
+    ticks_ms: Option<u64>,
 }
 
 impl ClassCounters {
@@ -59,7 +61,7 @@ impl ClassCounters {
             ios: v[0],
             merges: Some(v[1]),
             sectors: Some(v[2]),
-            ticks_ms: v[3],
+            ticks_ms: Some(v[3]),
         }
     }
 
@@ -69,7 +71,17 @@ impl ClassCounters {
             ios: v[0],
             merges: None,
             sectors: None,
-            ticks_ms: v[1],
+            ticks_ms: Some(v[1]),
+        }
+    }
+
+    /// The two counters of a partition's reads or writes at the beginning of `v`.
+    fn of_partition(v: &[u64]) -> ClassCounters {
+        ClassCounters {
+            ios: v[0],
+            merges: None,
+            sectors: Some(v[1]),
+            ticks_ms: None,
         }
     }
 }
@@ -168,6 +180,9 @@ impl<'a> DiskstatsSample<'a> {
 
 impl Counters {
     fn of(v: &[u64]) -> Option<Counters> {
+        if v.len() == OF_PARTITION {
+            return Some(Counters::of_partition(v));
+        }
         if v.len() < READS_AND_WRITES {
             return None;
         }
@@ -183,9 +198,21 @@ impl Counters {
         }
         Some(Counters {
             classes,
-            io_ticks_ms: v[9],
-            queue_ticks_ms: v[10],
+            io_ticks_ms: Some(v[9]),
+            queue_ticks_ms: Some(v[10]),
         })
+    }
+
+    fn of_partition(v: &[u64]) -> Counters {
+        let mut counters = Counters::default();
+        counters.classes[Class::Read as usize] = Some(ClassCounters::of_partition(v));
+        counters.classes[Class::Write as usize] = Some(ClassCounters::of_partition(&v[2..]));
+        counters
+    }
+
+    /// Whether they are more than the four of a partition.
+    fn is_whole(&self) -> bool {
+        self.io_ticks_ms.is_some()
     }
 
     fn is_unused(&self) -> bool {
@@ -193,13 +220,17 @@ impl Counters {
         classes.into_iter().all(|c| c.ios == 0)
     }
 
-    /// What happened between `before` and these; `None` if a counter went back: the device is another one, or was reset.
+    /// What happened between `before` and these; `None` if a counter went back: the device is another one, or was reset, or one of
+    /// the lines was cut.
     fn since(
         &self,
         before: &Counters,
         seconds: f64,
         mut row: IntervalRates,
     ) -> Option<IntervalRates> {
+        if self.is_whole() != before.is_whole() {
+            return None;
+        }
         for (i, (now, then)) in self.classes.iter().zip(&before.classes).enumerate() {
             let (Some(now), Some(then)) = (now, then) else {
                 continue;
@@ -213,15 +244,19 @@ impl Counters {
             if let (Some(now), Some(then)) = (now.sectors, then.sectors) {
                 rates.bytes_per_s = Some(now.checked_sub(then)? as f64 * 512.0 / seconds);
             }
-            if ios > 0 {
-                let ticks_ms = wrapped(now.ticks_ms, then.ticks_ms);
+            if let (1.., Some(now), Some(then)) = (ios, now.ticks_ms, then.ticks_ms) {
+                let ticks_ms = wrapped(now, then);
                 rates.mean_us = Some(f64::from(ticks_ms) * 1000.0 / ios as f64);
             }
         }
-        let busy_ms = f64::from(wrapped(self.io_ticks_ms, before.io_ticks_ms));
-        let queue_ms = f64::from(wrapped(self.queue_ticks_ms, before.queue_ticks_ms));
-        row.util_percent = Some(busy_ms / seconds / 10.0);
-        row.in_flight = Some(queue_ms / seconds / 1000.0);
+        if let (Some(now), Some(then)) = (self.io_ticks_ms, before.io_ticks_ms) {
+            let busy_ms = f64::from(wrapped(now, then));
+            row.util_percent = Some(busy_ms / seconds / 10.0);
+        }
+        if let (Some(now), Some(then)) = (self.queue_ticks_ms, before.queue_ticks_ms) {
+            let queue_ms = f64::from(wrapped(now, then));
+            row.in_flight = Some(queue_ms / seconds / 1000.0);
+        }
         Some(row)
     }
 }
@@ -229,6 +264,21 @@ impl Counters {
 /// The kernel prints milliseconds in 32 bits, which wrap after 50 days.
 fn wrapped(now: u64, before: u64) -> u32 {
     (now as u32).wrapping_sub(before as u32)
+}
+
+/// The name of the disk that a partition of this name is on: `sda` of `sda1`, `cciss/c0d0` of `cciss/c0d0p1`. Names without
+/// a number at the end are of no partition.
+fn disk_of(name: &[u8]) -> Option<&[u8]> {
+    let digits = name.iter().rev().take_while(|b| b.is_ascii_digit());
+    let (base, number) = name.split_at(name.len() - digits.count());
+    if number.is_empty() {
+        return None;
+    }
+    match base.strip_suffix(b"p") {
+        // A disk's name that ends with a number has a letter behind it.
+        Some(disk) if disk.last().is_some_and(u8::is_ascii_digit) => Some(disk),
+        _ => Some(base),
+    }
 }
 
 /// A copy of the file.
@@ -248,6 +298,10 @@ struct DiskstatsParser<'a> {
     /// The time that was printed last, and has no copy yet.
     stamp: Option<DiskstatsInstant>,
     ids: HashMap<(Vec<u8>, DevId), DevId>,
+    /// Names of whole disks, as long as the kernel may be older than 2.6.25.
+    disks: HashSet<Vec<u8>>,
+    /// The kernel is 2.6.25 or newer: its partitions have all counters.
+    has_whole_partitions: bool,
 }
 
 /// Reads a series.
@@ -257,6 +311,8 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
         snapshots: Vec::new(),
         stamp: None,
         ids: HashMap::new(),
+        disks: HashSet::new(),
+        has_whole_partitions: false,
     };
     while let Some(line) = parser.log.next_line(lines) {
         parser.line(line);
@@ -284,7 +340,8 @@ impl DiskstatsParser<'_> {
         }
         // A last line without its end may lack digits.
         let sample = DiskstatsSample::of(text).filter(|_| line.complete);
-        if let Some(sample) = sample {
+        if let Some(sample) = sample.filter(|sample| self.is_of_the_kernel(sample)) {
+            self.note_kernel(&sample);
             return self.sample(line.number, &sample);
         }
         if let Some(at) = DiskstatsInstant::of(text) {
@@ -300,6 +357,27 @@ impl DiskstatsParser<'_> {
                 .damaged(line.number, "neither a line of /proc/diskstats nor a time");
         } else {
             self.log.other_line(line.number);
+        }
+    }
+
+    /// Whether the kernel prints such a line: one with four counters is a partition's before 2.6.25, or one that was cut.
+    fn is_of_the_kernel(&self, sample: &DiskstatsSample<'_>) -> bool {
+        sample.counters.is_whole() || !self.has_whole_partitions && self.is_partition(sample)
+    }
+
+    fn is_partition(&self, sample: &DiskstatsSample<'_>) -> bool {
+        disk_of(sample.name).is_some_and(|disk| self.disks.contains(disk))
+    }
+
+    fn note_kernel(&mut self, sample: &DiskstatsSample<'_>) {
+        if self.has_whole_partitions || !sample.counters.is_whole() {
+            return;
+        }
+        let has_discards = sample.counters.classes[Class::Discard as usize].is_some();
+        if has_discards || self.is_partition(sample) {
+            self.has_whole_partitions = true;
+        } else if !self.disks.contains(sample.name) {
+            self.disks.insert(sample.name.to_owned());
         }
     }
 
@@ -329,7 +407,59 @@ impl DiskstatsParser<'_> {
     }
 }
 
-/// Rows between each copy and the next.
+/// For each copy the one before it whose time its interval begins at; `None` of the first one, and of a copy whose time is
+/// damaged: it is not after the time of the last good one.
+fn bases(times: &[i64]) -> Vec<Option<usize>> {
+    let step_ns = usual_gap_ns(times);
+    let mut bases = vec![None; times.len()];
+    let mut last_good = 0;
+    let mut damaged: Option<usize> = None;
+    for (now, now_ns) in times.iter().copied().enumerate().skip(1) {
+        if let Some(low) = damaged.take()
+            && goes_on_from(times[low], times[last_good], now_ns, step_ns)
+        {
+            last_good = low;
+        }
+        if now_ns > times[last_good] {
+            bases[now] = Some(last_good);
+            last_good = now;
+        } else {
+            damaged = Some(now);
+        }
+    }
+    bases
+}
+
+/// Whether a time goes on from the damaged one at `low_ns` and not from the last good one: the clock was set back for good.
+fn goes_on_from(low_ns: i64, good_ns: i64, now_ns: i64, step_ns: Option<i64>) -> bool {
+    if now_ns <= low_ns {
+        return false;
+    }
+    if now_ns <= good_ns {
+        return true;
+    }
+    // It is after both: the usual distance says which one it belongs to.
+    let from_low_ns = now_ns.saturating_sub(low_ns);
+    let from_good_ns = now_ns.saturating_sub(good_ns);
+    step_ns.is_some_and(|step| from_low_ns.abs_diff(step) < from_good_ns.abs_diff(step))
+}
+
+/// The median distance of neighbouring times, without those to and from a time that goes back.
+fn usual_gap_ns(times: &[i64]) -> Option<i64> {
+    let mut gaps = Vec::new();
+    let mut went_back = false;
+    for pair in times.windows(2) {
+        let gap_ns = pair[1].saturating_sub(pair[0]);
+        if gap_ns > 0 && !went_back {
+            gaps.push(gap_ns);
+        }
+        went_back = gap_ns <= 0;
+    }
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).copied()
+}
+
+/// Rows between each copy and the last good one before it.
 fn place(log: &mut Log, snapshots: &[Snapshot]) {
     log.limit("source prints counters: no single I/O, no percentiles, no exact busy time");
     log.unusable =
@@ -338,18 +468,25 @@ fn place(log: &mut Log, snapshots: &[Snapshot]) {
     log.epoch = epoch;
     // As iostat does, devices that never did anything are left out: most machines have many loop and ram devices.
     let all = snapshots.iter().flat_map(|s| &s.devices);
+    if all.clone().any(|(_, counters)| !counters.is_whole()) {
+        log.limit(
+            "partitions of this kernel (before 2.6.25) have numbers of I/Os and bytes only, counted before merges and when they \
+             are submitted",
+        );
+    }
     let active = all.filter(|(_, counters)| !counters.is_unused());
     let used: HashSet<DevId> = active.map(|(dev, _)| *dev).collect();
     let mut resets: u64 = 0;
-    for (i, pair) in snapshots.windows(2).enumerate() {
-        let [before, now] = pair else { continue };
-        let from_ns = times[i];
-        let to_ns = times[i + 1];
-        if to_ns <= from_ns {
+    let bases = bases(&times);
+    for (i, now) in snapshots.iter().enumerate().skip(1) {
+        let Some(base) = bases[i] else {
             log.damaged(now.line, "a time that is not after the one before");
             continue;
-        }
-        let seconds = (to_ns - from_ns) as f64 / 1e9;
+        };
+        let before = &snapshots[base];
+        let from_ns = times[base];
+        let to_ns = times[i];
+        let seconds = to_ns.saturating_sub(from_ns) as f64 / 1e9;
         for (dev, counters) in &now.devices {
             let Some(at) = before.has.get(dev).filter(|_| used.contains(dev)) else {
                 continue;

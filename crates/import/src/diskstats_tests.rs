@@ -4,6 +4,7 @@ use super::super::files::parse_bytes;
 use super::super::fixtures;
 use super::super::log::{ImportError, ImportOptions, Imported};
 use super::super::recognise::{LogFormat, recognise};
+use super::{bases, disk_of};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -149,4 +150,105 @@ fn counters_that_go_back_are_left_out_and_one_copy_is_refused() {
         ImportOptions::default(),
     );
     assert!(matches!(one, Err(ImportError::Empty { .. })), "{one:?}");
+}
+
+/// Two copies of a kernel before 2.6.25, with a line at the end of the first one.
+fn old_copies(line: &str) -> String {
+    format!(
+        "1795521300\n   3    0 hda 100 0 800 50 10 0 80 5 0 55 55\n   3    1 hda1 90 720 8 64\n{line}\
+         1795521310\n   3    0 hda 200 0 1600 100 20 0 160 10 0 110 110\n   3    1 hda1 190 1520 18 144\n"
+    )
+}
+
+#[test]
+fn partitions_of_old_kernels_have_four_counters() {
+    let got = import(&old_copies(""));
+    assert_eq!(got.damage.count, 0, "{:?}", got.damage);
+    let devices = &got.meta.devices;
+    let partition = devices.iter().find(|d| d.name == "hda1").expect("there");
+    let [row] = got.rates.of(partition.id)[..] else {
+        panic!("one row: {:?}", got.rates)
+    };
+    let [reads, writes, ..] = row.classes;
+    assert_eq!(reads.ios_per_s, Some(10.0));
+    assert_eq!(reads.bytes_per_s, Some(80.0 * 512.0));
+    assert_eq!(writes.ios_per_s, Some(1.0));
+    assert_eq!(writes.bytes_per_s, Some(8.0 * 512.0));
+    assert_eq!((reads.mean_us, reads.merges_per_s), (None, None));
+    assert_eq!((row.util_percent, row.in_flight), (None, None));
+    let limits = &got.meta.limits;
+    assert!(limits.iter().any(|l| l.contains("2.6.25")), "{limits:?}");
+    let disk = devices.iter().find(|d| d.name == "hda").expect("there");
+    let [row] = got.rates.of(disk.id)[..] else {
+        panic!("one row: {:?}", got.rates)
+    };
+    assert_eq!(row.classes[0].mean_us, Some(500.0));
+}
+
+#[test]
+fn a_line_that_was_cut_is_no_partition_of_an_old_kernel() {
+    for (cut, line) in [
+        (old_copies("   3   64 hdb 1 2 3 4\n"), 4),
+        (old_copies("   7    0 loop0 1 2 3 4\n"), 4),
+        (
+            copies(["1795521300\n", "1795521310\n", "1795521315\n"], 200).replacen(
+                "1795521310\n",
+                "   8  1 sda1 1 0 8 1 0 0 0 0 0 1 1\n   8  2 sda2 1 0 8 1\n1795521310\n",
+                1,
+            ),
+            5,
+        ),
+    ] {
+        let got = import(&cut);
+        let damaged: Vec<u64> = got.damage.places.iter().map(|p| p.at).collect();
+        assert_eq!(damaged, [line], "{cut}");
+    }
+}
+
+#[test]
+fn the_name_of_a_partition_has_that_of_its_disk() {
+    for (name, disk) in [
+        ("sda1", Some("sda")),
+        ("sdp12", Some("sdp")),
+        ("cciss/c0d0p1", Some("cciss/c0d0")),
+        ("loop0", Some("loop")),
+        ("hda", None),
+    ] {
+        assert_eq!(disk_of(name.as_bytes()), disk.map(str::as_bytes), "{name}");
+    }
+}
+
+#[test]
+fn a_damaged_time_begins_no_interval() {
+    let mut text = String::new();
+    for (second, reads) in [(0, 100), (10, 150), (5, 160), (20, 200)] {
+        let at = 1_795_521_300 + second;
+        text += &format!("{at}\n   8  0 sda {reads} 0 800 50 0 0 0 0 0 55 55\n");
+    }
+    let got = import(&text);
+    let rows = got.rates.iter();
+    let rows: Vec<_> = rows
+        .map(|r| (r.from_ns / SECOND, r.to_ns / SECOND, r.classes[0].ios_per_s))
+        .collect();
+    assert_eq!(rows, [(0, 10, Some(5.0)), (10, 20, Some(5.0))]);
+    assert_eq!((got.damage.count, got.damage.places[0].at), (1, 6));
+}
+
+#[test]
+fn intervals_begin_at_the_last_good_time_or_where_the_clock_was_set_back() {
+    for (times, expected) in [
+        (&[0, 10, 5, 20][..], &[None, Some(0), None, Some(1)][..]),
+        (&[100, 110, 50, 60], &[None, Some(0), None, Some(2)]),
+        (
+            &[100, 110, 105, 115, 125],
+            &[None, Some(0), None, Some(2), Some(3)],
+        ),
+        (&[1000, 10, 20], &[None, None, Some(1)]),
+        (&[10, 10, 20], &[None, None, Some(0)]),
+        (&[30, 20, 10, 40], &[None, None, None, Some(0)]),
+        (&[7], &[None]),
+        (&[], &[]),
+    ] {
+        assert_eq!(bases(times), expected, "{times:?}");
+    }
 }

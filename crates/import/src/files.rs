@@ -25,14 +25,15 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
     let mut heads: HashMap<Vec<u8>, &Path> = HashMap::new();
     let mut seen: HashMap<_, &Path> = HashMap::new();
     let mut notes = Vec::new();
+    let mut empty: Vec<&Path> = Vec::new();
     for file in files {
         let (mut content, head) = Content::open(file)?;
         let Some(kind) = recognise(&head) else {
-            // blktrace leaves an empty file for a processor that saw nothing.
             let broken = content
                 .is_broken_at_start()
                 .then(|| "its compression is damaged".to_owned());
             if head.is_empty() && files.len() > 1 && broken.is_none() {
+                empty.push(file);
                 continue;
             }
             return Err(ImportError::Unknown(
@@ -67,6 +68,10 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
             ));
         }
     }
+    // blktrace leaves an empty file for a processor that saw nothing; of any other tool it is a log without content.
+    if traces.is_empty() {
+        note_empty(&empty, logs.is_empty(), &mut notes)?;
+    }
     if let Some(first) = traces.first() {
         let mut log = Log::new(&first.path, options, shared);
         blktrace::parse(&mut log, traces)?;
@@ -74,6 +79,18 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
         logs.push((LogFormat::Blktrace, log));
     }
     finish(logs, shared, notes, options)
+}
+
+/// Names the files without content, which are an error where nothing else was given.
+fn note_empty(files: &[&Path], is_all: bool, notes: &mut Vec<String>) -> Result<(), ImportError> {
+    if is_all && let Some(first) = files.first() {
+        let why = unrecognised::explanation(&[]);
+        return Err(ImportError::Unknown(first.to_path_buf(), why));
+    }
+    for file in files {
+        notes.push(format!("{} was left out: it is empty", file.display()));
+    }
+    Ok(())
 }
 
 /// The logs in one file that is no trace of blktrace: several if it holds tables of several tools.
@@ -223,4 +240,45 @@ fn parse_tables(log: Log, kind: LogFormat, lines: &mut Lines<'_>) -> Vec<(LogFor
         last.damage = shared.damage;
     }
     logs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+
+    fn empty_files(dir: &Path) -> [PathBuf; 2] {
+        ["e1", "e2"].map(|name| {
+            let path = dir.join(name);
+            std::fs::write(&path, b"").expect("written");
+            path
+        })
+    }
+
+    fn notes_of_empty(files: &[PathBuf]) -> usize {
+        let got = import_files(files, ImportOptions::default()).expect("imports");
+        let limits = got.meta.limits.iter();
+        limits.filter(|l| l.contains("it is empty")).count()
+    }
+
+    #[test]
+    fn several_empty_files_are_no_recording() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let files = empty_files(dir.path());
+        let refused = import_files(&files, ImportOptions::default());
+        let message = refused.expect_err("refused").to_string();
+        assert!(message.starts_with(&files[0].display().to_string()));
+        assert!(message.ends_with("it is empty"), "{message}");
+    }
+
+    #[test]
+    fn an_empty_file_beside_a_log_is_named_and_beside_a_trace_belongs_to_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [first, second] = empty_files(dir.path());
+        let log = fixtures::path("iostat-x.txt");
+        assert_eq!(notes_of_empty(&[first.clone(), log, second.clone()]), 2);
+        let traces = ["loop.blktrace.0", "loop.blktrace.1"].map(fixtures::path);
+        let [of_first, of_second] = traces;
+        assert_eq!(notes_of_empty(&[first, of_first, of_second, second]), 0);
+    }
 }

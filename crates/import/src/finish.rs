@@ -3,13 +3,16 @@
 use std::collections::{BTreeSet, HashMap};
 
 use iolens_core::model::{
-    DevId, Device, IntervalRates, Io, LossReason, Lost, Observation, RateRows, RecordingMeta,
-    Source, layers_above,
+    ClassRates, DAY_NS, DevId, Device, IntervalRates, Io, LossReason, Lost, Observation, RateRows,
+    RecordingMeta, Source, layers_above,
 };
 
 use super::damage::Damage;
 use super::devices::MAX_DEVICES;
-use super::log::{Epoch, ImportError, ImportOptions, Imported, Log, NO_DATE, Shared};
+use super::fio_boundaries;
+use super::log::{
+    Epoch, ImportError, ImportOptions, Imported, Log, NO_DATE, START_NOT_USED, Shared,
+};
 use super::recognise::LogFormat;
 
 pub(super) fn finish(
@@ -48,6 +51,7 @@ pub(super) fn finish(
     if !same.is_empty() {
         logs.iter_mut().for_each(|(_, log)| rename(log, &same));
     }
+    fio_boundaries::unite(&mut logs);
     one_after_the_other(&mut logs);
     let (start_unix_ns, start_monotonic_ns) = align(&mut logs, options);
 
@@ -77,6 +81,7 @@ pub(super) fn finish(
         out.observations.sort_by_key(Observation::at_ns);
     }
     merge_rows(&mut out, &devices);
+    note_uncounted_latencies(&mut out);
     out.cpu.sort_by_key(|c| (c.to_ns, c.from_ns));
     out.cpu.dedup();
 
@@ -167,14 +172,58 @@ fn align(logs: &mut [(LogFormat, Log)], options: ImportOptions) -> (i64, Option<
             Epoch::Own => log.shift(log.first_ns().unwrap_or(0).min(0)),
         }
     }
-    let own = logs.iter().find_map(|(_, l)| l.zero_unix_ns);
-    let wall = options.start_unix_ns.or(unix).or(own);
-    if wall.is_none()
-        && let Some((_, log)) = logs.first_mut()
-    {
-        log.limit(NO_DATE);
-    }
+    let wall = wall_clock(logs, unix, options.start_unix_ns);
     (wall.unwrap_or(0), monotonic)
+}
+
+/// What the logs say of the wall clock at the beginning of the recording.
+#[derive(Clone, Copy)]
+enum LogDate {
+    Unknown,
+    /// Midnight of the day: the log has no times.
+    Day(i64),
+    Instant(i64),
+}
+
+fn log_date(logs: &[(LogFormat, Log)], unix: Option<i64>) -> LogDate {
+    let is_undated = logs.iter().any(|(_, l)| l.is_undated);
+    if let Some(first_ns) = unix.filter(|_| !is_undated) {
+        return LogDate::Instant(first_ns);
+    }
+    let dated = logs.iter().find(|(_, l)| l.zero_unix_ns.is_some());
+    match dated.map(|(_, l)| (l.epoch, l.zero_unix_ns)) {
+        Some((Epoch::Own, Some(midnight_ns))) => LogDate::Day(midnight_ns),
+        Some((_, Some(zero_ns))) => LogDate::Instant(zero_ns),
+        _ => LogDate::Unknown,
+    }
+}
+
+/// The wall clock of the beginning. The logs' own date counts; the user gives what it lacks.
+fn wall_clock(logs: &mut [(LogFormat, Log)], unix: Option<i64>, start: Option<i64>) -> Option<i64> {
+    let date = log_date(logs, unix);
+    let wall = match date {
+        LogDate::Unknown => start.or(unix),
+        LogDate::Day(midnight_ns) => {
+            let of_that_day = start.filter(|start| is_of_day(*start, midnight_ns));
+            of_that_day.or(Some(midnight_ns))
+        }
+        LogDate::Instant(first_ns) => Some(first_ns),
+    };
+    let note = match (start, date) {
+        (None, LogDate::Unknown) => Some(NO_DATE),
+        (Some(_), _) if start != wall => Some(START_NOT_USED),
+        _ => None,
+    };
+    if let (Some(note), Some((_, log))) = (note, logs.first_mut()) {
+        log.limit(note);
+    }
+    wall
+}
+
+/// Whether an instant may be of a day whose zone is not known: a day more on either side.
+fn is_of_day(at_ns: i64, midnight_ns: i64) -> bool {
+    let after_ns = at_ns.saturating_sub(midnight_ns);
+    (-DAY_NS..2 * DAY_NS).contains(&after_ns)
 }
 
 /// The first instant of the logs that count from this epoch.
@@ -253,6 +302,28 @@ fn merge_rows(out: &mut Imported, devices: &[Device]) {
     );
 }
 
+/// Of an averaged latency log of fio the numbers of I/Os are in another log, which may lack some of its rows.
+fn note_uncounted_latencies(out: &mut Imported) {
+    if !out.kinds.contains(&LogFormat::FioLog) {
+        return;
+    }
+    let mut uncounted = 0;
+    for row in out.rates.iter() {
+        let has_uncounted = row.classes.iter().any(is_uncounted_mean);
+        uncounted += u64::from(has_uncounted);
+    }
+    note_rows(
+        &mut out.meta,
+        uncounted,
+        "have a mean latency without its number of I/Os, which is in fio's IOPS log: a mean over several of them weighs each \
+         interval the same",
+    );
+}
+
+fn is_uncounted_mean(class: &ClassRates) -> bool {
+    class.mean_us.is_some() && class.ios_per_s.is_none()
+}
+
 fn is_fio_job(device: &Device) -> bool {
     let id = device.stable_id.as_deref();
     id.is_some_and(|id| id.starts_with("aggregate:fio:"))
@@ -312,4 +383,68 @@ fn note_damage(out: &mut Imported) {
     // The number of I/Os of a damaged line is not known: a row of a table may have any number.
     let lost = Lost::somewhere(0, out.meta.end_ns.unwrap_or(0), LossReason::Import);
     out.observations.push(Observation::Lost(lost));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::files::parse_bytes;
+    use super::*;
+    use iolens_core::model::SECOND_NS;
+    use std::path::Path;
+
+    const HEADING: &str = "Device r/s w/s\nsda 1.00 2.00\n\n";
+    /// 2026-11-21T00:00:00Z.
+    const MIDNIGHT_NS: i64 = 1_795_219_200 * SECOND_NS;
+
+    /// The beginning of the recording, and whether it is said that `--start` was not used.
+    fn begin(kind: LogFormat, text: &str, start_unix_ns: i64) -> (i64, bool) {
+        let options = ImportOptions {
+            start_unix_ns: Some(start_unix_ns),
+            ..ImportOptions::default()
+        };
+        let got = parse_bytes(kind, Path::new("x"), text.as_bytes(), options).expect("imports");
+        let limits = &got.meta.limits;
+        assert!(limits.iter().all(|l| l != NO_DATE), "{limits:?}");
+        let is_noted = limits.iter().any(|l| l == START_NOT_USED);
+        (got.meta.start_unix_ns, is_noted)
+    }
+
+    #[test]
+    fn a_log_with_dates_keeps_them() {
+        let log = "1795521300\n8 0 sda 1 0 8 0 0 0 0 0 0 0 0\n1795521310\n8 0 sda 5 0 8 0 0 0 0 0 0 0 0\n";
+        let start_ns = 1_795_521_300 * SECOND_NS;
+        let other_ns = MIDNIGHT_NS;
+        assert_eq!(begin(LogFormat::Diskstats, log, other_ns), (start_ns, true));
+        assert_eq!(
+            begin(LogFormat::Diskstats, log, start_ns),
+            (start_ns, false)
+        );
+    }
+
+    #[test]
+    fn the_user_dates_a_log_without_a_date() {
+        let start_ns = MIDNIGHT_NS + 5 * SECOND_NS;
+        let log =
+            "23:59:55\n8 0 sda 1 0 8 0 0 0 0 0 0 0 0\n00:00:05\n8 0 sda 5 0 8 0 0 0 0 0 0 0 0\n";
+        assert_eq!(
+            begin(LogFormat::Diskstats, log, start_ns),
+            (start_ns, false)
+        );
+        let log = format!("09:20:01\n{HEADING}09:20:02\n{HEADING}");
+        assert_eq!(
+            begin(LogFormat::IostatText, &log, start_ns),
+            (start_ns, false)
+        );
+    }
+
+    #[test]
+    fn the_user_gives_the_time_on_the_day_of_a_banner() {
+        let log = format!("Linux 6.1.0 (h) \t2026-11-21 \t_x86_64_\t(2 CPU)\n\n\n{HEADING}");
+        let that_day_ns = MIDNIGHT_NS + 20_880 * SECOND_NS;
+        let got = begin(LogFormat::IostatText, &log, that_day_ns);
+        assert_eq!(got, (that_day_ns, false));
+        let next_week_ns = MIDNIGHT_NS + 7 * DAY_NS;
+        let got = begin(LogFormat::IostatText, &log, next_week_ns);
+        assert_eq!(got, (MIDNIGHT_NS, true));
+    }
 }

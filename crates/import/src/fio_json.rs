@@ -175,7 +175,7 @@ fn options(o: Option<&Json<'_>>) -> Vec<(String, String)> {
 fn option_text(value: &Json<'_>) -> String {
     match value {
         Json::Text(t) => t.clone().into_owned(),
-        Json::Number(n) => n.to_string(),
+        Json::Number(n) | Json::Negative { value: n, .. } => n.to_string(),
         Json::Bool(b) => b.to_string(),
         _ => String::new(),
     }

@@ -89,9 +89,6 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
         );
         log.limit("rows of single I/Os in a bandwidth or IOPS log repeat what the latency log says and were left out");
     }
-    if averages && values == FioValues::Latency {
-        log.limit("averaged latencies without fio's IOPS log: a mean over several rows weighs each interval the same");
-    }
     log.limit(
         "source is the application's view: latency includes the page cache and all layers; there is no device in it",
     );

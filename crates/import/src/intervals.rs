@@ -48,7 +48,9 @@ impl Report {
         let begin = log.rates.len();
         for mut row in std::mem::take(&mut self.rows) {
             row.complete();
-            log.rates.push(&row.rates);
+            if !row.is_blank() {
+                log.rates.push(&row.rates);
+            }
         }
         self.stored = begin..log.rates.len();
     }
@@ -67,6 +69,14 @@ pub struct Run {
     pub may_be_excerpt: bool,
 }
 
+impl Run {
+    /// Whether its stamps are times of day, and no banner has their date.
+    fn has_undated_stamps(&self) -> bool {
+        let mut stamps = self.reports.iter().filter_map(|r| r.stamp);
+        self.date_unix_ns.is_none() && stamps.any(|s| matches!(s, [Stamp::TimeOfDay(_), _]))
+    }
+}
+
 /// Gives the rows of `runs`, all closed, their intervals.
 pub fn place(log: &mut Log, runs: Vec<Run>, day_first: bool) {
     let dated = runs
@@ -74,6 +84,7 @@ pub fn place(log: &mut Log, runs: Vec<Run>, day_first: bool) {
         .flat_map(|r| &r.reports)
         .any(|r| r.stamp.is_some());
     log.epoch = if dated { Epoch::Unix } else { Epoch::Own };
+    log.is_undated = runs.iter().any(Run::has_undated_stamps);
     let mut at = 0;
     for run in runs {
         if !dated {

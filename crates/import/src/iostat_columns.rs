@@ -127,6 +127,11 @@ fn unit_bytes(unit: &str) -> Option<f64> {
     }
 }
 
+/// Whether a cell is below zero in a column that means something: no rate, latency, queue or utilisation can be.
+pub fn is_negative(column: Column, value: f64) -> bool {
+    column != Column::Skip && value < 0.0
+}
+
 /// A number, with the unit letter of `--human` if it has one: the letter wins over the heading's unit.
 pub fn value(word: &[u8]) -> Option<(f64, Option<f64>)> {
     if let Some(n) = number(word) {
@@ -235,6 +240,11 @@ impl Row {
         }
     }
 
+    /// Whether no value is known: its cells were damaged.
+    pub fn is_blank(&self) -> bool {
+        self.rates.complements(&self.rates)
+    }
+
     /// What the row says in counts per second.
     pub fn counts_per_s(&self) -> impl Iterator<Item = f64> {
         self.rates
@@ -288,6 +298,17 @@ mod tests {
         assert_eq!(value(b"520,0k"), Some((520.0, Some(KIB))));
         assert_eq!(value(b"8.0?"), Some((8.0, Some(GIB * GIB))));
         assert_eq!(value(b"x"), None);
+    }
+
+    #[test]
+    fn a_row_without_cells_is_blank_and_no_used_column_is_negative() {
+        let mut row = Row::new(DevId(1));
+        assert!(row.is_blank());
+        row.put(Column::Util, (0.0, None));
+        assert!(!row.is_blank());
+        assert!(is_negative(Column::Util, -14.0));
+        assert!(!is_negative(Column::Util, -0.0));
+        assert!(!is_negative(Column::Skip, -14.0));
     }
 
     #[test]

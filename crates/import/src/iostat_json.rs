@@ -3,6 +3,7 @@
 use iolens_core::model::CpuShares;
 
 use super::clock::{DateOrder, day_must_be_first, parse_banner_date, parse_stamp};
+use super::damage::NEGATIVE;
 use super::intervals::{Report, Run, place};
 use super::iostat_columns::{Column, Row, column};
 use super::json::{Json, parse_documents};
@@ -130,7 +131,14 @@ fn row(log: &mut Log, disk: &Json<'_>) -> Option<Row> {
     let mut has_cells = false;
     for (key, v) in disk.entries() {
         let column = column(key);
-        if let (Some(v), true) = (v.number(), column != Column::Skip) {
+        if column == Column::Skip {
+            continue;
+        }
+        if let Json::Negative { line, .. } = v {
+            log.damaged(*line, NEGATIVE);
+            return None;
+        }
+        if let Some(v) = v.number().filter(|v| *v >= 0.0) {
             row.put(column, (v, None));
             has_cells = true;
         }
@@ -191,6 +199,27 @@ mod tests {
         )
         .expect_err("is damaged");
         assert!(e.to_string().contains("x.json: line "), "{e}");
+    }
+
+    #[test]
+    fn a_negative_value_costs_the_row_and_moves_no_interval() {
+        let text = r#"{"sysstat": {"hosts": [{"nodename": "a", "statistics": [
+
+            {"disk": [{"disk_device": "sda", "r/s": 1.00, "w/s": 2.00}]},
+            {"disk": [{"disk_device": "sda", "r/s": 3.00, "w/s": -2.00}]},
+            {"disk": [{"disk_device": "sda", "r/s": 5.00, "w/s": 2.00}]}]}]}}"#;
+        let got = parse_bytes(
+            LogFormat::IostatJson,
+            Path::new("x.json"),
+            text.as_bytes(),
+            ImportOptions::default(),
+        )
+        .expect("imports");
+        let rows = got.rates.iter();
+        let rows: Vec<_> = rows.map(|r| (r.to_ns, r.classes[0].ios_per_s)).collect();
+        let expected = [(1_000_000_000, Some(1.0)), (3_000_000_000, Some(5.0))];
+        assert_eq!(rows, expected);
+        assert_eq!((got.damage.count, got.damage.places[0].at), (1, 4));
     }
 
     #[test]

@@ -9,8 +9,9 @@ use iolens_core::model::{CpuShares, DevId};
 
 use super::clock::{Stamp, day_must_be_first, parse_both, parse_both_banner_dates};
 use super::cpu_share::CpuShare;
+use super::damage::NEGATIVE;
 use super::intervals::{Report, Run, place};
-use super::iostat_columns::{Column, Row, column, value};
+use super::iostat_columns::{Column, Row, column, is_negative, value};
 use super::log::Log;
 use super::recognise::LogFormat;
 use super::text::{Line, columns, decimals, owned_text, words};
@@ -400,10 +401,18 @@ impl Parser {
             line.bytes.starts_with(b" ") && !self.table.name_last && !self.table.indented;
         let is_group = first_blank && long_name.is_none() && self.kind == LogFormat::IostatText;
         let dev = self.device(log, cells[0], is_group);
-        self.store(log, dev, &values);
+        let mut known = self.table.columns.iter().zip(&values);
+        if known.any(|(column, (v, _))| is_negative(*column, *v)) {
+            log.damaged(line.number, NEGATIVE);
+            // The report keeps a row of the device, so that the next heading begins the next report.
+            self.store(log, dev, &[]);
+        } else {
+            self.store(log, dev, &values);
+        }
         true
     }
 
+    /// Puts the cells into the device's row of the current report; without cells the row has no value.
     fn store(&mut self, log: &mut Log, dev: DevId, values: &[(f64, Option<f64>)]) {
         self.any_rows = true;
         // A device that has these columns already, from under an earlier heading, is in its next report: something hid the

@@ -747,3 +747,31 @@ fn a_device_that_is_said_again_under_another_heading_is_in_the_next_report() {
                Device     rkB/s  r/s\nsda 1200.00 200.00\n\n";
     assert_eq!(reads(log), (vec![Some(300.0), Some(200.0)], 0));
 }
+
+fn report_of(cells: &str) -> String {
+    format!("Device r/s r_await areq-sz aqu-sz %util\nsda {cells}\n\n")
+}
+
+#[test]
+fn a_negative_value_is_damage_and_moves_no_interval() {
+    let good = report_of("300.00 1.00 4.00 0.50 5.00");
+    for (cells, rows) in [
+        ("-10.00 1.00 4.00 0.50 5.00", 2),
+        ("300.00 -500.00 4.00 0.50 5.00", 2),
+        ("300.00 1.00 4.00 -0.50 5.00", 2),
+        ("300.00 1.00 4.00 0.50 -14.00", 2),
+        ("300.00 -0.00 -4.00 0.50 -0.00", 3),
+    ] {
+        let got = import(&format!(
+            "Linux 6.1.0 (h) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n\n{good}{}{good}",
+            report_of(cells)
+        ));
+        let ends: Vec<i64> = got.rates.iter().map(|r| r.to_ns / 1_000_000_000).collect();
+        let damaged: Vec<u64> = got.damage.places.iter().map(|p| p.at).collect();
+        if rows == 2 {
+            assert_eq!((ends, damaged), (vec![1, 3], vec![8]), "{cells}");
+        } else {
+            assert_eq!((ends, damaged), (vec![1, 2, 3], vec![]), "{cells}");
+        }
+    }
+}

@@ -10,8 +10,15 @@ pub enum Json<'a> {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A finite number.
+    /// A finite number that is not below zero.
     Number(f64),
+    /// A finite number below zero: of a rate or a time it is damage.
+    Negative {
+        /// The number.
+        value: f64,
+        /// Its line, counted from 1.
+        line: u64,
+    },
     /// A string with its escapes undone.
     Text(Cow<'a, str>),
     /// `[...]`.
@@ -56,7 +63,7 @@ impl<'a> Json<'a> {
     /// A number, also one in quotes.
     pub fn number(&self) -> Option<f64> {
         match self {
-            Json::Number(n) => Some(*n),
+            Json::Number(n) | Json::Negative { value: n, .. } => Some(*n),
             Json::Text(t) => super::text::number(t.trim().as_bytes()),
             _ => None,
         }
@@ -351,13 +358,13 @@ impl<'a> JsonParser<'a> {
 
     fn bare_number(&mut self, word: &[u8]) -> Json<'a> {
         if let Some(n) = super::text::number(word) {
-            return Json::Number(n);
+            return self.finite(n);
         }
         match std::str::from_utf8(word)
             .ok()
             .and_then(|w| w.parse::<f64>().ok())
         {
-            Some(n) if n.is_finite() => Json::Number(n),
+            Some(n) if n.is_finite() => self.finite(n),
             // `nan` and `inf` come from divisions by zero in the tool that printed them: no value, but no damage either.
             Some(_) => Json::Null,
             None => {
@@ -365,6 +372,14 @@ impl<'a> JsonParser<'a> {
                 Json::Null
             }
         }
+    }
+
+    fn finite(&mut self, value: f64) -> Json<'a> {
+        if value < 0.0 {
+            let line = self.line();
+            return Json::Negative { value, line };
+        }
+        Json::Number(value)
     }
 
     fn string(&mut self) -> Cow<'a, str> {
@@ -474,6 +489,23 @@ mod tests {
             d.values[1].get("b").map(Json::items),
             Some(&[Json::Null, Json::Null, Json::Number(1000.0)][..])
         );
+    }
+
+    #[test]
+    fn a_number_below_zero_has_its_line() {
+        let d = parse_documents(b"{\"a\": 1,\n\"b\": -2.5, \"c\": -0.0,\n\"d\": -1e3}");
+        let fraction = Json::Negative {
+            value: -2.5,
+            line: 2,
+        };
+        let exponent = Json::Negative {
+            value: -1000.0,
+            line: 3,
+        };
+        assert_eq!(d.values[0].get("b"), Some(&fraction));
+        assert_eq!(d.values[0].get("c"), Some(&Json::Number(0.0)));
+        assert_eq!(d.values[0].get("d"), Some(&exponent));
+        assert_eq!(d.values[0].number_of("b"), Some(-2.5));
     }
 
     #[test]

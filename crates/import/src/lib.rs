@@ -20,6 +20,7 @@ mod devices;
 mod diskstats;
 mod files;
 mod finish;
+mod fio_boundaries;
 mod fio_json;
 mod fio_log;
 #[cfg(test)]

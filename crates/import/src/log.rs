@@ -13,12 +13,15 @@ use super::text::{Line, Lines};
 pub(super) const NO_DATE: &str =
     "the log has no date: the recording is dated 1970-01-01 (--start gives it one)";
 
-/// Information from the user that a log does not contain.
+/// What is said where a log knows better than the user.
+pub(super) const START_NOT_USED: &str = "--start was not used: the log has a date";
+
+/// What the user knows that a log does not say.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImportOptions {
     /// Length of an interval in nanoseconds, for tables without time stamps.
     pub interval_ns: Option<i64>,
-    /// Wall clock of the first instant, in nanoseconds since the Unix epoch, for logs that have no date.
+    /// Wall clock of the first instant, in nanoseconds since the Unix epoch, for logs that have no date, or a day only.
     pub start_unix_ns: Option<i64>,
     /// Make any damaged line an error.
     pub strict: bool,
@@ -58,6 +61,8 @@ pub(super) struct Log {
     pub kernel: Option<String>,
     /// Unix time of the log's zero, if the log contains it.
     pub zero_unix_ns: Option<i64>,
+    /// Its epoch is [`Epoch::Unix`], but it has times of day only: they are of 1970-01-01.
+    pub is_undated: bool,
     pub limits: Vec<String>,
     /// Why the log may yield nothing, if that is known.
     pub unusable: Option<&'static str>,

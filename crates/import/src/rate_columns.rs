@@ -239,6 +239,8 @@ pub(super) struct RateRow<'a> {
     pub is_lossy: bool,
     /// Its interval is shorter than those of the others.
     pub is_cut: bool,
+    /// A rate, latency, queue or utilisation is below zero.
+    pub is_negative: bool,
 }
 
 impl<'a> RateRow<'a> {
@@ -249,6 +251,7 @@ impl<'a> RateRow<'a> {
             rates: IntervalRates::new(0, 0, DevId(0)),
             is_lossy: false,
             is_cut: false,
+            is_negative: false,
         }
     }
 
@@ -270,7 +273,11 @@ impl<'a> RateRow<'a> {
             RateColumn::Device => self.device = Some(without_quotes(cell)),
             RateColumn::Lossy => self.is_lossy = number(cell)? != 0.0,
             RateColumn::Measure(_) if is_unknown(cell) => {}
-            RateColumn::Measure(measure) => self.set(measure, number(cell)?),
+            RateColumn::Measure(measure) => {
+                let value = number(cell)?;
+                self.is_negative |= value < 0.0;
+                self.set(measure, value);
+            }
         }
         Some(())
     }

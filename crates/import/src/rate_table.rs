@@ -3,7 +3,8 @@
 use iolens_core::model::{DAY_NS, SECOND_NS};
 
 use super::clock::{Stamp, parse_date_line};
-use super::log::{Epoch, Log, NO_DATE};
+use super::damage::NEGATIVE;
+use super::log::{Epoch, Log};
 use super::rate_columns::{RateHeading, RateRow, RowEnd, begins_like_a_row};
 use super::text::{Line, words};
 
@@ -164,6 +165,9 @@ impl Parser {
             }
         };
         table.ends_at(rates.to_ns, row.is_cut);
+        if row.is_negative {
+            return log.damaged(number, NEGATIVE);
+        }
         if let Some(name) = row.device {
             rates.dev = log.devices.by_name(name);
         }
@@ -210,9 +214,7 @@ impl Parser {
         if self.is_wall == Some(true) {
             log.epoch = Epoch::Unix;
         }
-        if self.has_undated && log.options.start_unix_ns.is_none() {
-            log.limit(NO_DATE);
-        }
+        log.is_undated = self.has_undated;
         if self.subject_rows > 0 {
             let n = self.subject_rows;
             log.limit(&format!(
@@ -266,6 +268,7 @@ fn reads_as_remark(table: &mut OpenTable, log: &mut Log, text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::damage::NEGATIVE;
     use super::super::files::parse_bytes;
     use super::super::log::{ImportOptions, Imported, NO_DATE};
     use super::super::recognise::{LogFormat, recognise};
@@ -488,7 +491,42 @@ in all, 2.250 s:
             (DAY_NS / SECOND_NS - 2) * SECOND_NS + SECOND_NS / 2
         );
         assert_eq!(intervals_ms(&got), [0..1000, 1000..2000]);
-        assert_eq!(got.meta.limits[0], NO_DATE);
+        assert!(got.meta.limits.iter().any(|l| l == NO_DATE));
+        let start_unix_ns = Some(1_795_910_398 * SECOND_NS);
+        let options = ImportOptions {
+            start_unix_ns,
+            ..ImportOptions::default()
+        };
+        let got = parse_bytes(
+            LogFormat::RateTable,
+            Path::new("t"),
+            table.as_bytes(),
+            options,
+        )
+        .expect("imports");
+        assert_eq!(Some(got.meta.start_unix_ns), start_unix_ns);
+        assert!(got.meta.limits.iter().all(|l| !l.contains("--start")));
+    }
+
+    #[test]
+    fn a_negative_value_costs_its_row_and_no_dash_does() {
+        let table = "time r/s Kr/s us/r w/s Kw/s us/w
+153.8 10 1280 - 13240 1993760 22143
+153.9 20 2560 -4 4150 2171420 82941
+154.0 -20 2560 136888 4150 2171420 82941
+154.1 20 2560 136888 4150 2171420 82941
+";
+        let got = parse_bytes(
+            LogFormat::RateTable,
+            Path::new("t"),
+            table.as_bytes(),
+            ImportOptions::default(),
+        )
+        .expect("imports");
+        let damaged: Vec<(u64, &str)> = got.damage.places.iter().map(|p| (p.at, &*p.why)).collect();
+        assert_eq!(damaged, [(3, NEGATIVE), (4, NEGATIVE)]);
+        let lengths: Vec<i64> = got.rates.iter().map(|r| r.interval_ns()).collect();
+        assert_eq!(lengths, [SECOND_NS / 10; 2]);
     }
 
     #[test]

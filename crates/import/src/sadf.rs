@@ -6,7 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use iolens_core::model::{CpuShares, DevId, SECOND_NS};
 
 use super::clock::{DateOrder, Stamp, parse_stamp};
-use super::iostat_columns::{Column, Row, column};
+use super::damage::NEGATIVE;
+use super::iostat_columns::{Column, Row, column, is_negative};
 use super::log::{Epoch, Log};
 use super::text::{Line, Lines, integer, number, owned_text};
 
@@ -207,9 +208,15 @@ impl SadfParser<'_> {
                     values.len() == width
                 };
                 let mut rows = values.chunks(width);
-                (fits && is_whole(line, values))
-                    .then(|| rows.try_for_each(|row| self.disk(common, row, columns)))
-                    .flatten()
+                let is_damaged = rows.clone().any(|row| has_negative(&row[1..], columns));
+                if fits && is_damaged {
+                    self.log.damaged(line.number, NEGATIVE);
+                    Some(())
+                } else {
+                    (fits && is_whole(line, values))
+                        .then(|| rows.try_for_each(|row| self.disk(common, row, columns)))
+                        .flatten()
+                }
             }
             SadfTable::Cpus(names) => (values.len() == names.len() + 1 && is_whole(line, values))
                 .then(|| self.cpu(common, values, names))
@@ -259,6 +266,10 @@ impl SadfParser<'_> {
         // Network interfaces and sums of all disks have names of their own, or none.
         if !is_cpu && (name == b"-" || !is_disk_field(field)) {
             self.other_rows += 1;
+            return Some(());
+        }
+        if !is_cpu && is_negative(meaning, percent_or_rate) {
+            self.log.damaged(line.number, NEGATIVE);
             return Some(());
         }
         if self.open.as_ref().is_none_or(|(s, ..)| *s != subject) {
@@ -319,6 +330,11 @@ impl SadfParser<'_> {
             });
         }
     }
+}
+
+fn has_negative(cells: &[&[u8]], columns: &[Column]) -> bool {
+    let mut known = columns.iter().zip(cells);
+    known.any(|(column, cell)| number(cell).is_some_and(|v| is_negative(*column, v)))
 }
 
 /// Whether a field of `sadf -p` is one of `sar -d`.

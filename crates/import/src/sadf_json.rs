@@ -3,7 +3,8 @@
 use iolens_core::model::{CpuShares, SECOND_NS};
 
 use super::clock::{DateOrder, Stamp, parse_stamp};
-use super::iostat_columns::{Row, column};
+use super::damage::NEGATIVE;
+use super::iostat_columns::{Column, Row, column};
 use super::json::{Json, parse_documents};
 use super::log::Log;
 use super::sadf::{finish, put_share};
@@ -110,8 +111,16 @@ fn disk_row(log: &mut Log, disk: &Json<'_>) -> Option<Row> {
             "wr_sec" => "wr_sec/s",
             other => other,
         };
-        if let (Some(value), false) = (value.number(), superseded) {
-            row.put(column(heading), (value, None));
+        let meaning = column(heading);
+        if superseded || meaning == Column::Skip {
+            continue;
+        }
+        if let Json::Negative { line, .. } = value {
+            log.damaged(*line, NEGATIVE);
+            return None;
+        }
+        if let Some(value) = value.number().filter(|v| *v >= 0.0) {
+            row.put(meaning, (value, None));
         }
     }
     Some(row)
@@ -142,6 +151,26 @@ mod tests {
         assert_eq!(values.rates, table.rates);
         assert_eq!(values.cpu, table.cpu);
         assert_eq!(json.meta.start_unix_ns, table.meta.start_unix_ns);
+    }
+
+    #[test]
+    fn a_negative_value_costs_the_row_and_is_named() {
+        let whole = String::from_utf8(fixtures::bytes("sadf.json")).expect("UTF-8");
+        let damaged = whole.replacen(
+            "0.04, \"util-percent\": 3.60",
+            "-0.04, \"util-percent\": 3.60",
+            1,
+        );
+        assert_ne!(damaged, whole);
+        let got = parse_bytes(
+            LogFormat::SadfJson,
+            Path::new("x"),
+            damaged.as_bytes(),
+            ImportOptions::default(),
+        )
+        .expect("imports");
+        assert_eq!((got.rates.len(), got.damage.count), (2, 1));
+        assert_eq!(got.damage.places[0].at, 28);
     }
 
     #[test]

@@ -106,3 +106,21 @@ fn a_heading_that_is_cut_is_damage_and_loses_no_row() {
         assert_eq!((got.rates.len(), got.damage.count), (3, 1), "{cut}");
     }
 }
+
+#[test]
+fn a_negative_value_costs_its_line() {
+    let got = import(
+        "# hostname;interval;timestamp;DEV;tps;rkB/s;await;%util\n\
+         a;10;1795521310;sda;1.00;-2.00;3.00;4.00\n\
+         a;10;1795521320;sda;5.00;6.00;7.00;8.00\n",
+    );
+    assert_eq!(got.rates.len(), 1);
+    assert_eq!((got.damage.count, got.damage.places[0].at), (1, 2));
+    let got = import(
+        "a\t1\t2026-11-24 12:02:49 UTC\tsda\ttps\t4.00\n\
+         a\t1\t2026-11-24 12:02:49 UTC\tsda\tawait\t-2.50\n",
+    );
+    let row = got.rates.get(0).expect("there");
+    assert_eq!((row.all.ios_per_s, row.all.mean_us), (Some(4.0), None));
+    assert_eq!((got.damage.count, got.damage.places[0].at), (1, 2));
+}

@@ -11,7 +11,8 @@ use iolens_core::model::{CpuShares, DAY_NS, DevId};
 
 use super::clock::{DateOrder, Stamp, day_must_be_first, parse_both_banner_dates, parse_stamp};
 use super::cpu_share::CpuShare;
-use super::iostat_columns::{Column, Row, column, value};
+use super::damage::NEGATIVE;
+use super::iostat_columns::{Column, Row, column, is_negative, value};
 use super::iostat_text::Banner;
 use super::log::{Epoch, Log};
 use super::text::{Line, Lines, decimals, has_word, owned_text, words};
@@ -306,6 +307,11 @@ impl SarParser<'_> {
             return self
                 .log
                 .damaged(line.number, "a row without a beginning of its interval");
+        }
+        // The clock has advanced: the next row begins where this one ends.
+        let mut known = columns.iter().zip(&values);
+        if known.any(|(column, (v, _))| is_negative(*column, *v)) {
+            return self.log.damaged(line.number, NEGATIVE);
         }
         let name = cells[0];
         let devices = &mut self.log.devices;

@@ -163,3 +163,13 @@ fn a_heading_that_is_cut_is_damage_and_loses_no_interval() {
         }
     }
 }
+
+#[test]
+fn a_negative_value_costs_its_row_and_the_next_one_keeps_its_interval() {
+    let whole = String::from_utf8(fixtures::bytes("sar-d.txt")).expect("UTF-8");
+    let damaged = whole.replacen("0.04      3.60", "0.04     -3.60", 1);
+    assert_ne!(damaged, whole);
+    let got = import(&damaged);
+    assert_eq!(intervals(&got), [(0, 1), (2, 3)]);
+    assert_eq!((got.damage.count, got.damage.places[0].at), (1, 11));
+}

@@ -36,7 +36,7 @@ pub struct ImportPlan {
     /// Length of an interval, for tables that have no time stamps
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns)]
     pub interval: Option<i64>,
-    /// Wall clock of the first instant, for logs that have no date (2026-11-21T05:48:00Z)
+    /// Wall clock of the first instant, for logs that have no date or only a day (2026-11-21T05:48:00Z)
     #[arg(long, value_name = "T", value_parser = parse_wall)]
     pub start: Option<i64>,
     #[command(flatten)]

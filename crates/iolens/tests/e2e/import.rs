@@ -732,7 +732,13 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
         assert!(!new.exists(), "{files:?} left something behind");
     };
     let good = fixture("import/iostat-x.txt");
-    refused(&[file_with(d, "empty", b"")], &[], &["empty"]);
+    let empty = file_with(d, "empty", b"");
+    refused(std::slice::from_ref(&empty), &[], &["empty"]);
+    refused(
+        &[empty, file_with(d, "void", b"")],
+        &[],
+        &["empty: not the log", "it is empty"],
+    );
     let garbage: Vec<u8> = (0..60_000u32)
         .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
         .collect();

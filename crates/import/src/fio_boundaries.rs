@@ -1,0 +1,207 @@
+//! The averaged rows of one fio job get the same boundaries in all its logs.
+//!
+//! fio writes a row when the first I/O after the end of an interval completes: the log of latencies may say 1503 ms where
+//! the log of IOPS says 1500 ms. Rows with the same boundaries become one row later, a mean beside its number of I/Os.
+
+use std::collections::HashMap;
+
+use iolens_core::model::{DevId, IntervalRates};
+
+use super::log::Log;
+use super::recognise::LogFormat;
+
+/// Ends of rows are the same boundary if they differ by at most this part (a tenth) of the usual length of a row.
+const TOLERATED_PART: i64 = 10;
+/// Classes of I/O that a row may be of.
+const CLASSES: usize = 4;
+
+/// Moves ends of rows to those of the same boundary in the logs of the job that were given before.
+pub(super) fn unite(logs: &mut [(LogFormat, Log)]) {
+    let mut known: HashMap<DevId, Vec<i64>> = HashMap::new();
+    for (kind, log) in logs.iter_mut() {
+        if *kind == LogFormat::FioLog {
+            unite_log(log, &mut known);
+        }
+    }
+}
+
+/// Each fio log is of one job, and has a quantity of one class in each row.
+fn unite_log(log: &mut Log, known: &mut HashMap<DevId, Vec<i64>>) {
+    let Some(first) = log.rates.get(0) else {
+        return;
+    };
+    let known = known.entry(first.dev).or_default();
+    let mut classes = Vec::with_capacity(log.rates.len());
+    let mut ends: [Vec<i64>; CLASSES] = Default::default();
+    for row in log.rates.iter() {
+        let class = class_of(&row);
+        classes.push(class);
+        ends[class].push(row.to_ns);
+    }
+    let mut moved: [HashMap<i64, i64>; CLASSES] = Default::default();
+    for (class, ends) in ends.into_iter().enumerate() {
+        moved[class] = moved_ends(ends, known);
+    }
+    if moved.iter().all(HashMap::is_empty) {
+        return;
+    }
+    let mut classes = classes.into_iter();
+    log.rates
+        .replace(0..log.rates.len(), |from_ns, to_ns, dev| {
+            let moved = &moved[classes.next().unwrap_or(0)];
+            // A row begins where the row of its class before it ends.
+            let from_ns = moved.get(&from_ns).copied().unwrap_or(from_ns);
+            let to_ns = moved.get(&to_ns).copied().unwrap_or(to_ns);
+            (from_ns, to_ns, dev)
+        });
+}
+
+fn class_of(row: &IntervalRates) -> usize {
+    let known = row.classes.iter().position(|class| !class.is_empty());
+    known.unwrap_or(0)
+}
+
+/// The ends that move, and where to; what is not near a known boundary becomes one. `known` is in order of time.
+fn moved_ends(mut ends: Vec<i64>, known: &mut Vec<i64>) -> HashMap<i64, i64> {
+    ends.sort_unstable();
+    ends.dedup();
+    let mut moved = HashMap::new();
+    if known.is_empty() {
+        *known = ends;
+        return moved;
+    }
+    let tolerance_ns = usual_length_ns(&ends) / TOLERATED_PART;
+    let mut new_boundaries = Vec::new();
+    let mut earliest_ns = i64::MIN;
+    for (i, end_ns) in ends.iter().copied().enumerate() {
+        // Ends stay in order: two rows never end at one boundary, however close together a log has them.
+        let before_next_ns = ends.get(i + 1).map_or(i64::MAX, |next| next - 1);
+        let from_ns = end_ns.saturating_sub(tolerance_ns).max(earliest_ns);
+        let to_ns = end_ns.saturating_add(tolerance_ns).min(before_next_ns);
+        let boundary_ns = match nearest(known, end_ns, from_ns, to_ns) {
+            Some(boundary_ns) => boundary_ns,
+            None => {
+                new_boundaries.push(end_ns);
+                end_ns
+            }
+        };
+        if boundary_ns != end_ns {
+            moved.insert(end_ns, boundary_ns);
+        }
+        earliest_ns = boundary_ns.saturating_add(1);
+    }
+    known.extend(new_boundaries);
+    known.sort_unstable();
+    moved
+}
+
+/// The median distance of neighbouring ends, the first of which is the length of its own row.
+fn usual_length_ns(ends: &[i64]) -> i64 {
+    let mut lengths = Vec::with_capacity(ends.len());
+    let mut before_ns = 0;
+    for end_ns in ends {
+        lengths.push(end_ns.saturating_sub(before_ns));
+        before_ns = *end_ns;
+    }
+    lengths.sort_unstable();
+    lengths.get(lengths.len() / 2).copied().unwrap_or(0)
+}
+
+/// The known boundary in `from_ns..=to_ns` that is nearest to `end_ns`.
+fn nearest(known: &[i64], end_ns: i64, from_ns: i64, to_ns: i64) -> Option<i64> {
+    let at = known.partition_point(|boundary| *boundary < end_ns);
+    let above = known.get(at);
+    let below = at.checked_sub(1).and_then(|i| known.get(i));
+    let neighbours = [below, above].into_iter().flatten().copied();
+    let near = neighbours.filter(|boundary| (from_ns..=to_ns).contains(boundary));
+    near.min_by_key(|boundary| boundary.abs_diff(end_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::files::import_files;
+    use super::super::log::{ImportOptions, Imported};
+    use super::*;
+
+    /// The logs of a job called `a`, imported together in this order.
+    fn imported(logs: &[(&str, &str)]) -> Imported {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut files = Vec::new();
+        for (name, text) in logs {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).expect("written");
+            files.push(path);
+        }
+        import_files(&files, ImportOptions::default()).expect("imports")
+    }
+
+    fn has_note(got: &Imported) -> bool {
+        let limits = &got.meta.limits;
+        limits.iter().any(|l| l.contains("number of I/Os"))
+    }
+
+    /// End in milliseconds, writes per second and their mean in microseconds.
+    fn writes(got: &Imported) -> Vec<(i64, Option<f64>, Option<f64>)> {
+        let mut rows = Vec::new();
+        for row in got.rates.iter() {
+            let writes = row.classes[1];
+            rows.push((row.to_ns / 1_000_000, writes.ios_per_s, writes.mean_us));
+        }
+        rows
+    }
+
+    const IOPS: &str =
+        "500, 302, 1, 0, 0\n1000, 300, 1, 0, 0\n1500, 298, 1, 0, 0\n2000, 302, 1, 0, 0\n";
+    const LATENCY: &str = "500, 600000, 1, 0, 0\n1000, 600000, 1, 0, 0\n1503, 1800000, 1, 0, 0\n2000, 600000, 1, 0, 0\n";
+
+    #[test]
+    fn a_row_that_is_3_ms_late_is_of_the_same_interval() {
+        let got = imported(&[("a_iops.1.log", IOPS), ("a_lat.1.log", LATENCY)]);
+        let expected = [
+            (500, Some(302.0), Some(600.0)),
+            (1000, Some(300.0), Some(600.0)),
+            (1500, Some(298.0), Some(1800.0)),
+            (2000, Some(302.0), Some(600.0)),
+        ];
+        assert_eq!(writes(&got), expected);
+        let mut ios = 0.0;
+        let mut time_us = 0.0;
+        for (_, rate, mean_us) in expected {
+            let rate = rate.expect("known");
+            ios += rate;
+            time_us += rate * mean_us.expect("known");
+        }
+        let mean_us = time_us / ios;
+        assert!((mean_us - 897.5).abs() < 0.01, "{mean_us}");
+        assert!(!has_note(&got), "{:?}", got.meta.limits);
+    }
+
+    #[test]
+    fn classes_of_one_log_may_be_late_apart() {
+        let log = "500, 9, 0, 0, 0\n500, 7, 1, 0, 0\n1000, 9, 0, 0, 0\n1004, 7, 1, 0, 0\n";
+        let got = imported(&[("a_iops.1.log", log)]);
+        let expected = [(500, Some(7.0), None), (1000, Some(7.0), None)];
+        assert_eq!(writes(&got), expected);
+    }
+
+    #[test]
+    fn latencies_without_a_number_of_ios_are_noted() {
+        assert!(has_note(&imported(&[("a_lat.1.log", LATENCY)])));
+        let short = "500, 302, 1, 0, 0\n";
+        let got = imported(&[("a_iops.1.log", short), ("a_lat.1.log", LATENCY)]);
+        let limits = &got.meta.limits;
+        assert!(
+            limits.iter().any(|l| l.starts_with("3 rows have")),
+            "{limits:?}"
+        );
+    }
+
+    #[test]
+    fn ends_stay_in_order_and_far_ones_where_they_are() {
+        let mut known = vec![500, 1000, 2000];
+        let moved = moved_ends(vec![503, 1100, 1998, 2004], &mut known);
+        // 2004 is near 2000 as well, which is the end of the row before it.
+        assert_eq!(moved, HashMap::from([(503, 500), (1998, 2000)]));
+        assert_eq!(known, [500, 1000, 1100, 2000, 2004]);
+    }
+}
