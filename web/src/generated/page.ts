@@ -1,7 +1,7 @@
 // Made from docs/schema/ by `make schema`; do not edit.
 
 /**
- * How a device runs.
+ * How heavily a device is loaded, relative to its capacity.
  */
 export type CapacityState =
   | "idle"
@@ -16,19 +16,20 @@ export type CapacityState =
  */
 export type Class = "read" | "write" | "discard" | "flush";
 /**
- * What may be said.
+ * Whether load is periodic.
  */
 export type PeriodicityVerdict = "periodic" | "tentative" | "not-periodic" | "insufficient-data";
 /**
- * Which estimator a kernel has.
+ * The estimator of a kernel.
  */
 export type Regime = "round-stats" | "allocated-too" | "touched-jiffy" | "start-touches" | "sampled";
 /**
- * What to think of the kernel's figure.
+ * Verdict on the kernel's figure.
  */
 export type UtilVerdict = "ok" | "biased-high" | "biased-low" | "impossible";
 /**
- * What a finding rests on. The variant says what was found; some kinds have a second form where the source says less.
+ * The numbers behind a finding. The variant determines the kind; some kinds have a second form for sources
+ * that provide less.
  */
 export type Evidence =
   | MicroburstEvidence
@@ -50,19 +51,19 @@ export type Evidence =
   | AveragedAveragesEvidence
   | LostEventsEvidence;
 /**
- * Where a limit comes from, the most trustworthy first.
+ * Source of a limit, most trustworthy first.
  */
 export type LimitSource = "user" | "link" | "learned";
 /**
- * What a burst has too many of.
+ * The quantity of which a burst has more than the background.
  */
 export type Measure = "bytes" | "ios";
 /**
- * How far a stall reached.
+ * Scope of a stall.
  */
 export type StallScope = "device" | "devices" | "array-member" | "array-members" | "array" | "host" | "all";
 /**
- * Which shortage of CPU time explains that I/Os waited.
+ * The shortage of CPU time that explains why I/Os waited.
  */
 export type CpuShortage = "late-timer" | "steal" | "pressure";
 /**
@@ -70,7 +71,7 @@ export type CpuShortage = "late-timer" | "steal" | "pressure";
  */
 export type LatencyChangeForm = "step" | "trend";
 /**
- * How the slow ones lie.
+ * Distribution of the slow requests.
  */
 export type LatencyModeForm = "second-mode" | "tail";
 /**
@@ -78,7 +79,7 @@ export type LatencyModeForm = "second-mode" | "tail";
  */
 export type Fit = {
   /**
-   * Corrected Akaike criterion: smaller is better, differences below 2 mean nothing.
+   * Corrected Akaike criterion: smaller is better; differences below 2 are meaningless.
    */
   aicc: number;
   /**
@@ -117,7 +118,7 @@ export type Fit1 =
        */
       queueing_model: "mmc";
       /**
-       * How many are served at once.
+       * Number of servers.
        */
       servers: number;
       /**
@@ -132,11 +133,11 @@ export type Fit1 =
       queueing_model: "usl";
     });
 /**
- * What shows that a writer waits for syncs.
+ * How it is known that a writer waits for syncs.
  */
 export type SyncSource = "calls" | "ios";
 /**
- * How a coarse row's mean latency was made from the finer ones.
+ * How a coarse row's mean latency was computed from the finer rows.
  */
 export type AveragingRule = "weighted-by-ios" | "mean-of-means" | "mean-of-non-empty-means" | "other";
 /**
@@ -158,7 +159,7 @@ export type LossReason =
   | "unaccounted"
   | "not-recorded";
 /**
- * What was found.
+ * Kind of a finding.
  */
 export type FindingKind =
   | "microburst"
@@ -494,7 +495,7 @@ export interface PeriodicityBlock {
   verdict: PeriodicityVerdict;
 }
 /**
- * One clock.
+ * A clock: onsets that are one period apart.
  */
 export interface Clock {
   /**
@@ -502,7 +503,7 @@ export interface Clock {
    */
   cycles: number;
   /**
-   * First beat, in seconds since the beginning of the time looked at.
+   * First beat, in seconds since the start of the window.
    */
   first_beat_s: number;
   /**
@@ -510,7 +511,7 @@ export interface Clock {
    */
   jitter: number;
   /**
-   * Last beat, in the same seconds.
+   * Last beat, in seconds since the start of the window.
    */
   last_beat_s: number;
   /**
@@ -522,7 +523,8 @@ export interface Clock {
    */
   p_value: number;
   /**
-   * Its 95 % interval: of a schedule by the line through its beats, of a timer that starts anew by its steps.
+   * 95 % confidence interval of the period: for a schedule from the line through its beats, for a timer that
+   * starts anew after each beat from its steps.
    *
    * @minItems 2
    * @maxItems 2
@@ -592,7 +594,7 @@ export interface SlotGroupBlock {
   touched_percent: number;
 }
 /**
- * Median and upper quartile over the slots of a group (nearest rank), and the extremes.
+ * Median, 75th percentile (nearest rank), mean and maximum over the slots of a group.
  */
 export interface SlotQuantiles {
   /**
@@ -613,15 +615,15 @@ export interface SlotQuantiles {
   p75: number;
 }
 /**
- * What [`Stages`] says.
+ * Stages, seek distances and queue depth at issue of one device.
  */
 export interface StagesSummary {
   /**
-   * How single bios went; `None` where the source saw requests only, as the tracer does.
+   * Stages of single bios; `None` if the source saw requests only, as the tracer does.
    */
   bios: BioSummary | null;
   /**
-   * What reads and writes cost that had the device to themselves (A18).
+   * Costs of reads and of writes that had the device to themselves (A18).
    *
    * @minItems 2
    * @maxItems 2
@@ -632,7 +634,8 @@ export interface StagesSummary {
    */
   d2c: Stage;
   /**
-   * Mean number already issued when a request is issued (queue depth at D, itself not counted).
+   * Mean number of requests already issued and not completed when a request is issued (queue depth at D, itself
+   * not counted).
    */
   depth_at_issue: number | null;
   /**
@@ -652,11 +655,11 @@ export interface StagesSummary {
    */
   seek_p90_sectors: number | null;
   /**
-   * Requests that follow another with a known place: n of the seek distances.
+   * Requests with known sectors that follow another such request: n of the seek distances.
    */
   seeks: number;
   /**
-   * Percent that begin where the one before them, of whatever class, ended.
+   * Percent that begin where the previous one, of any class, ended.
    */
   sequential_any_class_percent: number | null;
   /**
@@ -665,7 +668,7 @@ export interface StagesSummary {
   turn_percent: number | null;
 }
 /**
- * The ways of bios, with the names of `btt`. A request counts once for each bio in it: that is what `btt` counts.
+ * Stages of bios, with the names of `btt`. A request counts once for each of its bios, as in `btt`.
  */
 export interface BioSummary {
   /**
@@ -685,7 +688,7 @@ export interface BioSummary {
    */
   m2d: Stage;
   /**
-   * Queued to completed: the whole of which the others are shares.
+   * Queued to completed: the whole that the shares of the others refer to.
    */
   q2c: Stage;
   /**
@@ -722,12 +725,12 @@ export interface Stage {
    */
   p99_us: number | null;
   /**
-   * Share of start to done, in percent of the sums.
+   * Share of the summed time from start to completion (for bios, of Q2C), in percent.
    */
   share_percent: number | null;
 }
 /**
- * What one I/O of a class costs.
+ * Cost of one I/O of a class.
  */
 export interface Cost {
   /**
@@ -735,16 +738,16 @@ export interface Cost {
    */
   n: number;
   /**
-   * Per I/O, in microseconds of a server.
+   * Server time per I/O, in microseconds.
    */
   per_io_us: number;
   /**
-   * Per KiB, in microseconds of a server; 0 if all sizes were the same.
+   * Server time per KiB, in microseconds; 0 if all sizes were the same.
    */
   per_kib_us: number;
 }
 /**
- * A2's answer for one device.
+ * The kernel's busy time of one device compared with the exact one (A2).
  */
 export interface UtilCheck {
   /**
@@ -752,8 +755,8 @@ export interface UtilCheck {
    */
   busy_percent: number;
   /**
-   * Whether the kernel counted what its estimator must; `null` if that is not known. Where it did not, the estimator explains
-   * nothing: I/Os are missing, or the samples cover another time.
+   * Whether the kernel counted what its estimator should; `null` if that is not known. If it did not, the
+   * estimator does not explain the difference: I/Os are lost, or the samples cover another time.
    */
   estimator_agrees: boolean | null;
   /**
@@ -847,7 +850,7 @@ export interface DeviceStats {
   write: ClassSummary;
 }
 /**
- * What a table says of all classes of a device together.
+ * Values that a table gives for all classes of a device together.
  */
 export interface AllClasses {
   /**
@@ -893,8 +896,8 @@ export interface Concurrency {
   p99: number | null;
 }
 /**
- * The answer for one class of one device. Latencies are start to done (S2C, what `iostat` calls await) unless named
- * otherwise; quantiles are nearest rank, exact up to 65536 I/Os and within 1/256 beyond.
+ * Summary of one class of one device. Latencies are start to completion (S2C, what `iostat` calls await) unless
+ * named otherwise. Quantiles are nearest rank, exact up to 65536 I/Os and within 1/256 beyond.
  */
 export interface ClassSummary {
   /**
@@ -930,7 +933,7 @@ export interface ClassSummary {
    */
   merges: number | null;
   /**
-   * 95 % interval of the median, by order statistics; `None` with too few I/Os to bound it, as below.
+   * 95 % confidence interval of the median, from order statistics; `None` with too few I/Os to bound it.
    *
    * @minItems 2
    * @maxItems 2
@@ -945,7 +948,7 @@ export interface ClassSummary {
    */
   p75_us: number | null;
   /**
-   * The same of the 90th percentile.
+   * The same for the 90th percentile.
    *
    * @minItems 2
    * @maxItems 2
@@ -960,7 +963,7 @@ export interface ClassSummary {
    */
   p95_us: number | null;
   /**
-   * The same of the 99.9th percentile.
+   * The same for the 99.9th percentile.
    *
    * @minItems 2
    * @maxItems 2
@@ -971,7 +974,7 @@ export interface ClassSummary {
    */
   p999_us: number | null;
   /**
-   * The same of the 99th percentile.
+   * The same for the 99th percentile.
    *
    * @minItems 2
    * @maxItems 2
@@ -986,7 +989,7 @@ export interface ClassSummary {
    */
   queue_mean_us: number | null;
   /**
-   * Percent of I/Os whose first sector is where the previous one of the same device and class, in the order of
+   * Percent of I/Os that begin at the sector where the previous one of the same device and class, in order of
    * start, ended. `None` without sectors or with fewer than two I/Os.
    */
   sequential_percent: number | null;
@@ -1092,8 +1095,8 @@ export interface FileCalls {
   write: CallSummary | null;
 }
 /**
- * Calls of one kind on one file. Percentiles are `null` unless all calls are known one by one or by a histogram. Of reads beside
- * writes of one descriptor mean and longest are those of their histogram.
+ * Calls of one kind on one file. Percentiles are `null` unless all calls are known one by one or by a histogram. For
+ * a descriptor with both reads and writes, mean and maximum come from the histogram of each kind.
  */
 export interface CallSummary {
   /**
@@ -1121,11 +1124,11 @@ export interface CallSummary {
    */
   p99_us: number | null;
   /**
-   * How far off the percentiles (and what else comes from a histogram) may be; 0: they are exact. `None` without them.
+   * Maximum error of the percentiles (and of other values from a histogram); 0 if they are exact. `None` without them.
    */
   quantile_error_percent: number | null;
   /**
-   * How many of them are known one by one.
+   * Number of calls that are known one by one.
    */
   timed: number;
 }
@@ -1138,11 +1141,11 @@ export interface ClassReport {
    */
   all: ClassTable;
   /**
-   * A11: second I/O of two-block requests against load.
+   * Duration of the second I/O of two-block requests by load (A11).
    */
   by_load: DurationByLoad | null;
   /**
-   * A7: by size.
+   * Response time by size (A7).
    */
   by_size: SizeBin[];
   /**
@@ -1154,28 +1157,28 @@ export interface ClassReport {
    */
   peak: ClassTable | null;
   /**
-   * A7: steps, if there are.
+   * Steps of the response time by size (A7), if there are any.
    */
   steps: Steps | null;
 }
 /**
- * The table of one class over all of the recording, or over its peak.
+ * The table of one class over the whole recording, or over its peak.
  */
 export interface ClassTable {
   /**
-   * A10.
+   * Share of requests with a single I/O (A10).
    */
   atomic: AtomicShare | null;
   /**
-   * A9 as it was done by hand; `None` where it does not apply.
+   * Costs estimated from response time by size (A9); `None` if the estimate is not valid.
    */
   classical: Classical | null;
   /**
-   * Why it applies or does not; `None` without requests of one block, or of two.
+   * Whether that estimate is valid, and why; `None` without requests of one block, or of two.
    */
   classical_verdict: ClassicalVerdict | null;
   /**
-   * A9 as measured.
+   * Costs measured directly (A9).
    */
   direct: Direct;
   /**
@@ -1200,7 +1203,7 @@ export interface ClassTable {
   total_p95_us: number | null;
 }
 /**
- * A share with its uncertainty.
+ * A share with its confidence interval.
  */
 export interface AtomicShare {
   /**
@@ -1216,7 +1219,7 @@ export interface AtomicShare {
    */
   low_n: boolean;
   /**
-   * Lower end of Wilson's 95 % interval.
+   * Lower end of Wilson's 95 % confidence interval.
    */
   low_percent: number;
   /**
@@ -1224,7 +1227,7 @@ export interface AtomicShare {
    */
   n: number;
   /**
-   * Percent of the response time that was spent in the others: the most that pipelining could hide.
+   * Percent of the response time spent in the other requests: upper bound of what pipelining could hide.
    */
   pipelining_bound_percent: number | null;
 }
@@ -1237,7 +1240,7 @@ export interface Classical {
    */
   block_bytes: number;
   /**
-   * The other estimate of an I/O: median of total less first delay of two-block requests, in microseconds.
+   * Another estimate of an I/O: median of response time minus first delay of two-block requests, in microseconds.
    */
   io2_us: number;
   /**
@@ -1245,11 +1248,11 @@ export interface Classical {
    */
   io_us: number;
   /**
-   * How many.
+   * Number of these requests.
    */
   one_block_n: number;
   /**
-   * Median total of requests of up to one block, in microseconds, and how many.
+   * Median response time of requests of up to one block, in microseconds.
    */
   one_block_us: number;
   /**
@@ -1257,20 +1260,20 @@ export interface Classical {
    */
   overhead_us: number;
   /**
-   * How many.
+   * Number of these requests.
    */
   two_blocks_n: number;
   /**
-   * Median total of requests of more than one and up to two blocks, in microseconds.
+   * Median response time of requests of more than one and up to two blocks, in microseconds.
    */
   two_blocks_us: number;
 }
 /**
- * Whether the classical numbers can be believed.
+ * Whether the classical decomposition is valid.
  */
 export interface ClassicalVerdict {
   /**
-   * They can.
+   * It is valid.
    */
   valid: boolean;
   /**
@@ -1279,7 +1282,7 @@ export interface ClassicalVerdict {
   why: string;
 }
 /**
- * The direct decomposition; a part that no request has is `None`.
+ * The direct decomposition; `None` for a part that no request has.
  */
 export interface Direct {
   /**
@@ -1299,11 +1302,11 @@ export interface Direct {
    */
   first_io: CostPart | null;
   /**
-   * The program's own time between calls.
+   * Time of the program itself between calls.
    */
   gaps: CostPart | null;
   /**
-   * Those after the first.
+   * The data I/Os after the first.
    */
   later_ios: CostPart | null;
   /**
@@ -1311,16 +1314,16 @@ export interface Direct {
    */
   open_call: CostPart | null;
   /**
-   * The same of second I/Os.
+   * Percent of second data I/Os that found their data in memory.
    */
   second_hit_percent: number | null;
   /**
-   * The second.
+   * The second data I/O.
    */
   second_io: CostPart | null;
 }
 /**
- * Median and tail of one part.
+ * Median and 95th percentile of one part of requests.
  */
 export interface CostPart {
   /**
@@ -1341,11 +1344,11 @@ export interface CostPart {
   p95_us: number;
 }
 /**
- * Duration against load.
+ * Duration of I/Os by load.
  */
 export interface DurationByLoad {
   /**
-   * By tenths of the load; fewer if loads repeat.
+   * By deciles of the load; fewer if loads repeat.
    */
   deciles: Decile[];
   /**
@@ -1353,7 +1356,7 @@ export interface DurationByLoad {
    */
   n: number;
   /**
-   * Microseconds per (request per second): Theil and Sen's median of slopes. `None` if the load did not vary.
+   * Slope in microseconds per (request per second): the Theil-Sen median of slopes. `None` if the load did not vary.
    */
   slope: number | null;
   /**
@@ -1361,7 +1364,7 @@ export interface DurationByLoad {
    */
   slope_high: number | null;
   /**
-   * 95 % interval of the slope (Sen 1968, by Kendall's variance).
+   * Lower end of the slope's 95 % confidence interval (Sen 1968, by Kendall's variance).
    */
   slope_low: number | null;
   /**
@@ -1403,11 +1406,11 @@ export interface SizeBin {
    */
   n: number;
   /**
-   * More than so many bytes ...
+   * Requests of more than this many bytes ...
    */
   over_bytes: number;
   /**
-   * ... and at most so many.
+   * ... and at most this many.
    */
   to_bytes: number;
   /**
@@ -1415,7 +1418,7 @@ export interface SizeBin {
    */
   total_high_us: number;
   /**
-   * 95 % confidence interval of that median, by order statistics.
+   * Lower end of the 95 % confidence interval of that median, from order statistics.
    */
   total_low_us: number;
   /**
@@ -1428,7 +1431,7 @@ export interface SizeBin {
  */
 export interface Steps {
   /**
-   * By how much the Bayesian information criterion prefers it to a straight line; more than 10 is decisive.
+   * How much the Bayesian information criterion (BIC) prefers this to a straight line; more than 10 is decisive.
    */
   bic_gain: number;
   /**
@@ -1453,7 +1456,7 @@ export interface Group {
    */
   block_io_bytes: number;
   /**
-   * Seconds of block I/O inside those calls, as far as they can be laid to them.
+   * Seconds of block I/O inside those calls, as far as it can be attributed to them.
    */
   block_io_s: number;
   /**
@@ -1473,7 +1476,7 @@ export interface Group {
    */
   call_s: number;
   /**
-   * Data I/Os.
+   * Number of data I/Os.
    */
   data_ios: number;
   /**
@@ -1497,7 +1500,7 @@ export interface Group {
    */
   total_p50_us: number | null;
   /**
-   * Data I/Os that waited for a device or slept otherwise.
+   * Data I/Os that waited for a device or slept for another reason.
    */
   waited_ios: number;
 }
@@ -1506,7 +1509,7 @@ export interface Group {
  */
 export interface SyncSummary {
   /**
-   * How many failed.
+   * Number of failed syncs.
    */
   failed: number;
   /**
@@ -1539,7 +1542,7 @@ export interface SyncSummary {
   p99_us: number;
 }
 /**
- * Requests over time, in groups of `step_s` from `start_s` on; the last one may be cut short.
+ * Requests over time, in groups of `step_s` from `start_s` on; the last group may be shorter.
  */
 export interface FilesOverTime {
   /**
@@ -1563,12 +1566,12 @@ export interface FilesOverTime {
    */
   step_s: number;
   /**
-   * Requests under way; `None` of more requests than are kept.
+   * Requests under way; `None` if there are more requests than are kept.
    */
   under_way: UnderWay[] | null;
 }
 /**
- * One class over time; the vectors have an item per group.
+ * One class over time; the vectors have one item per group.
  */
 export interface ClassOverTime {
   /**
@@ -1593,7 +1596,7 @@ export interface ClassOverTime {
   per_s: number[];
 }
 /**
- * Requests under way over time; the vectors have an item per group.
+ * Requests under way over time; the vectors have one item per group.
  */
 export interface UnderWay {
   /**
@@ -1613,7 +1616,7 @@ export interface UnderWay {
    */
   touched_percent: number[];
   /**
-   * Percent of the time with at least one, exactly.
+   * Percent of the time with at least one request under way, exactly.
    */
   under_way_percent: number[];
   /**
@@ -1626,7 +1629,7 @@ export interface UnderWay {
   whole_under_way_percent: number;
 }
 /**
- * The busiest stretch (A12, by completed requests).
+ * The busiest interval (A12, by completed requests).
  */
 export interface PeakWindow {
   /**
@@ -1647,7 +1650,7 @@ export interface PeakWindow {
   start_s: number;
 }
 /**
- * One request among the slowest, with what is needed to draw it.
+ * One of the slowest requests, with the values needed to draw it.
  */
 export interface SlowRequest {
   /**
@@ -1655,7 +1658,7 @@ export interface SlowRequest {
    */
   bytes: number;
   /**
-   * The part of it inside calls (open and data I/Os), by which they are ranked.
+   * The part of it inside calls (open and data I/Os), by which requests are ranked.
    */
   call_us: number;
   /**
@@ -1663,15 +1666,15 @@ export interface SlowRequest {
    */
   class: string;
   /**
-   * The close call, in microseconds.
+   * Duration of the close call, in microseconds.
    */
   close_us: number | null;
   /**
-   * Data I/Os.
+   * Number of data I/Os.
    */
   data_ios: number;
   /**
-   * From the opening to the end of the close, in microseconds.
+   * From the open call to the end of the close call, in microseconds.
    */
   end_us: number;
   /**
@@ -1679,19 +1682,19 @@ export interface SlowRequest {
    */
   file: string | null;
   /**
-   * The first data I/Os: begin after the opening, duration (microseconds), bytes, whether from memory.
+   * The first data I/Os.
    */
   first_ios: SlowIo[];
   /**
-   * What is special about it.
+   * Names of its flags.
    */
   flags: string[];
   /**
-   * The program's own time between calls, in microseconds.
+   * Time of the program itself between calls, in microseconds.
    */
   gaps_us: number | null;
   /**
-   * The open call, in microseconds.
+   * Duration of the open call, in microseconds.
    */
   open_us: number | null;
   /**
@@ -1711,7 +1714,7 @@ export interface SlowRequest {
    */
   start_s: number;
   /**
-   * Open to the last data I/O's exit (of a sync: its duration), in microseconds.
+   * From the open call to the end of the last data I/O (for a sync, its duration), in microseconds.
    */
   total_us: number;
 }
@@ -1720,7 +1723,7 @@ export interface SlowRequest {
  */
 export interface SlowIo {
   /**
-   * Begin, in microseconds after the opening.
+   * Start, in microseconds after the open call.
    */
   after_us: number;
   /**
@@ -1728,7 +1731,7 @@ export interface SlowIo {
    */
   bytes: number;
   /**
-   * From memory; `None` where that is not known.
+   * Whether it was served from memory; `None` if that is not known.
    */
   cache_hit: boolean | null;
   /**
@@ -1741,7 +1744,7 @@ export interface SlowIo {
  */
 export interface SyncGroup {
   /**
-   * How many failed.
+   * Number of failed syncs.
    */
   failed: number;
   /**
@@ -1778,7 +1781,7 @@ export interface SyncGroup {
   p99_us: number;
 }
 /**
- * What a device completed while at least one sync of a file on it was waiting.
+ * I/O that a device completed while at least one sync of a file on it was waiting.
  */
 export interface Meanwhile {
   /**
@@ -1786,11 +1789,11 @@ export interface Meanwhile {
    */
   device: string;
   /**
-   * Flushes completed.
+   * Number of flushes completed in that time.
    */
   flushes: number;
   /**
-   * Reads completed: what the syncs competed with.
+   * Number of reads completed in that time, which competed with the syncs.
    */
   reads: number;
   /**
@@ -1852,7 +1855,8 @@ export interface FindingBlock {
  */
 export interface MicroburstEvidence {
   /**
-   * Bytes of the minute of its peak over the seconds of that minute with any I/O, as cloud volumes estimate micro-bursts.
+   * Bytes in the minute of its peak, divided by the seconds of that minute with any I/O, as cloud volumes estimate
+   * micro-bursts.
    */
   active_second_bytes_per_s: number | null;
   /**
@@ -1864,7 +1868,7 @@ export interface MicroburstEvidence {
    */
   bucket_bytes: number;
   /**
-   * Bursts of this stream that one-second samples hide.
+   * Number of bursts of this stream that one-second samples hide.
    */
   bursts_in_recording: number;
   /**
@@ -1896,7 +1900,7 @@ export interface MicroburstEvidence {
    */
   exceeds_limit: boolean;
   /**
-   * How many bursts like this the stream's background would show in the whole recording.
+   * Expected number of such bursts in the whole recording if there were only the background.
    */
   expected_by_chance: number;
   /**
@@ -1904,11 +1908,11 @@ export interface MicroburstEvidence {
    */
   hidden_factor: number;
   /**
-   * How many times less 15-second samples show.
+   * Its peak divided by the 15-second sample.
    */
   hidden_factor_15s: number | null;
   /**
-   * How many times less one-minute samples show.
+   * Its peak divided by the one-minute sample.
    */
   hidden_factor_60s: number | null;
   /**
@@ -1924,7 +1928,7 @@ export interface MicroburstEvidence {
    */
   limit_source: LimitSource | null;
   /**
-   * Names of the devices behind one link whose sum it is about. Absent where it is about one device.
+   * Names of the devices behind one link, if the burst is one of their sum. Absent for a burst of one device.
    */
   link_devices?: string[];
   /**
@@ -1936,7 +1940,7 @@ export interface MicroburstEvidence {
    */
   max_in_flight: number | null;
   /**
-   * The highest 15-second sample of it; `null` of a shorter recording, and of bursts that are not among the largest.
+   * The highest 15-second sample of it; `null` in a shorter recording, and for bursts that are not among the largest.
    */
   mean_15s_bytes_per_s: number | null;
   /**
@@ -1956,15 +1960,15 @@ export interface MicroburstEvidence {
    */
   measure: Measure;
   /**
-   * How many I/Os of the other class met it; of a large recording estimated from a sample.
+   * Number of I/Os of the other class that overlap it; in a large recording estimated from a sample.
    */
   other_class_ios: number | null;
   /**
-   * Longest latency of the other class's I/Os that met it.
+   * Longest latency of I/Os of the other class that overlap it.
    */
   other_class_max_us: number | null;
   /**
-   * Of a table: the highest mean latency of the other class in rows that meet it. Absent where single I/Os are known.
+   * For a table: the highest mean latency of the other class in rows that overlap it. Absent if single I/Os are known.
    */
   other_class_mean_max_us?: number | null;
   /**
@@ -1993,11 +1997,11 @@ export interface MicroburstEvidence {
  */
 export interface StallEvidence {
   /**
-   * What completed first after it.
+   * Class of the first completion after it.
    */
   completed_after: Class;
   /**
-   * What completed last before it; `null` if the device was idle.
+   * Class of the last completion before it; `null` if the device was idle.
    */
   completed_before: Class | null;
   /**
@@ -2009,7 +2013,7 @@ export interface StallEvidence {
    */
   expected_s: number;
   /**
-   * Whether a flush was with the device.
+   * Whether a flush was in flight on the device.
    */
   flush_in_flight: boolean;
   /**
@@ -2017,15 +2021,15 @@ export interface StallEvidence {
    */
   group: string | null;
   /**
-   * Devices of that group.
+   * Number of devices of that group.
    */
   group_devices: number | null;
   /**
-   * Those of them that stalled at the same time.
+   * Number of them that stalled at the same time.
    */
   group_devices_stalled: number | null;
   /**
-   * What the host was short of at that time, which does not explain the stall; `null` if the recording does not hold it.
+   * Pressure of the host at that time, which does not explain the stall; `null` if the recording does not hold it.
    */
   host_state: HostState | null;
   /**
@@ -2033,56 +2037,57 @@ export interface StallEvidence {
    */
   in_flight: number;
   /**
-   * I/Os issued in it.
+   * I/Os issued during it.
    */
   issued_meanwhile: number;
   /**
-   * Names of the layers above that stood still with it.
+   * Names of the layers above that stalled with it.
    */
   layers_stalled: string[];
   /**
-   * Other devices that did I/O; layers above and below are left out.
+   * Other devices with I/O, without those stacked with it.
    */
   other_devices: number;
   /**
-   * Other devices that stalled at the same time; layers above and below are left out.
+   * Other devices that stalled at the same time, without those stacked with it.
    */
   other_devices_stalled: number;
   /**
-   * How far it reached.
+   * Scope of the stall.
    */
   scope: StallScope;
   /**
-   * Stalls of this device.
+   * Number of stalls of this device.
    */
   stalls_in_recording: number;
 }
 /**
- * What the host was short of in an interval.
+ * CPU and I/O pressure of the host in an interval.
  */
 export interface HostState {
   /**
-   * Percent of the time in which at least one task waited for a CPU (PSI); `null` if the kernel does not say.
+   * Percent of the time in which at least one task waited for a CPU (PSI); `null` if the kernel does not report it.
    */
   cpu_pressure_percent: number | null;
   /**
-   * Percent of the time in which at least one task waited for I/O (PSI); `null` if the kernel does not say.
+   * Percent of the time in which at least one task waited for I/O (PSI); `null` if the kernel does not report it.
    */
   io_pressure_percent: number | null;
   /**
-   * Length of what was measured around the interval, in seconds: pressure and steal are means over it.
+   * Length of the samples that overlap the interval, in seconds: pressure and steal are means over them.
    */
   measured_s: number;
   /**
-   * Most tasks that ran or waited for a CPU, per CPU; `null` if the kernel does not say.
+   * Maximum number of tasks that ran or waited for a CPU, per CPU; `null` if the kernel does not report it.
    */
   runnable_per_cpu: number | null;
   /**
-   * Time that the hypervisor gave to others, of all CPUs together, in percent of the time; `null` if the kernel does not say.
+   * Time that the hypervisor gave to others, summed over CPUs, in percent of the time; `null` if the kernel does
+   * not report it.
    */
   steal_percent: number | null;
   /**
-   * How late the recorder's own timer woke it at most, in milliseconds; `null` if it waited for none.
+   * Longest delay of the recorder's own timer, in milliseconds; `null` if it waited for none.
    */
   timer_late_ms: number | null;
   /**
@@ -2091,7 +2096,7 @@ export interface HostState {
   timer_late_percent: number;
 }
 /**
- * The device takes longer, or less long, for the same load.
+ * Device time rises or falls at equal load.
  */
 export interface LatencyChangeEvidence {
   /**
@@ -2099,7 +2104,7 @@ export interface LatencyChangeEvidence {
    */
   at_s: number;
   /**
-   * Blocks of time compared.
+   * Number of blocks of time compared.
    */
   blocks: number;
   /**
@@ -2111,19 +2116,19 @@ export interface LatencyChangeEvidence {
    */
   cpu_shortage: CpuShortage | null;
   /**
-   * Median device time after; of a trend: in the last quarter.
+   * Median device time after; for a trend, in the last quarter.
    */
   device_p50_after_us: number | null;
   /**
-   * Median device time before; of a trend: in the first quarter.
+   * Median device time before; for a trend, in the first quarter.
    */
   device_p50_before_us: number | null;
   /**
-   * 99th percentile of device time after; `null` of fewer than 100 I/Os.
+   * 99th percentile of device time after; `null` with fewer than 100 I/Os.
    */
   device_p99_after_us: number | null;
   /**
-   * 99th percentile of device time before; `null` of fewer than 100 I/Os.
+   * 99th percentile of device time before; `null` with fewer than 100 I/Os.
    */
   device_p99_before_us: number | null;
   /**
@@ -2131,11 +2136,11 @@ export interface LatencyChangeEvidence {
    */
   form: LatencyChangeForm;
   /**
-   * What the host was short of after; `null` if the recording does not hold it.
+   * Pressure of the host after; `null` if the recording does not hold it.
    */
   host_after: HostState | null;
   /**
-   * What the host was short of before; `null` if the recording does not hold it.
+   * Pressure of the host before; `null` if the recording does not hold it.
    */
   host_before: HostState | null;
   /**
@@ -2147,11 +2152,12 @@ export interface LatencyChangeEvidence {
    */
   ios_before: number;
   /**
-   * I/Os issued per second after it over before it.
+   * I/Os issued per second after the change divided by those before.
    */
   load_ratio: number;
   /**
-   * For all streams of the report: Student's t over blocks, times splits; of a trend: `p_value` times streams.
+   * Corrected for all streams of the report: Student's t over blocks, times splits and streams; for a trend,
+   * `p_value` times streams.
    */
   p_family: number;
   /**
@@ -2159,12 +2165,12 @@ export interface LatencyChangeEvidence {
    */
   p_value: number;
   /**
-   * Device time after the change over that before it, of I/Os of the same size that met as many others and as many bytes; of
-   * a trend: end over beginning.
+   * Device time after the change divided by that before, for I/Os of the same size with as many other I/Os and
+   * bytes in flight; for a trend, end divided by beginning.
    */
   ratio_at_same_load: number;
   /**
-   * Its 95 % interval, over blocks of time.
+   * Its 95 % confidence interval, over blocks of time.
    *
    * @minItems 2
    * @maxItems 2
@@ -2172,11 +2178,11 @@ export interface LatencyChangeEvidence {
   ratio_at_same_load_ci: [number, number];
 }
 /**
- * Some I/Os of one class and size take far longer with the device than the rest.
+ * Some I/Os of one class and size have a far longer device time than the rest.
  */
 export interface LatencyModeEvidence {
   /**
-   * They are smaller than this.
+   * Their sizes are below this.
    */
   below_bytes: number;
   /**
@@ -2192,39 +2198,39 @@ export interface LatencyModeEvidence {
    */
   form: LatencyModeForm;
   /**
-   * Smallest size of these I/Os.
+   * Minimum size of these I/Os.
    */
   min_bytes: number;
   /**
-   * I/Os of this class and size, in the sample.
+   * Sampled I/Os of this class and size.
    */
   sampled_ios: number;
   /**
-   * Median device time of the slow ones.
+   * Median device time of the slow I/Os.
    */
   slow_device_us: number;
   /**
-   * Share of the slow ones during which a shortage of CPU time explains that nothing happened; `null` if the recording
-   * does not hold what the host was short of during most of them.
+   * Share of the slow I/Os that a shortage of CPU time explains; `null` if the recording does not hold the host's
+   * pressure during most of them.
    */
   slow_in_cpu_shortage_percent: number | null;
   /**
-   * Slow ones, in the sample.
+   * Sampled slow I/Os.
    */
   slow_ios: number;
   /**
-   * Share of the slow ones.
+   * Share of slow I/Os.
    */
   slow_percent: number;
   /**
-   * The sectors between which four fifths of the slow ones begin; `null` if these hold more than a fifth of all.
+   * The sectors between which four fifths of the slow I/Os begin; `null` if these hold more than a fifth of all.
    *
    * @minItems 2
    * @maxItems 2
    */
   slow_sectors: [number, number] | null;
   /**
-   * Share of the device time of this class and size that the slow ones take.
+   * Share of the device time of this class and size that slow I/Os take.
    */
   slow_time_percent: number;
   /**
@@ -2232,12 +2238,12 @@ export interface LatencyModeEvidence {
    */
   stretches: number;
   /**
-   * Median device time of the others.
+   * Median device time of the other I/Os.
    */
   usual_device_us: number;
 }
 /**
- * One member of an array takes longer than each of its peers.
+ * One member of an array has a longer device time than each of its peers.
  */
 export interface SlowMemberEvidence {
   /**
@@ -2245,7 +2251,7 @@ export interface SlowMemberEvidence {
    */
   array: string;
   /**
-   * Blocks of time compared.
+   * Number of blocks of time compared.
    */
   blocks: number;
   /**
@@ -2265,7 +2271,7 @@ export interface SlowMemberEvidence {
    */
   ios: number;
   /**
-   * Its members.
+   * Number of its members.
    */
   members: number;
   /**
@@ -2273,15 +2279,15 @@ export interface SlowMemberEvidence {
    */
   p_value: number;
   /**
-   * I/Os of all peers, in the sample.
+   * Sampled I/Os of all peers.
    */
   peers_ios: number;
   /**
-   * Device time over that of the slowest peer, at the same time, size and direction.
+   * Device time divided by that of the slowest peer, at the same time, size and direction.
    */
   ratio: number;
   /**
-   * Its 95 % interval, over blocks of time.
+   * Its 95 % confidence interval, over blocks of time.
    *
    * @minItems 2
    * @maxItems 2
@@ -2301,7 +2307,7 @@ export interface SlowMemberEvidence {
   slowest_peer_p99_us: number | null;
 }
 /**
- * A device moves bytes as fast as it can, and more demand only waits.
+ * Throughput is at the limit of the device: more demand only adds waiting.
  */
 export interface BandwidthSaturationEvidence {
   /**
@@ -2317,23 +2323,23 @@ export interface BandwidthSaturationEvidence {
    */
   mean_request_bytes: number;
   /**
-   * In flight that the unloaded device needs for that rate.
+   * Number in flight that the unloaded device needs for that rate.
    */
   needed_in_flight: number;
   /**
-   * The rate that throughput hardly ever exceeds: the median of the windows on it.
+   * The rate that throughput hardly ever exceeds: the median of the windows at this limit.
    */
   plateau_bytes_per_s: number;
   /**
-   * Mean latency on it.
+   * Mean latency in these windows.
    */
   plateau_mean_us: number;
   /**
-   * Share of the time on it.
+   * Share of the time in these windows.
    */
   plateau_percent: number;
   /**
-   * The rates between which nine tenths of those windows lie.
+   * 5th and 95th percentile of the rate in these windows.
    *
    * @minItems 2
    * @maxItems 2
@@ -2353,7 +2359,7 @@ export interface BandwidthSaturationEvidence {
   windows: number;
 }
 /**
- * The device, or its driver, takes no more I/Os at once, and others wait in the kernel.
+ * The device or its driver accepts no more I/Os, and others wait in the kernel.
  */
 export interface QueueFullEvidence {
   /**
@@ -2365,7 +2371,7 @@ export interface QueueFullEvidence {
    */
   full_ios: number;
   /**
-   * The same as a share of the recording.
+   * Share of the recording with a full queue.
    */
   full_percent: number;
   /**
@@ -2373,19 +2379,19 @@ export interface QueueFullEvidence {
    */
   full_s: number;
   /**
-   * Stretches of 100 ms or more in which it was full.
+   * Number of stretches of at least 100 ms in which it was full.
    */
   full_stretches: number;
   /**
-   * The longest of them.
+   * Length of the longest of them.
    */
   longest_full_s: number;
   /**
-   * Reads and writes that the device had at once, and never more.
+   * Queue depth: the most reads and writes ever in flight on the device.
    */
   queue_depth: number;
   /**
-   * Longest time that one waited.
+   * Longest time that one of them waited.
    */
   queue_max_us: number;
   /**
@@ -2394,7 +2400,7 @@ export interface QueueFullEvidence {
   queue_mean_us: number;
 }
 /**
- * Bursts of one class of I/Os that come back (A15).
+ * Periodic load of one class of I/Os (A15).
  */
 export interface PeriodicityEvidence {
   /**
@@ -2410,7 +2416,7 @@ export interface PeriodicityEvidence {
    */
   class: Class;
   /**
-   * One less the p-value.
+   * 1 minus the p-value.
    */
   confidence: number;
   /**
@@ -2455,7 +2461,7 @@ export interface PeriodicityEvidence {
  */
 export interface SaturationEvidence {
   /**
-   * The model that describes it best.
+   * The model that fits best.
    */
   fit: Fit | null;
   /**
@@ -2467,7 +2473,7 @@ export interface SaturationEvidence {
    */
   knee_in_flight: number;
   /**
-   * Its 95 % interval.
+   * Its 95 % confidence interval.
    *
    * @minItems 2
    * @maxItems 2
@@ -2482,7 +2488,7 @@ export interface SaturationEvidence {
    */
   max_ios_per_s: number;
   /**
-   * Its 95 % interval.
+   * Its 95 % confidence interval.
    *
    * @minItems 2
    * @maxItems 2
@@ -2505,7 +2511,7 @@ export interface SaturationEvidence {
    */
   state: CapacityState;
   /**
-   * Its 95 % interval.
+   * Its 95 % confidence interval.
    *
    * @minItems 2
    * @maxItems 2
@@ -2529,7 +2535,7 @@ export interface SaturationEvidence {
  */
 export interface Usl {
   /**
-   * Throughput of one in flight, per second.
+   * Throughput with one in flight, per second.
    */
   gamma: number;
   /**
@@ -2591,11 +2597,11 @@ export interface FsyncBoundEvidence {
    */
   pid: number | null;
   /**
-   * Median sync.
+   * Median duration of a sync.
    */
   sync_p50_us: number;
   /**
-   * What says so: its sync calls, or its I/Os alone.
+   * Source of this evidence: its sync calls, or its I/Os alone.
    */
   sync_source: SyncSource;
   /**
@@ -2603,7 +2609,7 @@ export interface FsyncBoundEvidence {
    */
   sync_wait_percent: number;
   /**
-   * Time in syncs.
+   * Total time in syncs.
    */
   sync_wait_s: number;
   /**
@@ -2611,7 +2617,7 @@ export interface FsyncBoundEvidence {
    */
   syncs: number;
   /**
-   * Syncs during which it submitted something.
+   * Number of syncs during which it submitted something.
    */
   syncs_not_waited_for: number;
   /**
@@ -2619,7 +2625,7 @@ export interface FsyncBoundEvidence {
    */
   syncs_per_s: number;
   /**
-   * How many times as fast it could write without these waits, at most.
+   * How many times as fast it could write without these waits (upper bound).
    */
   times_faster_at_most: number;
   /**
@@ -2627,7 +2633,7 @@ export interface FsyncBoundEvidence {
    */
   writes: number | null;
   /**
-   * Those per sync.
+   * Writes per sync.
    */
   writes_per_sync: number | null;
   /**
@@ -2660,15 +2666,15 @@ export interface SmallSequentialEvidence {
    */
   ios: number;
   /**
-   * Requests of that size that would move the same bytes.
+   * Number of requests of that size that would move the same bytes.
    */
   ios_if_large: number;
   /**
-   * What one request could be as large as: 128 KiB, or what the device takes.
+   * Size that a request could have: 128 KiB, or the maximum of the device if that is less.
    */
   large_request_bytes: number;
   /**
-   * Requests of the longest run.
+   * Number of requests in the longest run.
    */
   longest_run_ios: number;
   /**
@@ -2684,7 +2690,7 @@ export interface SmallSequentialEvidence {
    */
   request_bytes: number;
   /**
-   * Runs of adjacent sectors.
+   * Number of runs of adjacent sectors.
    */
   runs: number;
 }
@@ -2697,23 +2703,23 @@ export interface SlowIoEvidence {
    */
   cpu_shortage: CpuShortage | null;
   /**
-   * How many took longer than a second.
+   * Number of I/Os that took longer than a second.
    */
   ios_over_1s: number;
   /**
-   * Its size.
+   * Size of the slowest.
    */
   slowest_bytes: number;
   /**
-   * What it does.
+   * Class of the slowest.
    */
   slowest_class: Class;
   /**
-   * Its time with the device.
+   * Device time of the slowest.
    */
   slowest_device_us: number;
   /**
-   * When it completed, in seconds since the recording's start.
+   * Completion of the slowest, in seconds since the recording's start.
    */
   slowest_done_s: number;
   /**
@@ -2721,7 +2727,7 @@ export interface SlowIoEvidence {
    */
   slowest_process: string | null;
   /**
-   * Where it begins on the device, in units of 512 bytes.
+   * First sector of the slowest, in units of 512 bytes.
    */
   slowest_sector: number | null;
   /**
@@ -2734,7 +2740,7 @@ export interface SlowIoEvidence {
  */
 export interface IoErrorEvidence {
   /**
-   * How many by error number (`errno`).
+   * Number by error number (`errno`).
    */
   by_error: {
     /**
@@ -2744,15 +2750,15 @@ export interface IoErrorEvidence {
     [k: string]: number | undefined;
   };
   /**
-   * What the first one does.
+   * Class of the first one.
    */
   first_class: Class;
   /**
-   * When it completed, in seconds since the recording's start.
+   * Completion of the first one, in seconds since the recording's start.
    */
   first_done_s: number;
   /**
-   * Where it begins on the device, in units of 512 bytes.
+   * First sector of the first one, in units of 512 bytes.
    */
   first_sector: number | null;
   /**
@@ -2777,11 +2783,11 @@ export interface CachedReadsEvidence {
    */
   program_read_bytes: number;
   /**
-   * Reads that were looked at one by one.
+   * Number of reads of which it is known one by one whether they waited.
    */
   reads_looked_at: number;
   /**
-   * Share of those that found all in memory.
+   * Share of these reads that found all data in memory.
    */
   reads_without_wait_percent: number | null;
 }
@@ -2790,15 +2796,15 @@ export interface CachedReadsEvidence {
  */
 export interface WrittenBackEvidence {
   /**
-   * Those of them of which it is known.
+   * Bytes of these whose origin is known.
    */
   origin_known_bytes: number;
   /**
-   * Those of them that the kernel wrote back.
+   * Bytes of these that the kernel wrote back.
    */
   written_back_bytes: number;
   /**
-   * Share that the kernel wrote back.
+   * Share of the written bytes that the kernel wrote back.
    */
   written_back_percent: number;
   /**
@@ -2807,15 +2813,15 @@ export interface WrittenBackEvidence {
   written_bytes: number;
 }
 /**
- * Mean latencies of an imported table against finer rows of the same time (A25).
+ * Mean latencies of an imported table compared with finer rows of the same time (A25).
  */
 export interface AveragedAveragesEvidence {
   /**
-   * Those of them that are averages of averages.
+   * Number of them that are averages of averages.
    */
   averages_of_averages: number;
   /**
-   * Means that finer rows cover.
+   * Number of means that finer rows cover.
    */
   checked: number;
   /**
@@ -2824,7 +2830,7 @@ export interface AveragedAveragesEvidence {
   rows: AuditRow[];
 }
 /**
- * One class of one coarse row, tested.
+ * The test of one class of one coarse row.
  */
 export interface AuditRow {
   /**
@@ -2832,11 +2838,11 @@ export interface AuditRow {
    */
   class: Class;
   /**
-   * Whether I/Os per second and bytes per second of the coarse row are the finer ones' within rounding.
+   * Whether I/Os and bytes per second of the coarse row agree with those of the finer rows within rounding.
    */
   counts_agree: boolean;
   /**
-   * How many finer rows cover the interval.
+   * Number of finer rows that cover the interval.
    */
   finer_rows: number;
   /**
@@ -2848,11 +2854,11 @@ export interface AuditRow {
    */
   ios: number;
   /**
-   * Mean of their means, empty ones as 0.
+   * Mean of their means, empty ones as 0, in microseconds.
    */
   mean_of_means_us: number;
   /**
-   * Mean of the means of those with I/Os.
+   * Mean of the means of those with I/Os, in microseconds.
    */
   mean_of_non_empty_us: number | null;
   /**
@@ -2860,7 +2866,7 @@ export interface AuditRow {
    */
   rule: AveragingRule;
   /**
-   * What the coarse row says, in microseconds.
+   * Mean latency that the coarse row states, in microseconds.
    */
   stated_us: number;
   /**
@@ -2868,16 +2874,16 @@ export interface AuditRow {
    */
   to_ns: number;
   /**
-   * By how much the stated value is below the truth, in percent of it.
+   * How much the stated value is below the true mean, in percent of the latter.
    */
   understated_percent: number | null;
   /**
-   * Σ n·v / Σ n over the finer rows: the truth as far as they know it.
+   * Σ n·v / Σ n over the finer rows: the true mean as far as they show it, in microseconds.
    */
   weighted_us: number | null;
 }
 /**
- * I/Os that are missing from the recording for one reason.
+ * I/Os lost from the recording for one reason.
  */
 export interface LostEventsEvidence {
   /**

@@ -309,7 +309,7 @@ impl Request {
         }
     }
 
-    /// Data I/Os.
+    /// Number of data I/Os.
     pub fn ios(&self) -> i64 {
         self.ios_in + self.ios_out
     }

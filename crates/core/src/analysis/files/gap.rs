@@ -101,7 +101,7 @@ pub struct Gap {
     pub bytes_in: i64,
     /// Bytes written by calls.
     pub bytes_out: i64,
-    /// Data I/Os.
+    /// Number of data I/Os.
     pub data_ios: i64,
     /// Seconds inside calls: open, data I/Os, sync, close.
     pub call_s: f64,
