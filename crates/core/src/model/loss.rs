@@ -126,6 +126,11 @@ pub struct Lost {
     pub merges: Option<i64>,
 }
 
+/// The sum of two counts. Those of a damaged recording may be any numbers.
+fn sum(count: Option<i64>, more: Option<i64>) -> Option<i64> {
+    Some(count?.saturating_add(more?))
+}
+
 /// A bin is marked as incomplete if the missing I/Os may be more than this share of its I/Os.
 pub const MARKING_SHARE: f64 = 0.01;
 
@@ -134,9 +139,9 @@ impl Lost {
     pub fn add(&mut self, more: &Lost) {
         self.from_ns = self.from_ns.min(more.from_ns);
         self.to_ns = self.to_ns.max(more.to_ns);
-        self.ios = self.ios.zip(more.ios).map(|(n, more)| n + more);
-        self.bytes = self.bytes.zip(more.bytes).map(|(n, more)| n + more);
-        self.merges = self.merges.zip(more.merges).map(|(n, more)| n + more);
+        self.ios = sum(self.ios, more.ios);
+        self.bytes = sum(self.bytes, more.bytes);
+        self.merges = sum(self.merges, more.merges);
     }
 
     /// Expected number of its I/Os in `[from_ns, to_ns)`, if they are spread evenly over the loss's interval. Infinite
