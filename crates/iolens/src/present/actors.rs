@@ -23,7 +23,7 @@ pub(super) struct ActorEntry {
     process: Option<String>,
     /// Of a single process; `null` if several share the entry, or it is not known.
     pid: Option<i32>,
-    /// How many processes share the entry (at most 4096 are counted); 0 if it is not known.
+    /// Number of processes that share the entry (counted up to 4096); 0 if it is not known.
     processes: u64,
     /// Path of the control group, or its number where the path is not known.
     cgroup: Option<String>,

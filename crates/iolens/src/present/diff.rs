@@ -58,9 +58,9 @@ pub struct Compared<'a> {
 pub(super) struct DiffDocument<'a> {
     /// Version of this document's form.
     schema_version: u32,
-    /// The first stretch.
+    /// The first time range.
     stretch_before: StretchEntry,
-    /// The other one.
+    /// The second time range.
     stretch_after: StretchEntry,
     /// Whether any measure of any device has changed.
     changed: bool,
@@ -70,7 +70,7 @@ pub(super) struct DiffDocument<'a> {
     stories: Vec<StoryChangeEntry>,
     /// Who waited for whom, the largest difference first.
     waits: Vec<WaitChangeEntry>,
-    /// What became of each condition.
+    /// Result of each condition.
     conditions: Vec<ConditionEntry<'a>>,
 }
 
@@ -94,11 +94,11 @@ struct StretchEntry {
 struct DeviceEntry<'a> {
     /// Its name.
     device: &'a str,
-    /// Whether it has I/Os in the first stretch.
+    /// Whether the device has I/Os in the first time range.
     is_before: bool,
-    /// Whether it has I/Os in the other one.
+    /// Whether the device has I/Os in the second time range.
     is_after: bool,
-    /// All measures of all classes that it has I/Os of.
+    /// Changes of all measures, for all classes with I/Os on the device.
     changes: &'a [Change],
 }
 
@@ -137,7 +137,7 @@ impl StoryState {
 struct StoryChangeEntry {
     /// By which it is recognised, as in `stories` of a report.
     id: String,
-    /// What became of it.
+    /// How the story changed between the time ranges.
     outcome: StoryState,
     /// By what mechanism.
     kind: StoryKind,
@@ -145,7 +145,7 @@ struct StoryChangeEntry {
     device: String,
     /// Who lost time, with its number.
     victim_name: String,
-    /// Who caused it; empty where no program did.
+    /// Names of the programs that caused it. Empty if no program did.
     culprit_names: Vec<String>,
     /// Seconds that the victim lost to it in each minute of the first stretch; null where it had no such story.
     before_s_per_min: Option<f64>,
@@ -226,7 +226,7 @@ struct WaitChangeEntry {
     class: Class,
     /// Whose the time is: `program` (another one), `own-queue`, `held` (above the driver) or `device`.
     owner: &'static str,
-    /// The other program.
+    /// Name of the other program.
     culprit_name: Option<String>,
     /// Seconds that its I/Os waited in each minute of the first stretch.
     before_s_per_min: f64,
@@ -238,7 +238,7 @@ struct WaitChangeEntry {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ConditionEntry<'a> {
-    /// As it was typed.
+    /// The condition as typed by the user.
     condition: &'a str,
     /// `held`, `failed` (a device has passed the limit), or `unknown`: too few I/Os to tell.
     verdict: &'static str,

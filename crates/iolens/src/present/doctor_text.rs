@@ -29,7 +29,7 @@ pub struct Check {
     pub name: &'static str,
     /// How it came out.
     pub verdict: CheckOutcome,
-    /// What was found.
+    /// Result of the check.
     pub found: String,
     /// What to do about it.
     pub advice: Option<String>,
@@ -112,7 +112,7 @@ pub fn text(checks: &[Check]) -> String {
 pub(super) struct DoctorDocument<'a> {
     /// Version of this layout.
     schema_version: u32,
-    /// What was looked at, in this order.
+    /// Checks made, in this order.
     checks: &'a [Check],
 }
 

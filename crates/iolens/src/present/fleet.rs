@@ -17,19 +17,19 @@ pub struct FleetDocument {
     pub from_unix_s: f64,
     /// Its end.
     pub to_unix_s: f64,
-    /// Hosts: those with slow disks first, then those that lost most I/O time.
+    /// Hosts. Those with slow disks come first, then those with the most lost I/O time.
     pub hosts: Vec<HostRow>,
     /// Disks: slow ones first, then those that lost most I/O time; the layers above them (dm, md) and loop devices are left out.
     pub devices: Vec<DeviceRow>,
     /// What was reported while it was recorded, the most harmful first: at most 20 of a host and 1000 in all.
     pub findings: Vec<FindingRow>,
-    /// Findings that are not listed.
+    /// Number of findings that are not listed.
     pub findings_left_out: u64,
-    /// What the findings are, and on how many hosts: the most harmful first.
+    /// Findings by kind with the number of hosts affected, most harmful first.
     pub kinds: Vec<KindRow>,
-    /// Hosts that have no row because what they recorded could not be read, and why.
+    /// Hosts without a row because their recordings could not be read, and why.
     pub hosts_unread: Vec<UnreadHost>,
-    /// Hosts that there was no time to read: a further request goes on with them.
+    /// Number of hosts not read for lack of time. The next request continues with them.
     pub hosts_left_out: u64,
     /// Remarks for people.
     pub notes: Vec<String>,
@@ -41,7 +41,7 @@ pub struct FleetDocument {
 pub struct HostRow {
     /// Its name.
     pub host: String,
-    /// Recordings that have something of the stretch.
+    /// Number of recordings that cover some of the time range.
     pub recording_count: u32,
     /// Beginning of what is recorded of it.
     pub from_unix_s: f64,
@@ -49,7 +49,7 @@ pub struct HostRow {
     pub to_unix_s: f64,
     /// How many disks it has.
     pub disks: u64,
-    /// How many of them are slow.
+    /// Number of the host's disks that are slow.
     pub slow_disks: u64,
     /// What was reported of it while it was recorded: how many findings.
     pub finding_count: u64,
@@ -91,13 +91,15 @@ pub struct DeviceRow {
     /// I/O time beyond that of the median disk of its model for as many I/Os of each class at the same load (bytes in the minute,
     /// size of an I/O); `null`: fewer than three to compare.
     pub lost_s: Option<f64>,
-    /// Its time in the device is above 1.4 times that of the median disk, and beyond what healthy disks of its model differ by.
+    /// Whether its device time exceeds 1.4 times that of the median disk of its model, and the variation among healthy disks of
+    /// the model.
     pub slow: bool,
-    /// Its time in the device by that of the median disk of its model for as many I/Os of each class at the same load.
+    /// Ratio of its device time to that of the median disk of its model, for the same number of I/Os per class at the same
+    /// load.
     pub slow_factor: Option<f64>,
-    /// Mean time of a read from start to completion.
+    /// Mean read latency from start to completion.
     pub read_us: Option<f64>,
-    /// Mean time of a write from start to completion.
+    /// Mean write latency from start to completion.
     pub write_us: Option<f64>,
     /// The 99th percentile of the time from start to completion, at most 3 % off.
     pub p99_us: Option<f64>,
@@ -141,7 +143,7 @@ pub struct KindRow {
     pub kind: KindName,
     /// The highest of its findings.
     pub severity: Severity,
-    /// On how many hosts.
+    /// Number of hosts with findings of this kind.
     pub host_count: u64,
     /// How many findings, also those that are not listed.
     pub finding_count: u64,
@@ -153,7 +155,7 @@ pub struct KindRow {
 pub struct UnreadHost {
     /// Its name.
     pub host: String,
-    /// What is wrong with each of its recordings of the time, or with its newest.
+    /// What is wrong with each of the host's recordings of the time range, or with its newest.
     pub reasons: Vec<String>,
 }
 

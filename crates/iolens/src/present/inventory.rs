@@ -73,7 +73,7 @@ struct StoredRecording<'a> {
     tables: Vec<StoredTable>,
     /// The devices that were there, those without I/O too.
     devices: Vec<StoredDevice<'a>>,
-    /// The recorder's options, for people.
+    /// Options of the recorder, as text.
     options: &'a [String],
     /// What the source could not see and why, for people.
     limits: &'a [String],

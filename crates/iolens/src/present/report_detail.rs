@@ -44,10 +44,11 @@ pub struct Full<'a> {
     util: Option<&'a UtilCheck>,
     capacity: CapacityDetail<'a>,
     stages: &'a StagesSummary,
-    /// Gaps without a completion that are no stalls of the device: the host's CPUs were short then. Of the 64 longest gaps.
+    /// Gaps without completions that are not stalls of the device because the host was short of CPU time. Only among the 64
+    /// longest gaps.
     gaps_of_host: Vec<GapOfHost>,
     attribution: AttributionDetail,
-    /// The busiest hour; `null` in recordings of less than two hours.
+    /// Busiest hour; `null` in recordings of less than two hours.
     peak_hour: Option<PeakHourBlock>,
     streams: Vec<StreamBlock<'a>>,
 }
@@ -124,28 +125,29 @@ struct CapacityDetail<'a> {
     saturated_percent: Option<f64>,
     headroom_percent: Option<f64>,
     mix_load_percent: Option<f64>,
-    /// Where no plateau was seen: the busiest stretch, which served so many times the mean load, in I/Os and in bytes.
+    /// Ratio of the load in the busiest interval to the mean load, in I/Os or in bytes, whichever is smaller. Only without a
+    /// throughput plateau.
     served_more_times: Option<f64>,
-    /// Beginning of that stretch.
+    /// Start of the busiest interval, in seconds since the recording's start.
     served_more_start_s: Option<f64>,
-    /// Its end.
+    /// End of the busiest interval, in seconds since the recording's start.
     served_more_end_s: Option<f64>,
-    /// I/Os per second in it.
+    /// I/Os per second in the busiest interval.
     served_more_ios_per_s: Option<f64>,
-    /// Mean latency in it.
+    /// Mean latency in the busiest interval.
     served_more_mean_us: Option<f64>,
-    /// Where no plateau was seen: I/Os per second that fit in at least beside the mean load, at no more than 1.5 times the
-    /// latency at light load.
+    /// Lower bound of the I/Os per second that fit in addition to the mean load, at no more than 1.5 times the latency at light
+    /// load. Only without a throughput plateau.
     room_ios_per_s: Option<f64>,
-    /// Lower end of its 95 % interval.
+    /// Lower end of the 95 % confidence interval of `room_ios_per_s`.
     room_ios_per_s_low: Option<f64>,
-    /// Upper end of it.
+    /// Upper end of the 95 % confidence interval of `room_ios_per_s`.
     room_ios_per_s_high: Option<f64>,
-    /// The number in flight that showed it.
+    /// Number of I/Os in flight at which `room_ios_per_s` was observed.
     room_in_flight: Option<f64>,
-    /// Mean latency there.
+    /// Mean latency at which `room_ios_per_s` was observed.
     room_mean_us: Option<f64>,
-    /// I/Os per second more until the mean latency is twice the one at light load.
+    /// I/Os per second that could be added until the mean latency is twice that at light load.
     ios_left_per_s: Option<f64>,
     best_power_in_flight: Option<f64>,
     best_power_ios_per_s: Option<f64>,
@@ -165,7 +167,7 @@ struct StreamBlock<'a> {
     bursts_found: usize,
     /// The largest, in the order of time.
     bursts: Vec<BurstBlock>,
-    /// Most bytes in any window of a width.
+    /// Maximum number of bytes in any window, by window length.
     envelope: Vec<EnvelopeBlock>,
     unevenness: Vec<UnevennessBlock>,
     periodicity: PeriodicityBlock<'a>,
@@ -184,7 +186,7 @@ struct UnevennessBlock {
     slot_s: f64,
     /// How many: n of everything here.
     slot_count: u64,
-    /// Index of dispersion of counts, `Var N / E N`: 1 of a Poisson load.
+    /// Index of dispersion of counts, `Var N / E N`. A Poisson load has 1.
     dispersion_index: f64,
     peak_to_mean: f64,
     duty_percent: f64,
@@ -227,9 +229,9 @@ pub struct BurstBlock {
     /// The background's rate of `measure`, per second.
     baseline_per_s: f64,
     measure: Measure,
-    /// Depth of the token bucket that would absorb it at its own mean rate over one second.
+    /// Token bucket depth that would absorb the burst at the stream's own mean rate over one second.
     bucket_bytes: f64,
-    /// It touches the edge of the recording: it may have been longer.
+    /// Whether it touches the start or end of the recording, so that it may have been longer.
     censored: bool,
     /// I/Os are missing in it.
     lossy: bool,
@@ -283,11 +285,11 @@ pub struct PeriodicityBlock<'a> {
     /// Onsets that keep its time, of those.
     onsets_in_step: usize,
     gap_mean_s: Option<f64>,
-    /// Coefficient of variation of the gaps.
+    /// Coefficient of variation of the time between onsets.
     gap_cv: Option<f64>,
-    /// Median absolute deviation of the gaps.
+    /// Median absolute deviation of the time between onsets.
     gap_mad_s: Option<f64>,
-    /// All clocks, the surest first.
+    /// Detected clocks, most significant first.
     clocks: &'a [Clock],
 }
 
@@ -343,11 +345,11 @@ struct SlotGroupBlock {
     slot_count: u64,
     /// Requests that touch a slot.
     touched: SlotQuantiles,
-    /// In flight at a slot's beginning.
+    /// I/Os in flight at the start of a slot.
     sampled: SlotQuantiles,
-    /// Time-weighted mean in a slot.
+    /// Time-weighted mean number of I/Os in flight within a slot.
     slot_mean: SlotQuantiles,
-    /// Most at once in a slot.
+    /// Maximum number of I/Os in flight within a slot.
     slot_max: SlotQuantiles,
     touched_percent: f64,
 }
@@ -385,7 +387,7 @@ pub struct DevicesBlock<'a> {
     name: &'static str,
     /// Its members.
     pub device_names: Vec<String>,
-    /// Layers above them, whose I/Os would count twice.
+    /// Devices left out because they are layers above the others: their I/Os would count twice.
     left_out_names: Vec<String>,
     busy_percent: Option<f64>,
     busy_read_percent: Option<f64>,

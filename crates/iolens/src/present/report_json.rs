@@ -124,7 +124,7 @@ pub(super) struct ReportDocument<'a> {
     /// Who did the I/O, those with most I/O time first: at most 200 entries, on every layer of a stack. Empty without single
     /// I/Os.
     actors: Vec<ActorEntry>,
-    /// What the entries of `actors` leave out.
+    /// Sums of what the entries of `actors` do not include.
     actors_others: OtherEntry,
     /// Who waited for whom: by device and victim, those that lost most first, at most 200 entries. Empty without single I/Os.
     waits: Vec<WaitEntry>,
@@ -132,14 +132,13 @@ pub(super) struct ReportDocument<'a> {
     waits_others: OtherWaits,
     /// Who made whom wait, how, how much, and what to try: the most harm first.
     stories: Vec<StoryEntry>,
-    /// The program asked for, or the one with most I/Os, if the disk did not make it wait; else `null`.
+    /// The requested program, or the one with most I/Os, if the disk did not make it wait; otherwise `null`.
     not_the_disk: Option<ClearedEntry>,
-    /// Programs that may have lost most of their I/O time to another, where a recording shows neither that they did nor that they
-    /// did not.
+    /// Programs that may have lost most of their I/O time to another program, if the recording neither proves nor excludes it.
     not_proven: Vec<NotProvenEntry>,
     /// What harms without a culprit, the most severe first.
     findings: Vec<FindingBlock>,
-    /// What was seen and harmed no program that is known.
+    /// Findings that harmed no known program.
     facts: Vec<FindingBlock>,
     /// What `iolens files --json` says under the same key; `null` if requests were not recorded.
     files: Option<&'a FilesReport>,
@@ -161,16 +160,16 @@ pub(super) struct Recording<'a> {
     source: String,
     /// `null` if nothing says how many.
     ios: Option<u64>,
-    /// On which layer sums over devices count an I/O, and what they leave out.
+    /// Layer on which sums over devices count an I/O, and the devices that they leave out.
     layers: Layers<'a>,
     /// I/Os known to be missing; `null`: not even that is known.
     lost_ios: Option<u64>,
     /// Where and why, an entry for each reason.
     losses: Vec<Loss<'a>>,
     censored_ios: u64,
-    /// I/Os that were in flight for longer than busy time can be followed back; 0 of nearly all recordings.
+    /// I/Os in flight for longer than busy time can be traced back; 0 in nearly all recordings.
     busy_time_cut_ios: u64,
-    /// How much of their time in flight is missing from busy times and numbers in flight, in seconds.
+    /// Time in flight of the I/Os in `busy_time_cut_ios` that is missing from busy times and numbers in flight, in seconds.
     busy_time_cut_s: f64,
     recorder: Recorder,
     limits: &'a [String],
@@ -215,11 +214,11 @@ struct Loss<'a> {
 struct Recorder {
     /// User space and probes together, of one CPU, while it recorded.
     cpu_percent: Option<f64>,
-    /// CPU time of its user space while it recorded, without its start-up.
+    /// CPU time of the recorder's user space while recording. Start-up is excluded.
     cpu_s: Option<f64>,
-    /// CPU time of its BPF probes; `null` where it was not measured.
+    /// CPU time of the recorder's BPF probes; `null` if it was not measured.
     probe_cpu_s: Option<f64>,
-    /// CPU time that it took to start.
+    /// CPU time of the recorder's start-up.
     startup_cpu_s: Option<f64>,
     max_rss_bytes: Option<u64>,
     disk_bytes: Option<u64>,
@@ -256,9 +255,9 @@ pub(super) struct DeviceStats<'a> {
 struct DeviceBlock<'a> {
     #[serde(flatten)]
     stats: DeviceStats<'a>,
-    /// `full` or `summary`: how much of the next one is given; `null` without single I/Os.
+    /// Amount of data in `detail`: `full` or `summary`; `null` if the recording has no individual I/Os.
     detail_level: Option<&'static str>,
-    /// What the other analyses say of it; `null` without single I/Os.
+    /// Detailed results for the device; `null` if the recording has no individual I/Os.
     detail: Option<Detail<'a>>,
 }
 

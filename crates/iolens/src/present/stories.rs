@@ -33,27 +33,27 @@ pub struct StoryEntry {
     summary: String,
     /// Who lost time.
     victim: VictimEntry,
-    /// Programs that caused it, one or two; empty where none did.
+    /// Programs that caused it, one or two. Empty if no program did.
     culprits: Vec<CulpritEntry>,
-    /// How all that the victim lost divides, the largest part first.
+    /// The victim's lost time by owner, largest share first.
     shares: Vec<ShareEntry>,
-    /// What it lost to the cause.
+    /// What the victim lost to the cause.
     harm: HarmEntry,
-    /// What the same cause cost other I/Os of the victim, the most harm first.
+    /// Time that other I/Os of the victim lost to the same cause, sorted by time, largest first.
     also: Vec<AlsoEntry>,
-    /// How often the victim was hurt, with gaps of less than 0.1 s; `null` where no program is the cause.
+    /// Number of intervals in which the victim was delayed, with gaps of less than 0.1 s; `null` if no program is the cause.
     times: Option<u64>,
     /// Begin of the first time.
     start_s: f64,
     /// End of the last.
     end_s: f64,
-    /// At most eight of those in which most was lost, in the order of time.
+    /// Up to eight intervals with the most lost time, in order of time.
     episodes: Vec<EpisodeEntry>,
-    /// The rate at which the device, or the control group, is held; `null` for other kinds.
+    /// The limit to which the device or the control group is throttled; `null` for other kinds.
     rate_limit: Option<RateLimitEntry>,
-    /// The memory limit that makes a control group read again what it had read; `null` for other kinds.
+    /// The memory limit that makes the control group read evicted data again; `null` for other kinds.
     memory_limit: Option<MemoryLimitEntry>,
-    /// Why it is only probable; empty: it is not.
+    /// Reasons why the story is only probable. Empty if there are none.
     doubts: Vec<Doubt>,
     /// What to try.
     advice: Vec<AdviceEntry>,
@@ -75,7 +75,7 @@ struct VictimEntry {
 struct AlsoEntry {
     #[serde(flatten)]
     waited: WaitedEntry,
-    /// Lost to the cause, at least.
+    /// Time lost to the cause (lower bound).
     harm_s: f64,
     /// I/Os that took more than twice as long because of it.
     delayed_ios: u64,
@@ -123,15 +123,15 @@ struct CulpritEntry {
     ios: u64,
     /// Bytes that they moved.
     bytes: u64,
-    /// Share of its bytes that continue another I/O.
+    /// Share of the culprit's bytes in I/Os that continue another I/O.
     sequential_bytes_percent: f64,
-    /// I/Os that carry a flush, or must themselves reach the medium.
+    /// I/Os that carry a flush or must reach the medium themselves (FUA).
     forced_ios: u64,
     /// Stretches of time with such I/O, with gaps of less than 0.1 s.
     stretches: u64,
-    /// Median of the bytes of one.
+    /// Median number of bytes per uninterrupted sequence of I/Os (see `stretches`).
     stretch_bytes: f64,
-    /// Median of how long one lasts.
+    /// Median length of an uninterrupted sequence of I/Os (see `stretches`).
     stretch_s: f64,
     /// Begin, since the recording's start.
     start_s: f64,
@@ -139,9 +139,9 @@ struct CulpritEntry {
     end_s: f64,
     /// From begin to begin, if at least five come back at one pace.
     period_s: Option<f64>,
-    /// The stretch in which the victim waited longest, if it is known.
+    /// Interval of the culprit's I/O in which the victim waited longest, if it is known.
     at_worst: Option<StretchEntry>,
-    /// Up to three files of that class, those with most I/O time first.
+    /// Up to three files with I/Os of that class, sorted by I/O time, largest first.
     file_names: Vec<String>,
 }
 
@@ -179,9 +179,9 @@ struct ShareEntry {
 struct HarmEntry {
     /// At least so much, summed over the I/Os that waited.
     seconds: f64,
-    /// The same by the clock: what I/Os of one process lose at the same time counts once; `null` where no program is the cause.
+    /// Lost wall-clock time: simultaneous losses of a process's I/Os count once; `null` if no program is the cause.
     by_clock_s: Option<f64>,
-    /// Share of the victim's `io_time_s` that it lost to the cause.
+    /// Share of the victim's I/O time (`io_time_s`) that it lost to the cause.
     lost_time_percent: f64,
     /// Share of the victim's `excess_s`.
     explains_percent: f64,
@@ -193,9 +193,10 @@ struct HarmEntry {
     worst_us: f64,
     /// What it takes undisturbed.
     worst_undisturbed_us: f64,
-    /// 99th percentile of the I/Os that waited behind the cause, and of the others, within 3 %; `null` of fewer than 100.
+    /// 99th percentile of latency of the victim's I/Os that waited behind the cause, within 3 %; `null` with fewer than 100
+    /// I/Os.
     p99_with_us: Option<f64>,
-    /// The same of the others.
+    /// 99th percentile of latency of the victim's other I/Os, within 3 %; `null` with fewer than 100 I/Os.
     p99_without_us: Option<f64>,
 }
 
@@ -221,9 +222,9 @@ struct MemoryLimitEntry {
     cgroup: String,
     /// The limit's name: `memory.max`, `memory.high`, or `memory.limit_in_bytes` under cgroup v1.
     key: &'static str,
-    /// The limit.
+    /// The memory limit.
     limit_bytes: i64,
-    /// What the group read again while it met the limit; a lower bound.
+    /// Bytes that the group read again while it reached its limit (lower bound).
     refaulted_bytes: i64,
 }
 
@@ -237,9 +238,10 @@ struct RateLimitEntry {
     key: Option<&'static str>,
     /// `null` if bytes are what is limited.
     ios_per_s: Option<f64>,
-    /// `null` if the number of I/Os is what is limited.
+    /// The limit in bytes per second; `null` if it limits I/Os.
     bytes_per_s: Option<f64>,
-    /// The most that a quarter of a second showed while it was not held, if that is half again as much.
+    /// Highest rate over a quarter of a second while not throttled, in bytes or I/Os per second as the limit; `null` unless it
+    /// is at least 1.5 times the limit.
     before_per_s: Option<f64>,
     /// Begin, since the recording's start.
     start_s: f64,
@@ -252,11 +254,11 @@ struct RateLimitEntry {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct AdviceEntry {
-    /// A setting, or a way of running a program.
+    /// The suggested setting or way of running a program.
     what: Advice,
     /// In words.
     text: String,
-    /// The present value of the setting; `null` where there is none, or the recording does not hold it.
+    /// Current value of the setting; `null` if it has none or the recording does not hold it.
     now: Option<String>,
 }
 
@@ -292,9 +294,9 @@ pub struct NotProvenEntry {
     ios: u64,
     /// Sum of their latencies, start to done.
     io_time_s: f64,
-    /// The program whose I/Os were beside them.
+    /// Program whose I/Os were in progress at the same time.
     beside: ProgramEntry,
-    /// The most that they can have waited for it.
+    /// Upper bound of the time that these I/Os waited for the program in `beside`.
     at_most_s: f64,
     /// The same in words.
     pub summary: String,

@@ -23,7 +23,7 @@ pub struct LayerView {
     pub kind: String,
     /// dm name, backing file.
     pub label: Option<String>,
-    /// What lies under it.
+    /// Layers directly below this one.
     pub below: Vec<LayerView>,
 }
 
@@ -227,11 +227,11 @@ pub(super) struct UtilDocument<'a> {
     schema_version: u32,
     /// Where busy time comes from: `ebpf` or `counters`.
     source: &'static str,
-    /// Why there are no events, and what was lost, in words.
+    /// Reasons for missing events, and losses, as text.
     remarks: &'a [String],
-    /// How the kernel counts busy time, where its release is known.
+    /// How this kernel counts busy time; `null` if its release is not known.
     estimator: Option<Regime>,
-    /// The same in words, and what `%util` is worth there.
+    /// Explanation of `estimator` and of the accuracy of `%util`, as text.
     estimator_about: Option<&'static str>,
     /// Wall clock of the interval's end, seconds since 1970 (UTC).
     time_unix_s: f64,
@@ -247,25 +247,25 @@ pub(super) struct UtilDocument<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct UtilPath<'a> {
     path: &'a str,
-    /// Where its file system is mounted; `null`: the path is a device.
+    /// Mount point of the path's file system; `null` if the path is a device.
     mount_point: Option<&'a str>,
-    /// Kind of the file system.
+    /// Type of the file system.
     fs_type: Option<&'a str>,
-    /// What was mounted.
+    /// Source of the mount, such as a device.
     fs_source: Option<&'a str>,
-    /// Why there is no disk below it.
+    /// Reason why no disk is found below the path.
     no_disk_reason: Option<&'a str>,
-    /// Mean over the disks.
+    /// Mean busy time of the disks.
     mean_percent: Option<f64>,
-    /// The busiest disk.
+    /// Busy time of the busiest disk.
     max_percent: Option<f64>,
-    /// Time in which any of the disks was busy.
+    /// Share of time in which at least one of the disks was busy.
     any_percent: Option<f64>,
-    /// The least that it can be, where it is not known when each was busy.
+    /// Lower bound of `any_percent` if it is not known when each disk was busy.
     any_low_percent: Option<f64>,
-    /// The most.
+    /// Upper bound of `any_percent`.
     any_high_percent: Option<f64>,
-    /// The devices right under the file system, and what lies under each.
+    /// Devices directly below the file system, and the devices below each.
     stack: &'a [LayerView],
     disks: Vec<UtilDisk<'a>>,
 }
@@ -279,20 +279,20 @@ struct UtilDisk<'a> {
     minor: u32,
     busy_percent: Option<f64>,
     method: Option<&'static str>,
-    /// Busy time as the kernel counts it.
+    /// Busy time as counted by the kernel.
     io_ticks_percent: Option<f64>,
-    /// Standard deviation of what is estimated.
+    /// Standard deviation of the estimated busy time.
     sigma_percent: Option<f64>,
     ios: Option<u64>,
     /// Reads completed per second.
     r_per_s: Option<f64>,
     /// Writes completed per second.
     w_per_s: Option<f64>,
-    /// Bytes read.
+    /// Bytes read per second.
     read_bytes_per_s: Option<f64>,
-    /// Bytes written.
+    /// Bytes written per second.
     write_bytes_per_s: Option<f64>,
-    /// Mean time of reads and writes, in milliseconds.
+    /// Mean latency of reads and writes, in milliseconds.
     await_ms: Option<f64>,
     /// In flight at the end of the interval.
     in_flight: Option<u64>,

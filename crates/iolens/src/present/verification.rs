@@ -33,7 +33,7 @@ struct VerifiedRecording<'a> {
     file_count: u64,
     /// Their size.
     disk_bytes: u64,
-    /// Files without checksums, of an earlier version or another program: they were decoded, and no more is known of them.
+    /// Files without checksums, written by an earlier version or another program. They were decoded but could not be verified.
     files_without_checksums: u64,
     /// What is not as it was written, a line each with the file; empty: the recording is whole.
     damage: &'a [String],

@@ -32,7 +32,7 @@ const MAX_CAUSES: usize = 20;
 pub struct WaitEntry {
     /// Its name.
     device: String,
-    /// How the device serves several I/Os, as far as its waits show it; `null` where only sums are left.
+    /// How the device serves concurrent I/Os, as far as the waits show it; `null` if only sums are kept.
     service: Option<Service>,
     /// Whose I/Os these are.
     victim: GroupEntry,
@@ -58,7 +58,7 @@ pub struct WaitEntry {
     worst_at_s: f64,
     /// What it takes undisturbed.
     worst_undisturbed_us: f64,
-    /// Behind other groups, the most time first. Lower bounds.
+    /// Excess I/O time behind other groups, sorted by time, largest first (lower bounds).
     behind: Vec<BehindEntry>,
 }
 

@@ -15,13 +15,13 @@ use super::escape;
 pub struct Workload {
     /// `NAMESPACE/NAME`.
     pub(super) pod: Option<String>,
-    /// Its name within the pod.
+    /// Name of the container within the pod.
     container: Option<String>,
-    /// As in the path, with dashes.
+    /// UID of the pod from the control group's path, written with dashes.
     pod_uid: Option<String>,
-    /// The runtime's number of the container.
+    /// ID of the container in its runtime.
     container_id: Option<String>,
-    /// `containerd`, `cri-o`, `docker` or `podman`.
+    /// Container runtime: `containerd`, `cri-o`, `docker` or `podman`.
     runtime: Option<&'static str>,
 }
 

@@ -100,7 +100,7 @@ pub struct Burst {
     pub exceeds_limit: bool,
     /// Mean request size.
     pub mean_bytes: f64,
-    /// Depth of the token bucket that would absorb it at its own mean rate over one second.
+    /// Token bucket depth that would absorb the burst at the stream's own mean rate over one second.
     pub bucket_bytes: f64,
     /// It touches the edge of the recording, so it may have been longer.
     pub censored: bool,

@@ -68,7 +68,7 @@ pub struct Capacity {
     pub window_ns: i64,
     /// Throughput at the plateau, in I/Os per second; `None` if there was none.
     pub max_ios_per_s: Option<f64>,
-    /// Its 95 % confidence interval.
+    /// 95 % confidence interval of the maximum throughput.
     pub max_ios_per_s_ci: Option<(f64, f64)>,
     /// Unloaded latency: mean at L < 0.2, or over the tenth of the time with fewest in flight if it was never that idle.
     pub min_us: Option<f64>,
@@ -78,7 +78,7 @@ pub struct Capacity {
     pub min_us_in_flight: f64,
     /// `N* = X_max R_min`: effective parallelism.
     pub knee_in_flight: Option<f64>,
-    /// Its 95 % confidence interval.
+    /// 95 % confidence interval of the knee.
     pub knee_in_flight_ci: Option<(f64, f64)>,
     /// Mean L over the windows.
     pub mean_in_flight: f64,

@@ -41,7 +41,7 @@ pub enum Model {
     },
     /// `servers` in parallel, exponential service (Erlang C).
     Mmc {
-        /// Number of servers.
+        /// Number of parallel servers in the model.
         servers: u32,
         /// Mean service time in microseconds.
         service_us: f64,
@@ -302,11 +302,11 @@ fn erlang_c(c: u32, rho: f64) -> f64 {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Usl {
-    /// Throughput with one in flight, per second.
+    /// Throughput with one I/O in flight, per second.
     pub gamma: f64,
-    /// Contention.
+    /// Contention coefficient.
     pub sigma: f64,
-    /// Coherency.
+    /// Coherency coefficient.
     pub kappa: f64,
 }
 

@@ -124,9 +124,9 @@ pub struct Change {
     pub class: Class,
     /// What is measured.
     pub measure: Measure,
-    /// Value before; null if there were too few I/Os.
+    /// Value before; `null` if there were too few I/Os.
     pub before: Option<f64>,
-    /// Value after; null if there were too few I/Os.
+    /// Value after; `null` if there were too few I/Os.
     pub after: Option<f64>,
     /// I/Os before.
     pub ios_before: u64,
@@ -134,9 +134,9 @@ pub struct Change {
     pub ios_after: u64,
     /// Change in percent of the value before.
     pub percent: Option<f64>,
-    /// Lower end of the 95 % interval of `percent`; null if a side is too short for one.
+    /// Lower end of the 95 % confidence interval of `percent`; `null` if a side is too short for one.
     pub percent_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % confidence interval of `percent`; `null` if a side is too short for one.
     pub percent_high: Option<f64>,
     /// p-value of the difference, not corrected for the number of measures.
     pub p_value: Option<f64>,

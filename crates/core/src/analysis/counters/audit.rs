@@ -55,15 +55,15 @@ pub struct AuditRow {
     pub ios: u64,
     /// Mean latency that the coarse row states, in microseconds.
     pub stated_us: f64,
-    /// Σ n·v / Σ n over the finer rows: the true mean as far as they show it, in microseconds.
+    /// Mean of the finer rows weighted by their I/Os (Σ n·v / Σ n): the true mean as far as they show it, in microseconds.
     pub weighted_us: Option<f64>,
-    /// Mean of their means, empty ones as 0, in microseconds.
+    /// Mean of the means of the finer rows, with rows without I/O as 0, in microseconds.
     pub mean_of_means_us: f64,
-    /// Mean of the means of those with I/Os, in microseconds.
+    /// Mean of the means of the finer rows with I/Os, in microseconds.
     pub mean_of_non_empty_us: Option<f64>,
-    /// The rule that reproduces the stated value.
+    /// Averaging rule that reproduces the stated value.
     pub rule: Rule,
-    /// How much the stated value is below the true mean, in percent of the latter.
+    /// How far the stated value is below the true mean, in percent of the true mean.
     pub understated_percent: Option<f64>,
     /// Whether I/Os and bytes per second of the coarse row agree with those of the finer rows within rounding.
     pub counts_agree: bool,

@@ -143,8 +143,8 @@ pub struct UtilCheck {
     pub sigma_pp: Option<f64>,
     /// The estimator.
     pub regime: Option<Regime>,
-    /// Whether the kernel counted what its estimator should; `null` if that is not known. If it did not, the
-    /// estimator does not explain the difference: I/Os are lost, or the samples cover another time.
+    /// Whether the kernel counted what its estimator should; `null` if that is not known. If `false`, the estimator does not
+    /// explain the difference: I/Os are lost, or the samples cover another time.
     pub estimator_agrees: Option<bool>,
     /// The verdict: a difference beyond three sigma and one percentage point is a bias.
     pub verdict: Verdict,

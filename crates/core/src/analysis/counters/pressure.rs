@@ -35,16 +35,16 @@ pub struct HostState {
     pub cpu_pressure_percent: Option<f64>,
     /// Percent of the time in which at least one task waited for I/O (PSI); `null` if the kernel does not report it.
     pub io_pressure_percent: Option<f64>,
-    /// Time that the hypervisor gave to others, summed over CPUs, in percent of the time; `null` if the kernel does
-    /// not report it.
+    /// CPU time taken by the hypervisor (steal), summed over CPUs, in percent of the time; `null` if the kernel does not report
+    /// it.
     pub steal_percent: Option<f64>,
     /// Maximum number of tasks that ran or waited for a CPU, per CPU; `null` if the kernel does not report it.
     pub runnable_per_cpu: Option<f64>,
-    /// Longest delay of the recorder's own timer, in milliseconds; `null` if it waited for none.
+    /// Longest delay of the recorder's own timer, in milliseconds; `null` if no timer was running.
     pub timer_late_ms: Option<f64>,
-    /// Percent of the interval in which that timer was overdue.
+    /// Percent of the interval in which the recorder's own timer was overdue.
     pub timer_late_percent: f64,
-    /// Length of the samples that overlap the interval, in seconds: pressure and steal are means over them.
+    /// Length of the samples that overlap the interval, in seconds. Pressure and steal are means over them.
     pub measured_s: f64,
 }
 

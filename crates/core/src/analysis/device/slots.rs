@@ -60,7 +60,7 @@ pub struct SlotGroup {
     pub slots: u64,
     /// Requests that touch a slot.
     pub touched: SlotQuantiles,
-    /// In flight at a slot's beginning.
+    /// I/Os in flight at the start of a slot.
     pub sampled: SlotQuantiles,
     /// Time-weighted mean in a slot (quantiles in steps of 1/128).
     pub mean: SlotQuantiles,

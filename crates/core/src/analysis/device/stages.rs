@@ -26,7 +26,7 @@ pub struct Stage {
     pub p99_us: Option<f64>,
     /// Longest.
     pub max_us: Option<f64>,
-    /// Share of the summed time from start to completion (for bios, of Q2C), in percent.
+    /// Share of this stage in the total time from start to completion (of bios: in Q2C), in percent.
     pub share_percent: Option<f64>,
 }
 
@@ -49,26 +49,26 @@ impl Stage {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StagesSummary {
-    /// Start to issue.
+    /// Time from start (S) to issue to the driver (D).
     pub s2d: Stage,
     /// Issue to completion.
     pub d2c: Stage,
-    /// Start to completion.
+    /// Time from start (S) to completion (C).
     pub s2c: Stage,
     /// Mean number of requests already issued and not completed when a request is issued (queue depth at D, itself
     /// not counted).
     pub depth_at_issue: Option<f64>,
-    /// Requests with known sectors that follow another such request: n of the seek distances.
+    /// Number of seek distances: requests with known sectors that follow another such request.
     pub seeks: u64,
     /// Median seek distance in sectors of 512 bytes.
     pub seek_p50_sectors: Option<i64>,
-    /// 90th percentile.
+    /// 90th percentile of the seek distance in sectors of 512 bytes.
     pub seek_p90_sectors: Option<i64>,
-    /// Percent that begin where the previous one, of any class, ended.
+    /// Percent of requests that begin where the previous one, of any class, ended.
     pub sequential_any_class_percent: Option<f64>,
     /// Percent of issues that change from reading to writing or back.
     pub turn_percent: Option<f64>,
-    /// Stages of single bios; `None` if the source saw requests only, as the tracer does.
+    /// Stages of individual bios; `null` if the source saw requests only, as the tracer does.
     pub bios: Option<BioSummary>,
     /// Costs of reads and of writes that had the device to themselves (A18).
     pub costs: [Option<Cost>; 2],
@@ -78,19 +78,19 @@ pub struct StagesSummary {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BioSummary {
-    /// Queued to request allocated.
+    /// Time from queueing (Q) to request allocation (G).
     pub q2g: Stage,
-    /// Request allocated to inserted into the scheduler; none without a scheduler.
+    /// Time from request allocation (G) to insertion into the I/O scheduler (I). Absent without a scheduler.
     pub g2i: Stage,
-    /// Queued to merged into an existing request.
+    /// Time from queueing (Q) to merging into an existing request (M).
     pub q2m: Stage,
-    /// Inserted to issued.
+    /// Time from insertion into the I/O scheduler (I) to issue to the driver (D).
     pub i2d: Stage,
-    /// Merged to issued.
+    /// Time from merging into a request (M) to issue to the driver (D).
     pub m2d: Stage,
     /// Issued to completed.
     pub d2c: Stage,
-    /// Queued to completed: the whole that the shares of the others refer to.
+    /// Time from queueing (Q) to completion (C). The shares of the other stages refer to it.
     pub q2c: Stage,
 }
 

@@ -16,7 +16,7 @@ pub struct ClassSummary {
     pub ios: Option<u64>,
     /// Bytes they moved; `None` if the source does not say.
     pub bytes: Option<u64>,
-    /// Merges into them, as the kernel counts them; `None` if the source does not say.
+    /// Requests merged into these I/Os, as counted by the kernel; `null` if the source does not report merges.
     pub merges: Option<u64>,
     /// Failed I/Os among them; `None` if the source does not say.
     pub errors: Option<u64>,
@@ -34,13 +34,13 @@ pub struct ClassSummary {
     pub p99_us: Option<f64>,
     /// 99.9th percentile.
     pub p999_us: Option<f64>,
-    /// 95 % confidence interval of the median, from order statistics; `None` with too few I/Os to bound it.
+    /// 95 % confidence interval of the median, from order statistics; `null` with too few I/Os to bound it.
     pub p50_ci_us: Option<(f64, f64)>,
-    /// The same for the 90th percentile.
+    /// 95 % confidence interval of the 90th percentile, from order statistics; `null` with too few I/Os to bound it.
     pub p90_ci_us: Option<(f64, f64)>,
-    /// The same for the 99th percentile.
+    /// 95 % confidence interval of the 99th percentile, from order statistics; `null` with too few I/Os to bound it.
     pub p99_ci_us: Option<(f64, f64)>,
-    /// The same for the 99.9th percentile.
+    /// 95 % confidence interval of the 99.9th percentile, from order statistics; `null` with too few I/Os to bound it.
     pub p999_ci_us: Option<(f64, f64)>,
     /// The longest latency. An interval without completions that lies within it was blocked, not idle.
     pub max_us: Option<f64>,
@@ -48,8 +48,8 @@ pub struct ClassSummary {
     pub queue_mean_us: Option<f64>,
     /// Mean time from issue to completion (D2C): driver and device.
     pub device_mean_us: Option<f64>,
-    /// Percent of I/Os that begin at the sector where the previous one of the same device and class, in order of
-    /// start, ended. `None` without sectors or with fewer than two I/Os.
+    /// Percent of I/Os that begin at the sector where the previous one of the same device and class, in order of start, ended.
+    /// `null` without sectors or with fewer than two I/Os.
     pub sequential_percent: Option<f64>,
     /// Fewer than 30 I/Os: quantiles are unreliable.
     pub low_n: bool,

@@ -54,7 +54,7 @@ pub struct SlowRequest {
     pub class: &'static str,
     /// From the open call to the end of the last data I/O (for a sync, its duration), in microseconds.
     pub total_us: f64,
-    /// The part of it inside calls (open and data I/Os), by which requests are ranked.
+    /// Part of the response time inside calls (open and data I/Os). Requests are ranked by it.
     pub call_us: f64,
     /// File. Untrusted.
     pub file: Option<String>,
@@ -72,13 +72,13 @@ pub struct SlowRequest {
     pub first_ios: Vec<SlowIo>,
     /// The slowest data I/O.
     pub slowest_io: Option<SlowIo>,
-    /// Time of the program itself between calls, in microseconds.
+    /// Time between calls, spent in the program itself, in microseconds.
     pub gaps_us: Option<f64>,
     /// Duration of the close call, in microseconds.
     pub close_us: Option<f64>,
     /// From the open call to the end of the close call, in microseconds.
     pub end_us: f64,
-    /// Names of its flags.
+    /// Flags of the request, by name.
     pub flags: Vec<&'static str>,
 }
 
@@ -92,7 +92,7 @@ pub struct SlowIo {
     pub us: f64,
     /// Bytes.
     pub bytes: i64,
-    /// Whether it was served from memory; `None` if that is not known.
+    /// Whether it was served from memory; `null` if that is not known.
     pub cache_hit: Option<bool>,
 }
 
@@ -117,17 +117,17 @@ pub struct ClassTable {
     pub per_s: f64,
     /// Median response time (open to the end of the last data I/O), in microseconds.
     pub total_p50_us: Option<f64>,
-    /// 95th percentile.
+    /// 95th percentile of the response time.
     pub total_p95_us: Option<f64>,
     /// Median first delay (open to the end of the first data I/O), in microseconds.
     pub first_p50_us: Option<f64>,
-    /// Costs estimated from response time by size (A9); `None` if the estimate is not valid.
+    /// Costs estimated from response time by size (A9); `null` if the estimate is not valid.
     pub classical: Option<Classical>,
-    /// Whether that estimate is valid, and why; `None` without requests of one block, or of two.
+    /// Whether the estimate in `classical` is valid, and why; `null` without requests of one block, or of two.
     pub classical_verdict: Option<OverheadVerdict>,
     /// Costs measured directly (A9).
     pub direct: Direct,
-    /// Share of requests with a single I/O (A10).
+    /// Share of requests served by a single data I/O (A10).
     pub atomic: Option<AtomicShare>,
 }
 
@@ -139,13 +139,13 @@ pub struct ClassReport {
     pub class: &'static str,
     /// Over the whole recording.
     pub all: ClassTable,
-    /// Over the peak; `None` without a peak.
+    /// Values of the busiest interval; `null` without one.
     pub peak: Option<ClassTable>,
     /// Response time by size (A7).
     pub by_size: Vec<SizeBin>,
     /// Steps of the response time by size (A7), if there are any.
     pub steps: Option<Steps>,
-    /// Duration of the second I/O of two-block requests by load (A11).
+    /// Duration of the second data I/O of two-block requests by load (A11).
     pub by_load: Option<DurationByLoad>,
 }
 

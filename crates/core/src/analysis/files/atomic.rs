@@ -12,11 +12,11 @@ pub struct AtomicShare {
     pub low_n: bool,
     /// Percent of them with exactly one data I/O.
     pub atomic_percent: f64,
-    /// Lower end of Wilson's 95 % confidence interval.
+    /// Lower end of Wilson's 95 % confidence interval of the share.
     pub low_percent: f64,
-    /// Its upper end.
+    /// Upper end of Wilson's 95 % confidence interval of the share.
     pub high_percent: f64,
-    /// Percent of the response time spent in the other requests: upper bound of what pipelining could hide.
+    /// Percent of the response time spent in requests with several data I/Os: upper bound of what pipelining could hide.
     pub pipelining_bound_percent: Option<f64>,
 }
 

@@ -19,7 +19,7 @@ use crate::model::{CallHistogram, How, Request};
 pub struct CallSummary {
     /// Number of calls.
     pub n: u64,
-    /// Number of calls that are known one by one.
+    /// Number of calls recorded individually.
     pub timed: u64,
     /// Fewer than 30 calls.
     pub low_n: bool,
@@ -31,7 +31,7 @@ pub struct CallSummary {
     pub p99_us: Option<f64>,
     /// Maximum; from the histogram for reads of a descriptor with slower writes, or the reverse.
     pub max_us: Option<f64>,
-    /// Maximum error of the percentiles (and of other values from a histogram); 0 if they are exact. `None` without them.
+    /// Maximum error of the percentiles (and of other values from a histogram); 0 if they are exact. `null` without them.
     pub quantile_error_percent: Option<f64>,
 }
 

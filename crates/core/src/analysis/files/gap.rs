@@ -103,11 +103,11 @@ pub struct Gap {
     pub bytes_out: i64,
     /// Number of data I/Os.
     pub data_ios: i64,
-    /// Seconds inside calls: open, data I/Os, sync, close.
+    /// Time inside calls: open, data I/Os, sync, close.
     pub call_s: f64,
-    /// Seconds of block I/O inside those calls, as far as it can be attributed to them.
+    /// Time of block I/O inside the calls, as far as it can be attributed to them.
     pub block_io_s: f64,
-    /// Bytes of that block I/O.
+    /// Bytes of the block I/O in `block_io_s`.
     pub block_io_bytes: i64,
     /// Data I/Os that waited for a device or slept for another reason.
     pub waited_ios: i64,

@@ -32,15 +32,16 @@ pub struct Decile {
 pub struct DurationByLoad {
     /// Number of I/Os.
     pub n: usize,
-    /// By deciles of the load; fewer if loads repeat.
+    /// Durations by deciles of the load. Fewer than ten if loads repeat.
     pub deciles: Vec<Decile>,
-    /// Slope in microseconds per (request per second): the Theil-Sen median of slopes. `None` if the load did not vary.
+    /// Change of the duration in microseconds per (request per second): the Theil-Sen median of slopes. `null` if the load did
+    /// not vary.
     pub slope: Option<f64>,
     /// Lower end of the slope's 95 % confidence interval (Sen 1968, by Kendall's variance).
     pub slope_low: Option<f64>,
-    /// Its upper end.
+    /// Upper end of the slope's 95 % confidence interval.
     pub slope_high: Option<f64>,
-    /// Spearman's rank correlation.
+    /// Spearman's rank correlation of duration and load.
     pub spearman: Option<f64>,
 }
 

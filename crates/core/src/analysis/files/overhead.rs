@@ -15,17 +15,17 @@ pub struct Classical {
     pub block_bytes: i64,
     /// Median response time of requests of up to one block, in microseconds.
     pub one_block_us: f64,
-    /// Number of these requests.
+    /// Number of requests of up to one block.
     pub one_block_n: usize,
     /// Median response time of requests of more than one and up to two blocks, in microseconds.
     pub two_blocks_us: f64,
-    /// Number of these requests.
+    /// Number of requests of more than one and up to two blocks.
     pub two_blocks_n: usize,
     /// Cost of an I/O: the difference of the medians, in microseconds.
     pub io_us: f64,
     /// Cost of everything else: one block minus one I/O, in microseconds.
     pub overhead_us: f64,
-    /// Another estimate of an I/O: median of response time minus first delay of two-block requests, in microseconds.
+    /// Second estimate of the cost of an I/O: median of response time minus first delay of two-block requests, in microseconds.
     pub io2_us: f64,
 }
 
@@ -117,19 +117,19 @@ fn part(values: impl Iterator<Item = Option<i64>>) -> Option<CostPart> {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Direct {
-    /// The open call.
+    /// Duration of the open call.
     pub open_call: Option<CostPart>,
-    /// The first data I/O.
+    /// Duration of the first data I/O.
     pub first_io: Option<CostPart>,
-    /// The second data I/O.
+    /// Duration of the second data I/O.
     pub second_io: Option<CostPart>,
-    /// The data I/Os after the first.
+    /// Duration of the data I/Os after the first.
     pub later_ios: Option<CostPart>,
-    /// The close call.
+    /// Duration of the close call.
     pub close_call: Option<CostPart>,
-    /// Time of the program itself between calls.
+    /// Time between calls, spent in the program itself.
     pub gaps: Option<CostPart>,
-    /// Block I/O inside the calls.
+    /// Time of block I/O inside the calls.
     pub block_io: Option<CostPart>,
     /// Percent of synchronous reads that found their data in memory.
     pub cache_hit_percent: Option<f64>,
@@ -170,9 +170,9 @@ fn percent(hits: i64, all: i64) -> Option<f64> {
     schemars(rename = "ClassicalVerdict")
 )]
 pub struct OverheadVerdict {
-    /// It is valid.
+    /// Whether the estimate is valid.
     pub valid: bool,
-    /// Why, or why not.
+    /// Reason why the estimate is valid or not.
     pub why: String,
 }
 

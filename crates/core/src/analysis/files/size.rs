@@ -26,9 +26,9 @@ pub struct SizePoint {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizeBin {
-    /// Requests of more than this many bytes ...
+    /// Lower bound of the request size, exclusive.
     pub over_bytes: i64,
-    /// ... and at most this many.
+    /// Upper bound of the request size, inclusive.
     pub to_bytes: i64,
     /// Number of requests.
     pub n: usize,
@@ -36,9 +36,9 @@ pub struct SizeBin {
     pub low_n: bool,
     /// Median of open to last exit, in microseconds.
     pub total_p50_us: f64,
-    /// Lower end of the 95 % confidence interval of that median, from order statistics.
+    /// Lower end of the 95 % confidence interval of the median response time, from order statistics.
     pub total_low_us: f64,
-    /// Its upper end.
+    /// Upper end of the 95 % confidence interval of the median response time, from order statistics.
     pub total_high_us: f64,
     /// Median of open to first exit, in microseconds.
     pub first_p50_us: f64,
@@ -105,7 +105,7 @@ pub struct Steps {
     pub io_us: f64,
     /// Cost that is paid once, in microseconds; negative if the first I/O costs less than those after it.
     pub overhead_us: f64,
-    /// How much the Bayesian information criterion (BIC) prefers this to a straight line; more than 10 is decisive.
+    /// How much the Bayesian information criterion (BIC) prefers steps to a straight line; more than 10 is decisive.
     pub bic_gain: f64,
 }
 

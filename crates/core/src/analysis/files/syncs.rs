@@ -98,15 +98,15 @@ impl Syncs {
 pub struct Meanwhile {
     /// The device's name, or its number.
     pub device: String,
-    /// Seconds with a sync waiting.
+    /// Time during which at least one sync was waiting.
     pub syncing_s: f64,
     /// Number of writes completed in that time.
     pub writes: u64,
     /// Bytes of them.
     pub written_bytes: i64,
-    /// Number of flushes completed in that time.
+    /// Number of flushes completed while a sync was waiting.
     pub flushes: u64,
-    /// Number of reads completed in that time, which competed with the syncs.
+    /// Number of reads completed while a sync was waiting. They compete with the syncs.
     pub reads: u64,
 }
 

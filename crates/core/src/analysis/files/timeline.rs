@@ -45,19 +45,19 @@ pub struct ClassOverTime {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnderWay {
-    /// `all` (of data), `in` or `out`.
+    /// Set of requests: `all` (with data), `in` or `out`.
     pub set: &'static str,
     /// Median, over the group's 2 ms slots, of the number of requests that touch a slot.
     pub p50: Vec<f64>,
     /// 75th percentile.
     pub p75: Vec<f64>,
-    /// Percent of the time with at least one request under way, exactly.
+    /// Percent of the time with at least one request in progress, measured exactly.
     pub under_way_percent: Vec<f64>,
     /// Percent of 2 ms slots that at least one request touches.
     pub touched_percent: Vec<f64>,
-    /// `under_way_percent` over all groups.
+    /// `under_way_percent` over the whole recording.
     pub whole_under_way_percent: f64,
-    /// `touched_percent` over all groups.
+    /// `touched_percent` over the whole recording.
     pub whole_touched_percent: f64,
 }
 
@@ -75,7 +75,7 @@ pub struct FilesOverTime {
     pub slot_s: f64,
     /// The classes that occurred.
     pub classes: Vec<ClassOverTime>,
-    /// Requests under way; `None` if there are more requests than are kept.
+    /// Number of requests in progress over time; `null` if there are more requests than are kept.
     pub under_way: Option<Vec<UnderWay>>,
 }
 

@@ -99,7 +99,7 @@ pub struct Change {
     pub ratio_ci: (f64, f64),
     /// Of shuffles of pairs of blocks; for a trend, of the Mann-Kendall test, corrected for autocorrelation.
     pub p_value: f64,
-    /// Corrected for all streams of the report: Student's t over blocks, times splits and streams; for a trend,
+    /// p-value corrected for all streams of the report: Student's t over blocks, times splits and streams. Of a trend:
     /// `p_value` times streams.
     pub p_family: f64,
     /// Blocks compared.

@@ -148,7 +148,7 @@ pub struct CulpritIo {
     pub bytes: u64,
     /// Share of its bytes that continue another I/O.
     pub sequential_share: f64,
-    /// I/Os that carry a flush, or must themselves reach the medium.
+    /// I/Os that carry a flush or must reach the medium themselves (FUA).
     pub forced_ios: u64,
     /// Number of stretches of time with such I/O (I/Os less than 0.1 s apart belong together), not counting stretches
     /// that moved less than half of the median bytes.

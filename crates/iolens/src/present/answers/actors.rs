@@ -21,7 +21,7 @@ pub struct ActorsDocument {
     by: &'static str,
     /// Those with most I/O time first.
     actors: Vec<Actor>,
-    /// All who are not named, together; their sums and those of the named are all that happened.
+    /// Sum of all I/O that no entry of `actors` includes. Together with the entries it is the total.
     others: Actor,
     notes: Vec<String>,
 }

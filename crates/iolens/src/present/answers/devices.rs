@@ -51,15 +51,15 @@ struct KnownDevice {
     model: Option<String>,
     size_bytes: Option<u64>,
     rotational: Option<bool>,
-    /// How the kernel orders its I/Os: `none`, `mq-deadline`, `bfq`.
+    /// I/O scheduler: `none`, `mq-deadline`, `bfq`.
     scheduler: Option<String>,
-    /// Requests that its queue holds at most.
+    /// Maximum number of requests in the device's queue.
     nr_requests: Option<u32>,
     /// Names of the devices right under it.
     on: Vec<String>,
-    /// When it appeared, if that was while it was recorded.
+    /// Time when the device appeared, if that was while recording.
     added: Option<String>,
-    /// When it went, if that was while it was recorded.
+    /// Time when the device was removed, if that was while recording.
     removed: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use crate::present::SCHEMA_VERSION;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RecordingsDocument {
     schema_version: u32,
-    /// Where they are in the file system of the server; `null` for those who see no names of files.
+    /// Directory of the recordings on the server; `null` for clients that may not see file names.
     root: Option<String>,
     recordings: Vec<StoredRecording>,
     notes: Vec<String>,
@@ -56,6 +56,6 @@ pub struct StoredRecording {
     pub removed_ios: i64,
     /// Size of its files.
     pub disk_bytes: u64,
-    /// What answers, the finest first: `io`, `1s`, `60s`, `3600s`, `counters`.
+    /// Available resolutions, finest first: `io`, `1s`, `60s`, `3600s`, `counters`.
     pub resolutions: Vec<String>,
 }

@@ -50,12 +50,12 @@ pub struct HeatDocument {
     column_s: f64,
     /// Edges of the rows, one more than rows.
     latency_us: Vec<f64>,
-    /// Column by column, each from the shortest latency on.
+    /// I/Os per cell, column by column. Each column starts with the lowest latency.
     counts: Vec<Vec<u64>>,
-    /// How much of each column is recorded: a rate divides by it.
+    /// Recorded time in each column. Divide by it to compute rates.
     recorded_s: Vec<f64>,
     ios: u64,
-    /// I/Os whose time is not known.
+    /// I/Os whose time is not known. They are in no column.
     unknown_ios: u64,
     notes: Vec<String>,
 }
@@ -90,7 +90,7 @@ impl HeatDocument {
 pub struct IosDocument {
     schema_version: u32,
     ios: usize,
-    /// The second from which `start_ns` and `done_ns` count: a double has not all digits of nanoseconds since the epoch.
+    /// Reference second (since 1970, UTC) of `start_ns` and `done_ns`: a double cannot hold nanoseconds since 1970 exactly.
     since_unix_s: i64,
     /// By completion.
     #[cfg_attr(

@@ -15,8 +15,7 @@ use crate::present::times::rfc3339;
 pub struct StoriesDocument {
     schema_version: u32,
     stories: Vec<PlacedStory>,
-    /// Programs that may have lost most of their I/O time to another, where a recording shows neither that they did nor that they
-    /// did not.
+    /// Programs that may have lost most of their I/O time to another program, if the recording neither proves nor excludes it.
     not_proven: Vec<NotProvenEntry>,
     notes: Vec<String>,
 }
@@ -46,7 +45,7 @@ pub struct PlacedStory {
     end: String,
     start_unix_s: f64,
     end_unix_s: f64,
-    /// What the other times in it count from.
+    /// Start of the recording, in seconds since 1970 (UTC). Times relative to the recording's start refer to it.
     recording_start_unix_s: f64,
     #[serde(flatten)]
     story: StoryEntry,

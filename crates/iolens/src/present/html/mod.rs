@@ -143,9 +143,9 @@ pub fn page(
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Note {
-    /// About what.
+    /// Topic of the note.
     pub topic: String,
-    /// How serious.
+    /// Severity of the note.
     pub level: NoteLevel,
     /// For people.
     pub text: String,

@@ -165,13 +165,13 @@ pub(in crate::present) struct LabPage<'a> {
     writer: &'static str,
     /// Heading.
     title: &'a str,
-    /// Machine, source, extent: (what, value).
+    /// Machine, source and extent of the measurement: pairs of label and value.
     setup: &'a [(String, String)],
     /// How it was measured, in sentences.
     method: &'a [String],
-    /// Its parts, in the order in which they are read.
+    /// Sections of the page, in reading order.
     sections: Vec<SectionBlock<'a>>,
-    /// Files that can be taken out of the page.
+    /// Files attached to the page, for download.
     attachments: Vec<FileBlock<'a>>,
 }
 

@@ -41,7 +41,7 @@ pub struct MicroburstEvidence {
     pub limit_source: Option<LimitSource>,
     /// Its peak in percent of the limit.
     pub percent_of_limit: f64,
-    /// Whether its peak reaches 95 % of the limit.
+    /// Whether the burst's peak reaches 95 % of the limit.
     pub exceeds_limit: bool,
     /// The quantity of which it has more than the background.
     pub measure: Measure,
@@ -51,28 +51,29 @@ pub struct MicroburstEvidence {
     pub expected_by_chance: f64,
     /// The same, limited to 1.
     pub p_value: f64,
-    /// Bytes in its core.
+    /// Bytes in the burst's core (see `core_s`).
     pub core_bytes: u64,
-    /// Depth of the token bucket that would absorb it at its own mean rate over one second.
+    /// Token bucket depth that would absorb the burst at the stream's own mean rate over one second.
     pub bucket_bytes: f64,
-    /// The highest 15-second sample of it; `null` in a shorter recording, and for bursts that are not among the largest.
+    /// Highest 15-second sample of the burst; `null` in a shorter recording, and for bursts that are not among the largest.
     pub mean_15s_bytes_per_s: Option<f64>,
-    /// Its peak divided by the 15-second sample.
+    /// Ratio of the burst's peak to the highest 15-second sample.
     pub hidden_factor_15s: Option<f64>,
-    /// The highest one-minute sample of it.
+    /// Highest one-minute sample of the burst; `null` in a shorter recording, and for bursts that are not among the largest.
     pub mean_60s_bytes_per_s: Option<f64>,
-    /// Its peak divided by the one-minute sample.
+    /// Ratio of the burst's peak to the highest one-minute sample.
     pub hidden_factor_60s: Option<f64>,
-    /// Bytes in the minute of its peak, divided by the seconds of that minute with any I/O, as cloud volumes estimate
+    /// Bytes in the minute of the peak divided by the seconds of that minute with any I/O, as cloud volumes estimate
     /// micro-bursts.
     pub active_second_bytes_per_s: Option<f64>,
     /// Mean number in flight (all classes) in the busiest window of at least 100 ms that overlaps it.
     pub max_in_flight: Option<f64>,
-    /// Longest latency of I/Os of the other class that overlap it.
+    /// Longest latency of I/Os of the other class that overlap the burst.
     pub other_class_max_us: Option<f64>,
-    /// Number of I/Os of the other class that overlap it; in a large recording estimated from a sample.
+    /// Number of I/Os of the other class that overlap the burst. In a large recording: estimated from a sample.
     pub other_class_ios: Option<u64>,
-    /// For a table: the highest mean latency of the other class in rows that overlap it. Absent if single I/Os are known.
+    /// Of an imported table: highest mean latency of the other class in rows that overlap the burst. Absent if individual I/Os
+    /// are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_class_mean_max_us: Option<Option<f64>>,
     /// Number of bursts of this stream that one-second samples hide.
@@ -82,7 +83,7 @@ pub struct MicroburstEvidence {
     /// The process that moved most of it.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub cause: Option<Cause>,
-    /// Names of the devices behind one link, if the burst is one of their sum. Absent for a burst of one device.
+    /// Names of the devices behind one link if the burst is in the sum of their I/O. Absent for a burst of one device.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub link_devices: Vec<DevId>,

@@ -14,19 +14,19 @@ pub struct SaturationEvidence {
     pub saturated_percent: f64,
     /// The plateau of throughput against number in flight, as far as it was observed.
     pub max_ios_per_s: f64,
-    /// Its 95 % confidence interval.
+    /// 95 % confidence interval of the maximum throughput.
     pub max_ios_per_s_ci: Option<(f64, f64)>,
     /// Mean latency while hardly anything else was in flight.
     pub unloaded_us: f64,
-    /// Its 95 % confidence interval.
+    /// 95 % confidence interval of the mean latency at light load.
     pub unloaded_ci_us: Option<(f64, f64)>,
     /// Number of I/Os that the device serves at once; beyond it, more concurrency only adds waiting.
     pub knee_in_flight: f64,
-    /// Its 95 % confidence interval.
+    /// 95 % confidence interval of the knee.
     pub knee_in_flight_ci: Option<(f64, f64)>,
     /// Load of the recorded mix of I/Os on the device, from the cost of I/Os that had it to themselves.
     pub mix_load_percent: Option<f64>,
-    /// The model that fits best.
+    /// The best-fitting model.
     pub fit: Option<Fit>,
     /// Mean number in flight.
     pub mean_in_flight: f64,
@@ -46,11 +46,11 @@ pub struct SaturationEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BandwidthSaturationEvidence {
-    /// The rate that throughput hardly ever exceeds: the median of the windows at this limit.
+    /// Rate that throughput hardly ever exceeds: median over the windows on the plateau.
     pub plateau_bytes_per_s: f64,
-    /// 5th and 95th percentile of the rate in these windows.
+    /// 5th and 95th percentile of the rate in the windows on the plateau.
     pub plateau_range_bytes_per_s: (f64, f64),
-    /// Share of the time in these windows.
+    /// Share of the time that windows on the plateau cover.
     pub plateau_percent: f64,
     /// Number of these windows.
     pub windows: usize,
@@ -60,9 +60,9 @@ pub struct BandwidthSaturationEvidence {
     pub mean_in_flight: f64,
     /// Highest mean number in flight of one of these windows.
     pub max_in_flight: f64,
-    /// Number in flight that the unloaded device needs for that rate.
+    /// Number of I/Os in flight that the unloaded device needs for the plateau's rate.
     pub needed_in_flight: f64,
-    /// Mean latency in these windows.
+    /// Mean latency in the windows on the plateau.
     pub plateau_mean_us: f64,
     /// Mean latency at light load.
     pub unloaded_us: f64,
@@ -74,21 +74,21 @@ pub struct BandwidthSaturationEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueFullEvidence {
-    /// Queue depth: the most reads and writes ever in flight on the device.
+    /// Queue depth: the largest number of reads and writes ever in flight on the device.
     pub queue_depth: i64,
     /// Time with a full queue.
     pub full_s: f64,
     /// Share of the recording with a full queue.
     pub full_percent: f64,
-    /// Number of stretches of at least 100 ms in which it was full.
+    /// Number of intervals of at least 100 ms in which the queue was full.
     pub full_stretches: usize,
-    /// Length of the longest of them.
+    /// Length of the longest interval in which the queue was full.
     pub longest_full_s: f64,
-    /// I/Os issued in them.
+    /// I/Os issued while the queue was full.
     pub full_ios: u64,
     /// Mean time that these I/Os waited in the kernel.
     pub queue_mean_us: f64,
-    /// Longest time that one of them waited.
+    /// Longest queue time of the I/Os issued while the queue was full.
     pub queue_max_us: u32,
     /// Mean device time of these I/Os.
     pub device_mean_us: f64,

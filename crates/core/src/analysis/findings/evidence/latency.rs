@@ -12,33 +12,33 @@ use crate::model::Class;
 pub struct StallEvidence {
     /// From the last completion, or the issue after idleness, to the next completion.
     pub duration_s: f64,
-    /// The longest gap that the device's service times explain.
+    /// Longest gap between completions that the device's service times explain.
     pub expected_s: f64,
     /// I/Os in flight on the device at its end.
     pub in_flight: i64,
-    /// I/Os issued during it.
+    /// I/Os issued during the stall.
     pub issued_meanwhile: i64,
-    /// Class of the last completion before it; `null` if the device was idle.
+    /// Class of the last completion before the stall; `null` if the device was idle.
     pub completed_before: Option<Class>,
-    /// Class of the first completion after it.
+    /// Class of the first completion after the stall.
     pub completed_after: Class,
     /// Whether a flush was in flight on the device.
     pub flush_in_flight: bool,
     /// Scope of the stall.
     pub scope: StallScope,
-    /// Other devices that stalled at the same time, without those stacked with it.
+    /// Number of other devices that stalled at the same time, excluding those stacked with this one.
     pub other_devices_stalled: usize,
-    /// Other devices with I/O, without those stacked with it.
+    /// Number of other devices with I/O, excluding those stacked with this one.
     pub other_devices: usize,
     /// Name of the array, or of the controller or host, that the device belongs to.
     pub group: Option<String>,
-    /// Number of devices of that group.
+    /// Number of devices in `group`.
     pub group_devices: Option<usize>,
-    /// Number of them that stalled at the same time.
+    /// Number of devices in `group` that stalled at the same time.
     pub group_devices_stalled: Option<usize>,
-    /// Names of the layers above that stalled with it.
+    /// Names of the layers above that stalled with the device.
     pub layers_stalled: Vec<String>,
-    /// Number of stalls of this device.
+    /// Number of stalls of this device in the recording.
     pub stalls_in_recording: usize,
     /// Pressure of the host at that time, which does not explain the stall; `null` if the recording does not hold it.
     pub host_state: Option<HostState>,
@@ -75,37 +75,37 @@ pub struct LatencyChangeEvidence {
     pub form: change::Form,
     /// Time of the step or start of the trend, in seconds since the recording's start.
     pub at_s: f64,
-    /// Device time after the change divided by that before, for I/Os of the same size with as many other I/Os and
-    /// bytes in flight; for a trend, end divided by beginning.
+    /// Ratio of device time after the change to that before, for I/Os of the same size with as many other I/Os and bytes in
+    /// flight. Of a trend: end to beginning.
     pub ratio_at_same_load: f64,
-    /// Its 95 % confidence interval, over blocks of time.
+    /// 95 % confidence interval of `ratio_at_same_load`, over blocks of time.
     pub ratio_at_same_load_ci: (f64, f64),
-    /// Median device time before; for a trend, in the first quarter.
+    /// Median device time before the change. Of a trend: in the first quarter.
     pub device_p50_before_us: Option<f64>,
-    /// Median device time after; for a trend, in the last quarter.
+    /// Median device time after the change. Of a trend: in the last quarter.
     pub device_p50_after_us: Option<f64>,
-    /// 99th percentile of device time before; `null` with fewer than 100 I/Os.
+    /// 99th percentile of device time before the change; `null` with fewer than 100 I/Os.
     pub device_p99_before_us: Option<f64>,
-    /// 99th percentile of device time after; `null` with fewer than 100 I/Os.
+    /// 99th percentile of device time after the change; `null` with fewer than 100 I/Os.
     pub device_p99_after_us: Option<f64>,
     /// Sampled I/Os before the change.
     pub ios_before: usize,
     /// Sampled I/Os after the change.
     pub ios_after: usize,
-    /// I/Os issued per second after the change divided by those before.
+    /// Ratio of the I/Os issued per second after the change to those before.
     pub load_ratio: f64,
     /// Of shuffles of pairs of blocks; for a trend, of the Mann-Kendall test, corrected for autocorrelation.
     pub p_value: f64,
-    /// Corrected for all streams of the report: Student's t over blocks, times splits and streams; for a trend,
+    /// p-value corrected for all streams of the report: Student's t over blocks, times splits and streams. Of a trend:
     /// `p_value` times streams.
     pub p_family: f64,
     /// Number of blocks of time compared.
     pub blocks: usize,
     /// A shortage of CPU time that began or ended with it and explains the difference. Then the cause need not be the device.
     pub cpu_shortage: Option<CpuShortage>,
-    /// Pressure of the host before; `null` if the recording does not hold it.
+    /// Pressure of the host before the change; `null` if the recording does not hold it.
     pub host_before: Option<HostState>,
-    /// Pressure of the host after; `null` if the recording does not hold it.
+    /// Pressure of the host after the change; `null` if the recording does not hold it.
     pub host_after: Option<HostState>,
 }
 
@@ -117,28 +117,28 @@ pub struct LatencyModeEvidence {
     pub class: Class,
     /// Second mode or tail.
     pub form: mode::Form,
-    /// Minimum size of these I/Os.
+    /// Minimum size of the I/Os.
     pub min_bytes: u64,
-    /// Their sizes are below this.
+    /// Sizes of the I/Os are less than this.
     pub below_bytes: u64,
-    /// Share of slow I/Os.
+    /// Share of slow I/Os in the sample.
     pub slow_percent: f64,
     /// Median device time of the other I/Os.
     pub usual_device_us: f64,
     /// Median device time of the slow I/Os.
     pub slow_device_us: f64,
-    /// Share of the device time of this class and size that slow I/Os take.
+    /// Share of the device time of this class and size that slow I/Os account for.
     pub slow_time_percent: f64,
-    /// Sampled slow I/Os.
+    /// Number of slow I/Os in the sample.
     pub slow_ios: usize,
-    /// Sampled I/Os of this class and size.
+    /// Number of sampled I/Os of this class and size.
     pub sampled_ios: usize,
     /// Number of stretches of consecutive slow I/Os.
     pub stretches: usize,
-    /// The sectors between which four fifths of the slow I/Os begin; `null` if these hold more than a fifth of all.
+    /// Sector range in which four fifths of the slow I/Os begin; `null` if it holds more than a fifth of all I/Os.
     pub slow_sectors: Option<(i64, i64)>,
-    /// Share of the slow I/Os that a shortage of CPU time explains; `null` if the recording does not hold the host's
-    /// pressure during most of them.
+    /// Share of the slow I/Os that a shortage of CPU time explains; `null` if the recording does not hold the host's pressure
+    /// during most of them.
     pub slow_in_cpu_shortage_percent: Option<f64>,
     /// The shortage that explains at least half of the slow I/Os. Then the cause need not be the device.
     pub cpu_shortage: Option<CpuShortage>,
@@ -150,16 +150,16 @@ pub struct LatencyModeEvidence {
 pub struct SlowMemberEvidence {
     /// Name of the array.
     pub array: String,
-    /// Number of its members.
+    /// Number of members of the array.
     pub members: usize,
     /// Name of the slow member.
     #[serde(skip)]
     pub member: String,
     /// Class of the I/Os.
     pub class: Class,
-    /// Device time divided by that of the slowest peer, at the same time, size and direction.
+    /// Ratio of the member's device time to that of the slowest peer, at the same time, size and direction.
     pub ratio: f64,
-    /// Its 95 % confidence interval, over blocks of time.
+    /// 95 % confidence interval of `ratio`, over blocks of time.
     pub ratio_ci: (f64, f64),
     /// Of Student's t over blocks, corrected for all comparisons of the report.
     pub p_value: f64,
@@ -167,20 +167,20 @@ pub struct SlowMemberEvidence {
     pub blocks: usize,
     /// Median device time of the member.
     pub device_p50_us: Option<f64>,
-    /// 99th percentile of its device time.
+    /// 99th percentile of the member's device time.
     pub device_p99_us: Option<f64>,
     /// Name of the slowest peer.
     pub slowest_peer: String,
     /// Median device time of the slowest peer.
     pub slowest_peer_p50_us: Option<f64>,
-    /// 99th percentile of its device time.
+    /// 99th percentile of the slowest peer's device time.
     pub slowest_peer_p99_us: Option<f64>,
     /// Sampled I/Os of the slowest peer.
     #[serde(skip)]
     pub slowest_peer_ios: usize,
     /// Sampled I/Os of the member.
     pub ios: usize,
-    /// Sampled I/Os of all peers.
+    /// Sampled I/Os of all other members.
     pub peers_ios: usize,
 }
 
@@ -190,19 +190,19 @@ pub struct SlowMemberEvidence {
 pub struct SlowIoEvidence {
     /// Number of I/Os that took longer than a second.
     pub ios_over_1s: u64,
-    /// Latency of the slowest.
+    /// Latency of the slowest I/O.
     pub slowest_us: f64,
-    /// Device time of the slowest.
+    /// Device time of the slowest I/O.
     pub slowest_device_us: f64,
-    /// Completion of the slowest, in seconds since the recording's start.
+    /// Completion of the slowest I/O, in seconds since the recording's start.
     pub slowest_done_s: f64,
-    /// Class of the slowest.
+    /// Class of the slowest I/O.
     pub slowest_class: Class,
-    /// Size of the slowest.
+    /// Size of the slowest I/O.
     pub slowest_bytes: i64,
-    /// First sector of the slowest, in units of 512 bytes.
+    /// First sector of the slowest I/O, in units of 512 bytes.
     pub slowest_sector: Option<i64>,
-    /// Name of the process that submitted it. Untrusted.
+    /// Name of the process that submitted the slowest I/O. Untrusted: escape it when displaying.
     pub slowest_process: Option<String>,
     /// Its process id.
     #[serde(skip)]

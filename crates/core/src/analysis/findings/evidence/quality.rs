@@ -13,13 +13,13 @@ use crate::model::{Class, LossReason};
 pub struct IoErrorEvidence {
     /// Number of failed I/Os.
     pub ios: u64,
-    /// Number by error number (`errno`).
+    /// Number of failed I/Os by error number (`errno`).
     pub by_error: BTreeMap<i32, u64>,
-    /// Class of the first one.
+    /// Class of the first failed I/O.
     pub first_class: Class,
-    /// First sector of the first one, in units of 512 bytes.
+    /// First sector of the first failed I/O, in units of 512 bytes.
     pub first_sector: Option<i64>,
-    /// Completion of the first one, in seconds since the recording's start.
+    /// Completion of the first failed I/O, in seconds since the recording's start.
     pub first_done_s: f64,
     /// Name of the process that submitted it. Untrusted.
     #[serde(skip)]
@@ -39,7 +39,7 @@ pub struct LostEventsEvidence {
     pub ios: Option<u64>,
     /// Number of intervals with losses.
     pub intervals: u64,
-    /// Their share of all I/Os.
+    /// Share of all I/Os that are lost.
     pub lost_percent: Option<f64>,
 }
 
@@ -47,9 +47,9 @@ pub struct LostEventsEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AveragedAveragesEvidence {
-    /// Number of means that finer rows cover.
+    /// Number of means that were checked because finer rows cover their interval.
     pub checked: usize,
-    /// Number of them that are averages of averages.
+    /// Number of checked means that are averages of averages.
     pub averages_of_averages: usize,
     /// The test of each of them.
     pub rows: Vec<AuditRow>,

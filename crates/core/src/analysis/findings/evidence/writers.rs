@@ -14,19 +14,19 @@ pub struct FsyncBoundEvidence {
     pub cause: Option<Cause>,
     /// Its process id.
     pub pid: Option<i32>,
-    /// Source of this evidence: its sync calls, or its I/Os alone.
+    /// Data that this evidence is based on: the sync calls of the writer, or its I/Os.
     pub sync_source: SyncSource,
     /// Number of syncs, each at the end of a cycle of writing and waiting.
     pub syncs: u64,
-    /// Syncs per second of its writing time.
+    /// Syncs per second of writing time.
     pub syncs_per_s: f64,
     /// Median duration of a sync.
     pub sync_p50_us: f64,
     /// Total time in syncs.
     pub sync_wait_s: f64,
-    /// Its writing time: from the end of each sync to the end of the next, without pauses of more than a second.
+    /// Writing time: from the end of each sync to the end of the next, excluding pauses of more than a second.
     pub writing_s: f64,
-    /// Share of its writing time in syncs.
+    /// Share of the writing time spent in syncs.
     pub sync_wait_percent: f64,
     /// Writes that it submitted; from calls: data I/Os of its files.
     pub writes: Option<u64>,
@@ -34,9 +34,9 @@ pub struct FsyncBoundEvidence {
     pub writes_per_sync: Option<f64>,
     /// Bytes that it wrote.
     pub bytes: Option<u64>,
-    /// How many times as fast it could write without these waits (upper bound).
+    /// How many times as fast the writer could be without waiting for syncs (upper bound).
     pub times_faster_at_most: f64,
-    /// Number of syncs during which it submitted something.
+    /// Number of syncs during which the writer submitted something.
     pub syncs_not_waited_for: u64,
     /// Upper bound of the probability that a writer that does not wait submits in so few syncs (Chernoff); `null` from calls.
     pub p_value: Option<f64>,
@@ -64,7 +64,7 @@ pub struct SmallSequentialEvidence {
     pub cause: Option<Cause>,
     /// Its process id.
     pub pid: Option<i32>,
-    /// Size of its requests.
+    /// Size of the stream's requests.
     pub request_bytes: i64,
     /// Number of requests.
     pub ios: u64,
@@ -74,13 +74,13 @@ pub struct SmallSequentialEvidence {
     pub runs: u64,
     /// Number of requests in the longest run.
     pub longest_run_ios: u64,
-    /// Share of the device's reads and writes.
+    /// Share of these requests in the device's reads and writes.
     pub percent_of_ios: f64,
-    /// Time of the runs, at most as long as their requests were in flight.
+    /// Total time of the runs, at most the time that their requests were in flight.
     pub busy_s: f64,
-    /// Size that a request could have: 128 KiB, or the maximum of the device if that is less.
+    /// Possible request size: 128 KiB, or the maximum of the device if that is less.
     pub large_request_bytes: u64,
-    /// Number of requests of that size that would move the same bytes.
+    /// Number of requests of `large_request_bytes` that would move the same bytes.
     pub ios_if_large: u64,
 }
 
@@ -88,15 +88,15 @@ pub struct SmallSequentialEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CachedReadsEvidence {
-    /// Bytes that programs read through files, without `O_DIRECT` and without block devices' nodes.
+    /// Bytes that programs read through files, excluding `O_DIRECT` and device nodes.
     pub program_read_bytes: u64,
     /// Bytes read from devices.
     pub device_read_bytes: u64,
-    /// Share of the programs' bytes that came from the page cache: 1 − device ÷ programs.
+    /// Share of the bytes read by programs that came from the page cache: 1 − device ÷ programs.
     pub hit_percent: f64,
-    /// Number of reads of which it is known one by one whether they waited.
+    /// Number of reads recorded individually, so that it is known whether they waited.
     pub reads_looked_at: u64,
-    /// Share of these reads that found all data in memory.
+    /// Share of the individually recorded reads that found all data in memory.
     pub reads_without_wait_percent: Option<f64>,
 }
 
@@ -106,10 +106,10 @@ pub struct CachedReadsEvidence {
 pub struct WrittenBackEvidence {
     /// Bytes written to the device.
     pub written_bytes: u64,
-    /// Bytes of these that the kernel wrote back.
+    /// Written bytes that come from the kernel's write-back.
     pub written_back_bytes: u64,
-    /// Bytes of these whose origin is known.
+    /// Written bytes whose origin is known.
     pub origin_known_bytes: u64,
-    /// Share of the written bytes that the kernel wrote back.
+    /// Share of the written bytes that come from the kernel's write-back.
     pub written_back_percent: f64,
 }
