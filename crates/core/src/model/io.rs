@@ -37,7 +37,7 @@ impl Op {
     }
 }
 
-/// The four classes that the kernel keeps apart in its disk statistics.
+/// The four I/O classes of the kernel's disk statistics.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
@@ -46,11 +46,11 @@ impl Op {
 pub enum Class {
     /// Reads.
     Read,
-    /// Writes, also the empty one that carries a flush.
+    /// Writes, including the empty write that carries a flush.
     Write,
     /// Discards (trim).
     Discard,
-    /// Cache flushes as the device saw them.
+    /// Cache flushes as seen by the device.
     Flush,
 }
 

@@ -21,11 +21,11 @@ pub enum LossReason {
     // part of the format and of the metrics, so these two have no reason of their own: see `WRITER_ENDED` and `VIEW_BUSY`
     // in the recorder.
     WriterBusy,
-    /// No room on the disk that holds the recording.
+    /// The disk that holds the recording was full.
     DiskFull,
-    /// A damaged block of the recording.
+    /// A block of the recording is damaged.
     Corrupt,
-    /// Removed by the retention limit (`--keep`). Totals of what was kept do not count it as lost.
+    /// Removed by the retention limit (`--keep`). Totals of the remaining data do not count it as lost.
     Retention,
     /// In flight when the probes were attached, so its start is not known: censored, not lost.
     Censored,
@@ -41,7 +41,7 @@ pub enum LossReason {
     RequestUnwritten,
     /// The kernel's own counters hold more I/Os than were recorded or counted as lost for another reason.
     Unaccounted,
-    /// No recorder ran: between two recordings that are read as one.
+    /// No recorder was running, between two recordings that are read as one.
     NotRecorded,
 }
 

@@ -6,17 +6,17 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// How much it matters.
+/// How much a finding matters, from `info` to `critical`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information only.
     #[default]
     Info,
-    /// A program probably felt it.
+    /// A program was probably affected.
     Warning,
-    /// A program certainly felt it, or data is at risk.
+    /// A program was certainly affected, or data is at risk.
     Critical,
 }
 

@@ -59,7 +59,7 @@ struct FileEntry {
     io_time_s: f64,
 }
 
-/// All I/Os beyond the entries, together.
+/// Sum of all I/Os that no entry includes.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct OtherEntry {

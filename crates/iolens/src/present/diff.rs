@@ -52,7 +52,7 @@ pub struct Compared<'a> {
     pub times: [Times; 2],
 }
 
-/// Two stretches compared.
+/// Comparison of two time ranges.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct DiffDocument<'a> {
@@ -74,7 +74,7 @@ pub(super) struct DiffDocument<'a> {
     conditions: Vec<ConditionEntry<'a>>,
 }
 
-/// One of the two stretches.
+/// One of the two time ranges.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StretchEntry {
@@ -88,7 +88,7 @@ struct StretchEntry {
     ios: u64,
 }
 
-/// What changed on one device.
+/// Changes on one device.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DeviceEntry<'a> {
@@ -102,20 +102,20 @@ struct DeviceEntry<'a> {
     changes: &'a [Change],
 }
 
-/// What became of a story.
+/// How a story changed between two time ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 enum StoryState {
-    /// Only the stretch after has it.
+    /// Only the second time range has it.
     Appeared,
-    /// Only the stretch before has it.
+    /// Only the first time range has it.
     Gone,
-    /// A quarter more is lost in a minute, or more than that.
+    /// The time lost per minute grew by a quarter or more.
     Grew,
-    /// A fifth less is lost in a minute, or even less.
+    /// The time lost per minute shrank by a fifth or more.
     Shrank,
-    /// It is much the same.
+    /// The time lost per minute is about the same.
     Same,
 }
 
@@ -131,7 +131,7 @@ impl StoryState {
     }
 }
 
-/// A story of one stretch or of both.
+/// A story of one or both time ranges.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StoryChangeEntry {

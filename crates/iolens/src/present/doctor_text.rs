@@ -8,20 +8,20 @@ use super::escape;
 use super::indent::indented;
 use super::layout::size;
 
-/// How a check came out.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CheckOutcome {
-    /// As wanted.
+    /// The requirement is met.
     Ok,
     /// Missing, but not needed to record block I/O.
     Note,
-    /// In the way.
+    /// The requirement is not met.
     Problem,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::html::{FLEET_PAGE, NoPage, fill, script_policy, script_safe};
 
-/// All hosts of a recording root over a stretch of time.
+/// All hosts of a recording root over a time range.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FleetDocument {
@@ -113,7 +113,7 @@ pub struct DeviceRow {
     pub worst_unix_s: Option<f64>,
 }
 
-/// What stood out on a host.
+/// A finding of a host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FindingRow {

@@ -81,7 +81,7 @@ struct StoredRecording<'a> {
     damage: &'a [String],
 }
 
-/// What is missing for one reason.
+/// Data that is missing for one reason.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Loss {
@@ -97,7 +97,7 @@ struct Loss {
     end_s: f64,
 }
 
-/// What recording cost.
+/// Resources used by the recorder.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RecorderUse {

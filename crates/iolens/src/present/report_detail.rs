@@ -24,7 +24,7 @@ fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// What the analyses say of one device.
+/// Detailed results for one device.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -53,7 +53,7 @@ pub struct Full<'a> {
     streams: Vec<StreamBlock<'a>>,
 }
 
-/// The verdicts about one device.
+/// Conclusions about one device.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary {
@@ -86,6 +86,7 @@ struct PeriodicitySummary {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct AttributionDetail {
+    /// Length of the bins of which the mean latencies are compared.
     bin_s: f64,
     /// Percent of the seconds with I/O in which the two differ by more than 10 %.
     differ_percent: Option<f64>,
@@ -101,7 +102,7 @@ struct PeakHourBlock {
     peak_to_mean: f64,
 }
 
-/// Capacity, the model behind it and what is left.
+/// Capacity of the device, its queueing model and its headroom.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CapacityDetail<'a> {
@@ -111,15 +112,21 @@ struct CapacityDetail<'a> {
     window_s: f64,
     /// Highest throughput observed on a plateau, with its 95 % interval.
     max_ios_per_s: Option<f64>,
+    /// Lower end of the 95 % confidence interval of `max_ios_per_s`.
     max_ios_per_s_low: Option<f64>,
+    /// Upper end of the 95 % confidence interval of `max_ios_per_s`.
     max_ios_per_s_high: Option<f64>,
     /// Mean latency at light load, with its 95 % interval.
     unloaded_us: Option<f64>,
+    /// Lower end of the 95 % confidence interval of `unloaded_us`.
     unloaded_low_us: Option<f64>,
+    /// Upper end of the 95 % confidence interval of `unloaded_us`.
     unloaded_high_us: Option<f64>,
     /// Knee `N*`: how many I/Os the device works on at once, with its 95 % interval.
     knee_in_flight: Option<f64>,
+    /// Lower end of the 95 % confidence interval of `knee_in_flight`.
     knee_in_flight_low: Option<f64>,
+    /// Upper end of the 95 % confidence interval of `knee_in_flight`.
     knee_in_flight_high: Option<f64>,
     mean_in_flight: f64,
     saturated_percent: Option<f64>,
@@ -149,9 +156,12 @@ struct CapacityDetail<'a> {
     room_mean_us: Option<f64>,
     /// I/Os per second that could be added until the mean latency is twice that at light load.
     ios_left_per_s: Option<f64>,
+    /// Number of I/Os in flight at which the best model has the most throughput per latency.
     best_power_in_flight: Option<f64>,
+    /// I/Os per second at which the best model has the most throughput per latency.
     best_power_ios_per_s: Option<f64>,
     little_residual_percent: Option<f64>,
+    /// Queueing models fitted to throughput against I/Os in flight, best first.
     fits: &'a [Fit],
 }
 
@@ -204,7 +214,7 @@ impl From<&Unevenness> for UnevennessBlock {
     }
 }
 
-/// A burst of demand.
+/// A burst of submitted I/O.
 #[derive(Serialize, Clone)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BurstBlock {
@@ -264,7 +274,7 @@ impl From<&BurstDetail> for BurstBlock {
     }
 }
 
-/// Whether a load comes back, also when it does not.
+/// Periodicity of a load, whether it is periodic or not.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PeriodicityBlock<'a> {
@@ -318,6 +328,7 @@ impl<'a> From<&'a Periodicity> for PeriodicityBlock<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SlotsBlock {
+    /// Length of a slot.
     width_s: f64,
     all: Vec<SlotGroupBlock>,
     read: Vec<SlotGroupBlock>,
@@ -335,7 +346,7 @@ impl From<&SlotSummary> for SlotsBlock {
     }
 }
 
-/// The slots of one stretch of time: nearest-rank quantiles over them.
+/// Nearest-rank quantiles over the slots of one interval.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SlotGroupBlock {
@@ -380,7 +391,7 @@ pub enum SetBlock<'a> {
     Link(LinkBlock<StreamBursts>),
 }
 
-/// Devices together: busy is any I/O on any of them.
+/// Several devices together. They are busy while any of them has an I/O in flight.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DevicesBlock<'a> {
@@ -393,14 +404,16 @@ pub struct DevicesBlock<'a> {
     busy_read_percent: Option<f64>,
     busy_write_percent: Option<f64>,
     busy_both_percent: Option<f64>,
+    /// Mean of the devices' busy times. It hides one busy device among idle ones.
     mean_busy_percent: Option<f64>,
+    /// Busy time of the busiest device.
     max_busy_percent: Option<f64>,
     concurrency: &'a Concurrency,
     /// As of a device.
     pub slots: Option<SlotsBlock>,
 }
 
-/// Devices whose data go through one link, with what it carries.
+/// Devices that share one link, with the I/O on it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LinkBlock<B> {
@@ -460,7 +473,7 @@ pub fn summary(d: &DeviceDetail) -> Summary {
     }
 }
 
-/// A gap without a completion that a shortage of CPU time explains.
+/// A gap without completions that is explained by a shortage of CPU time.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GapOfHost {

@@ -175,7 +175,7 @@ pub(super) struct Recording<'a> {
     limits: &'a [String],
 }
 
-/// On which layer sums over devices count an I/O.
+/// Layer on which sums over devices count an I/O.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Layers<'a> {
@@ -186,7 +186,7 @@ struct Layers<'a> {
     left_out: Vec<LeftOut<'a>>,
 }
 
-/// A device above others that were recorded too.
+/// A recorded device above other recorded devices.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LeftOut<'a> {
@@ -249,7 +249,7 @@ pub(super) struct DeviceStats<'a> {
     lost_ios: Option<u64>,
 }
 
-/// One device, with what the analyses say of it.
+/// One device with its detailed results.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DeviceBlock<'a> {
@@ -261,7 +261,7 @@ struct DeviceBlock<'a> {
     detail: Option<Detail<'a>>,
 }
 
-/// A conclusion, with what it rests on.
+/// A finding with its evidence.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FindingBlock {

@@ -59,7 +59,8 @@ pub struct StoryEntry {
     advice: Vec<AdviceEntry>,
 }
 
-/// Whose I/Os waited, of one class: those for which a program can be waiting, write-back only as far as a sync asked for it.
+/// The I/Os that waited, of one class: those that a program can be waiting for, including write-back only if a sync requested
+/// it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct VictimEntry {
@@ -109,7 +110,7 @@ struct ProgramEntry {
     cgroup: Option<String>,
 }
 
-/// A program behind which was waited, and its I/O of the class and origin with most of the blame.
+/// A program that others waited for, and its I/O of the class and origin that caused most of the wait.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CulpritEntry {
@@ -159,7 +160,7 @@ struct StretchEntry {
     bytes: i64,
 }
 
-/// A part of what the victim lost.
+/// A part of the victim's lost time.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ShareEntry {
@@ -173,7 +174,7 @@ struct ShareEntry {
     explains_percent: f64,
 }
 
-/// What was lost to the cause.
+/// Time lost to the cause.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HarmEntry {
@@ -200,7 +201,7 @@ struct HarmEntry {
     p99_without_us: Option<f64>,
 }
 
-/// A stretch of time in which the victim was hurt.
+/// An interval in which the victim was delayed.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct EpisodeEntry {
@@ -214,7 +215,7 @@ struct EpisodeEntry {
     ios: u64,
 }
 
-/// The memory limit of a control group that reads again what it had read.
+/// Memory limit of a control group that reads evicted data again.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MemoryLimitEntry {
@@ -228,7 +229,7 @@ struct MemoryLimitEntry {
     refaulted_bytes: i64,
 }
 
-/// A rate at which a device or a control group is held.
+/// Rate limit to which a device or a control group is throttled.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RateLimitEntry {
@@ -262,7 +263,7 @@ struct AdviceEntry {
     now: Option<String>,
 }
 
-/// A program of which no story is.
+/// A program without a story.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ClearedEntry {

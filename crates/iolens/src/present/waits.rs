@@ -26,7 +26,7 @@ const MAX_INTERVAL_ENTRIES: usize = 20;
 /// Groups that an entry names; the time behind all others is one more entry without a name.
 const MAX_CAUSES: usize = 20;
 
-/// Where the time of the I/Os of one group went. The parts, with those of `behind`, add up to `io_time_s`.
+/// I/O time of one group by cause. The parts, including those of `behind`, add up to `io_time_s`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WaitEntry {
@@ -81,7 +81,7 @@ struct GroupEntry {
     file: Option<String>,
 }
 
-/// Time behind one group.
+/// Time that I/Os waited behind one group.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct BehindEntry {
@@ -93,7 +93,7 @@ struct BehindEntry {
     ios: u64,
 }
 
-/// All victims beyond the entries, together.
+/// Sum of all victims that no entry includes.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OtherWaits {

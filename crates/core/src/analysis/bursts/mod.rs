@@ -32,7 +32,7 @@ pub enum LimitSource {
     User,
     /// Width and speed of the link.
     Link,
-    /// The highest throughput that this recording proves.
+    /// The highest throughput observed in this recording.
     Learned,
 }
 

@@ -33,7 +33,7 @@ const LEVEL: f64 = 0.02;
 /// Minimum change that is reported, in percent.
 pub const MIN_CHANGE_PERCENT: f64 = 5.0;
 
-/// What is measured of one class of I/Os on a device.
+/// Quantity measured for one class of I/Os on a device.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]

@@ -21,13 +21,13 @@ use crate::analysis::stream::last_slot::LastSlot;
 pub enum Regime {
     /// Up to 4.16: exact to a jiffy.
     RoundStats,
-    /// 4.17 to 4.19: too high by requests that wait for a tag.
+    /// 4.17 to 4.19: too high, because requests that wait for a tag count.
     AllocatedToo,
-    /// 5.0 to 5.6: touched jiffies.
+    /// 5.0 to 5.6: counts jiffies in which a request starts or ends.
     TouchedJiffy,
-    /// 5.7 to 6.9: touched jiffies at starts, time since the last edge at ends.
+    /// 5.7 to 6.9: counts jiffies with a start and, at an end, the time since the last start or end.
     StartTouches,
-    /// 6.10 and later: right on average, noisy for short I/O.
+    /// 6.10 and later: correct on average, noisy for short I/O.
     Sampled,
 }
 

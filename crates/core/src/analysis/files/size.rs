@@ -22,7 +22,7 @@ pub struct SizePoint {
     pub first_ns: i64,
 }
 
-/// Requests of a range of sizes.
+/// Requests in a range of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizeBin {

@@ -49,9 +49,9 @@ const MIN_TAU: f64 = 0.6;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// At once.
+    /// Sudden change.
     Step,
-    /// Gradually.
+    /// Gradual change.
     Trend,
 }
 

@@ -56,9 +56,9 @@ const WARNING: f64 = 0.2;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// Around a device time of their own.
+    /// Slow I/Os cluster around a device time of their own.
     SecondMode,
-    /// Spread out.
+    /// Slow I/Os are spread over a wide range of device times.
     Tail,
 }
 

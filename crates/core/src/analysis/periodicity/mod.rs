@@ -33,11 +33,11 @@ use crate::analysis::stream::requests::Request;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It repeats, at least five times in this recording, and not by chance.
+    /// The load recurs at least five times in this recording, and not by chance.
     Periodic,
-    /// It seems to repeat, but only three or four periods were seen.
+    /// The load seems to recur, but only three or four periods were observed.
     Tentative,
-    /// Chance explains what was seen.
+    /// The observed onsets can be explained by chance.
     NotPeriodic,
     /// Too few onsets, or too coarse samples, to decide.
     InsufficientData,

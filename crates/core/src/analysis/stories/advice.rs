@@ -2,7 +2,7 @@
 
 use super::StoryKind;
 
-/// A setting or a way of running a program. Its present value is known where the recording holds settings.
+/// A setting or a way of running a program. The current value of a setting is known if the recording holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -19,7 +19,7 @@ pub enum Advice {
     GroupSyncs,
     /// `fstrim` at a quiet time instead of the mount option `discard`.
     TrimApart,
-    /// More memory, or a smaller one for the program that fills it.
+    /// More memory, or less memory for the program that fills it.
     Memory,
     /// A higher memory limit for the control group, or less memory in use in it.
     RaiseMemoryLimit,
@@ -31,7 +31,7 @@ pub enum Advice {
     LookAtLimits,
     /// Look at the device: SMART, firmware, the hypervisor.
     LookAtDevice,
-    /// Look at the device above, for which a thread of the kernel works: its stories name the program.
+    /// Look at the stories of the device above, whose I/O a kernel thread submits: they name the program.
     LookAbove,
 }
 

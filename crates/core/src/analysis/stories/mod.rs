@@ -31,48 +31,48 @@ pub use cleared::{Cleared, NotProven, cleared, not_proven};
 pub use identity::story_id;
 pub use joined::AlsoHurt;
 
-/// By what mechanism time was lost.
+/// Mechanism by which time was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StoryKind {
-    /// Data that was written to the page cache goes to the device.
+    /// Write-back of data that was written to the page cache.
     WritebackFlush,
-    /// Writes that are forced to the medium, of a journal or a log.
+    /// Forced writes of a journal or a log.
     Journal,
     /// Many syncs, each of them small.
     FsyncStorm,
-    /// Reads from one end to the other: a backup, a scan.
+    /// Sequential reads, such as a backup or a scan.
     SequentialScan,
-    /// One program reads and writes much at once.
+    /// Bulk reads and writes by one program.
     Compaction,
-    /// Large writes past the page cache.
+    /// Large writes that bypass the page cache.
     BulkWrites,
     /// Discards (trim).
     Discard,
-    /// Memory that is swapped.
+    /// Swapping.
     Swap,
-    /// Many small writes that the program waits for one by one.
+    /// Many small writes, each of which the program waits for.
     SmallWrites,
-    /// Metadata of a file system.
+    /// File system metadata.
     Metadata,
-    /// Many reads at random places.
+    /// Many reads at random positions.
     RandomReads,
-    /// The victim reads again what the memory limit of its control group had evicted.
+    /// The victim reads again data that was evicted because of its control group's memory limit.
     CacheMisses,
-    /// The victim keeps more in flight than the device serves at once.
+    /// The victim keeps more I/Os in flight than the device serves in parallel.
     OwnQueue,
-    /// The device completes I/Os at a fixed rate, whatever is queued, or the control group is at its own limit.
+    /// The device completes I/Os at a fixed rate regardless of its queue, or the control group is at its own limit.
     RateLimit,
-    /// Nothing completed for a while, and the CPUs were not the reason.
+    /// The device completed nothing for a while, not explained by a shortage of CPU time.
     DevicePause,
-    /// One I/O, or a few, took very long by themselves.
+    /// One or a few I/Os were very slow without waiting for others.
     SlowIo,
-    /// Held above the driver: by a scheduler, a limit of a control group, or for want of tags.
+    /// I/Os waited above the driver: in the I/O scheduler, by a limit of a control group, or for lack of tags.
     Held,
-    /// No single cause explains half of it.
+    /// No single cause explains half of the lost time.
     NoSingleCause,
-    /// I/O of which nothing else is known.
+    /// I/O of unknown type.
     Unknown,
 }
 
@@ -314,7 +314,7 @@ impl Story {
     }
 }
 
-/// Why a story is only probable.
+/// Reason why a story is only probable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

@@ -144,9 +144,9 @@ impl Pending {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Service {
-    /// One after the other.
+    /// It serves one I/O after the other.
     InTurn,
-    /// All of them at the same time, more slowly.
+    /// It serves all of them at the same time, each more slowly.
     SideBySide,
 }
 

@@ -13,7 +13,7 @@ use crate::present::SCHEMA_VERSION;
 use crate::present::columns::{Column, Columns};
 use crate::present::workload::Workload;
 
-/// Who had most I/O time.
+/// I/O by process, control group or file, with the most I/O time first.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ActorsDocument {
@@ -53,7 +53,7 @@ impl ActorsDocument {
     }
 }
 
-/// One of them.
+/// An entry of `actors`.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Actor {
@@ -88,7 +88,7 @@ impl Actor {
     }
 }
 
-/// One class.
+/// I/O of one class.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ActorClassSums {

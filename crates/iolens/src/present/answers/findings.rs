@@ -9,7 +9,7 @@ use crate::present::SCHEMA_VERSION;
 use crate::present::columns::{Column, Columns};
 use crate::present::times::rfc3339;
 
-/// Conclusions of a stretch of time.
+/// Findings of a time range.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FindingsDocument {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::present::SCHEMA_VERSION;
 
-/// All that is stored.
+/// All stored recordings.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RecordingsDocument {

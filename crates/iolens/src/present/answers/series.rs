@@ -39,7 +39,7 @@ impl SeriesDocument {
     }
 }
 
-/// Counts by time and latency.
+/// Number of I/Os by time and latency.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HeatDocument {

@@ -9,7 +9,7 @@ use crate::present::report_json::RecordingFacts;
 use crate::present::stories::{self, NotProvenEntry, StoryEntry};
 use crate::present::times::rfc3339;
 
-/// Stories of a stretch of time.
+/// Stories of a time range.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StoriesDocument {

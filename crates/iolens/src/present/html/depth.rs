@@ -56,10 +56,13 @@ struct Rhythm<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct AttributionBlock {
     from_ns: i64,
+    /// Length of the bins of which the mean latencies are compared.
     bin_ns: i64,
     bins: usize,
     differ_percent: Option<f64>,
+    /// Mean latency of the I/Os by bin of their completion, packed as text.
     completed: String,
+    /// Mean latency of the I/Os by bin of their arrival, packed as text.
     arrived: String,
 }
 

@@ -158,7 +158,7 @@ pub struct Note {
 pub enum NoteLevel {
     /// As it should be.
     Ok,
-    /// Worth knowing.
+    /// Information only.
     Info,
     /// Numbers are worse for it.
     Warning,

@@ -15,7 +15,7 @@ pub struct Curve {
     pub is_model: bool,
 }
 
-/// How an axis is divided.
+/// Scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -91,7 +91,7 @@ pub enum Figure {
 /// More outliers than these in one box make a blot, not a picture.
 const MAX_OUTLIERS: usize = 80;
 
-/// The numbers of a box: quartiles, whiskers at 1.5 interquartile ranges, mean, and what lies beyond the whiskers (thinned).
+/// Values of a box: quartiles, whiskers at 1.5 interquartile ranges, mean, and a sample of the values beyond the whiskers.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct BoxNumbers {

@@ -42,7 +42,7 @@ pub struct FsyncBoundEvidence {
     pub p_value: Option<f64>,
 }
 
-/// How it is known that a writer waits for syncs.
+/// Data that shows that a writer waits for syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
