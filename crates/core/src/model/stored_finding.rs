@@ -82,7 +82,7 @@ pub struct StoredFinding {
     pub open: bool,
     /// Kind of the finding.
     pub kind: KindName,
-    /// How much it matters.
+    /// Severity of the finding.
     pub severity: Severity,
     /// The device, or the devices behind one link; `None` if it is about all.
     pub device: Option<String>,

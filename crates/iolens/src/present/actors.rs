@@ -17,11 +17,11 @@ use iolens_core::model::Names;
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ActorEntry {
-    /// Its name.
+    /// Name of the device.
     device: String,
-    /// Its name; `null` if it is not known.
+    /// Name of the process; `null` if it is not known.
     process: Option<String>,
-    /// Of a single process; `null` if several share the entry, or it is not known.
+    /// Process ID; `null` if several processes share the entry, or if it is not known.
     pid: Option<i32>,
     /// Number of processes that share the entry (counted up to 4096); 0 if it is not known.
     processes: u64,
@@ -33,9 +33,9 @@ pub(super) struct ActorEntry {
     class: Class,
     /// Completed I/Os.
     ios: u64,
-    /// Moved by these I/Os.
+    /// Bytes moved by these I/Os.
     bytes: u64,
-    /// Sum of the latencies, start to done. Entries are in its order.
+    /// Sum of the latencies from start to completion. Entries are sorted by it.
     io_time_s: f64,
     /// Median latency (nearest rank, within 0.4 %).
     p50_us: f64,
@@ -49,13 +49,13 @@ pub(super) struct ActorEntry {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FileEntry {
-    /// Its path, or its inode number where that is not known.
+    /// Path of the file, or its inode number if the path is not known.
     file: String,
     /// Completed I/Os.
     ios: u64,
-    /// Moved by these I/Os.
+    /// Bytes moved by these I/Os.
     bytes: u64,
-    /// Sum of the latencies, start to done.
+    /// Sum of the latencies from start to completion.
     io_time_s: f64,
 }
 
@@ -65,9 +65,9 @@ struct FileEntry {
 pub(super) struct OtherEntry {
     /// Completed I/Os.
     ios: u64,
-    /// Moved by these I/Os.
+    /// Bytes moved by these I/Os.
     bytes: u64,
-    /// Sum of the latencies, start to done.
+    /// Sum of the latencies from start to completion.
     io_time_s: f64,
 }
 

@@ -56,7 +56,7 @@ pub struct Compared<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct DiffDocument<'a> {
-    /// Version of this document's form.
+    /// Version of the document's layout.
     schema_version: u32,
     /// The first time range.
     stretch_before: StretchEntry,
@@ -64,9 +64,9 @@ pub(super) struct DiffDocument<'a> {
     stretch_after: StretchEntry,
     /// Whether any measure of any device has changed.
     changed: bool,
-    /// Every device that has I/Os in one of them.
+    /// Devices with I/Os in either time range.
     devices: Vec<DeviceEntry<'a>>,
-    /// Stories of either stretch, recognised by their `id`: the largest difference first.
+    /// Stories of either time range, matched by `id`, the largest difference first.
     stories: Vec<StoryChangeEntry>,
     /// Who waited for whom, the largest difference first.
     waits: Vec<WaitChangeEntry>,
@@ -80,11 +80,11 @@ pub(super) struct DiffDocument<'a> {
 struct StretchEntry {
     /// The recording.
     path: String,
-    /// Its beginning, since 1970; null where the recording has no date.
+    /// Start, in seconds since 1970; `null` if the recording has no date.
     start_unix_s: Option<f64>,
-    /// Its length.
+    /// Length of the time range.
     duration_s: f64,
-    /// I/Os that completed in it.
+    /// I/Os completed in the time range.
     ios: u64,
 }
 
@@ -92,7 +92,7 @@ struct StretchEntry {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DeviceEntry<'a> {
-    /// Its name.
+    /// Name of the device.
     device: &'a str,
     /// Whether the device has I/Os in the first time range.
     is_before: bool,
@@ -135,23 +135,23 @@ impl StoryState {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StoryChangeEntry {
-    /// By which it is recognised, as in `stories` of a report.
+    /// Identifier of the story, as in `stories` of a report.
     id: String,
     /// How the story changed between the time ranges.
     outcome: StoryState,
-    /// By what mechanism.
+    /// Mechanism by which time was lost.
     kind: StoryKind,
     /// Name of the device.
     device: String,
-    /// Who lost time, with its number.
+    /// Name of the program that lost time, with its process ID.
     victim_name: String,
     /// Names of the programs that caused it. Empty if no program did.
     culprit_names: Vec<String>,
-    /// Seconds that the victim lost to it in each minute of the first stretch; null where it had no such story.
+    /// Seconds lost per minute of the first time range; `null` if it has no such story.
     before_s_per_min: Option<f64>,
-    /// Seconds that the victim lost to it in each minute of the other stretch; null where it has no such story.
+    /// Seconds lost per minute of the second time range; `null` if it has no such story.
     after_s_per_min: Option<f64>,
-    /// The story in words, as it was after, or before if it has gone.
+    /// Text of the story in the second time range, or in the first if it is gone.
     summary: String,
 }
 
@@ -220,17 +220,17 @@ fn stories_of(stretch: &ComparedStretch) -> Vec<(StoryNews, f64)> {
 struct WaitChangeEntry {
     /// Name of the device.
     device: String,
-    /// Who waited; null where programs are not known.
+    /// Name of the program that waited; `null` if programs are not known.
     victim_name: Option<String>,
     /// Class of the I/Os that waited.
     class: Class,
-    /// Whose the time is: `program` (another one), `own-queue`, `held` (above the driver) or `device`.
+    /// Owner of the lost time: `program` (another program), `own-queue`, `held` (above the driver) or `device`.
     owner: &'static str,
     /// Name of the other program.
     culprit_name: Option<String>,
-    /// Seconds that its I/Os waited in each minute of the first stretch.
+    /// Seconds that its I/Os waited per minute of the first time range.
     before_s_per_min: f64,
-    /// Seconds that its I/Os waited in each minute of the other stretch.
+    /// Seconds that its I/Os waited per minute of the second time range.
     after_s_per_min: f64,
 }
 
@@ -240,9 +240,9 @@ struct WaitChangeEntry {
 struct ConditionEntry<'a> {
     /// The condition as typed by the user.
     condition: &'a str,
-    /// `held`, `failed` (a device has passed the limit), or `unknown`: too few I/Os to tell.
+    /// `held`, `failed` (a device exceeded the limit), or `unknown` (too few I/Os).
     verdict: &'static str,
-    /// The devices that have passed the limit.
+    /// Devices that exceeded the limit.
     device_names: &'a [String],
 }
 

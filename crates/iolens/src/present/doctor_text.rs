@@ -25,13 +25,13 @@ pub enum CheckOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
-    /// What.
+    /// Name of the check.
     pub name: &'static str,
-    /// How it came out.
+    /// Result of the check.
     pub verdict: CheckOutcome,
     /// Result of the check.
     pub found: String,
-    /// What to do about it.
+    /// Suggested action.
     pub advice: Option<String>,
 }
 

@@ -13,15 +13,15 @@ use super::html::{FLEET_PAGE, NoPage, fill, script_policy, script_safe};
 pub struct FleetDocument {
     /// Version of the layout of this document.
     pub schema_version: u32,
-    /// Beginning of the stretch.
+    /// Start of the time range.
     pub from_unix_s: f64,
-    /// Its end.
+    /// End of the time range.
     pub to_unix_s: f64,
     /// Hosts. Those with slow disks come first, then those with the most lost I/O time.
     pub hosts: Vec<HostRow>,
-    /// Disks: slow ones first, then those that lost most I/O time; the layers above them (dm, md) and loop devices are left out.
+    /// Disks: slow ones first, then those that lost most I/O time. Layers above them (dm, md) and loop devices are excluded.
     pub devices: Vec<DeviceRow>,
-    /// What was reported while it was recorded, the most harmful first: at most 20 of a host and 1000 in all.
+    /// Findings reported while recording, the most harmful first: at most 20 per host and 1000 in total.
     pub findings: Vec<FindingRow>,
     /// Number of findings that are not listed.
     pub findings_left_out: u64,
@@ -39,36 +39,36 @@ pub struct FleetDocument {
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HostRow {
-    /// Its name.
+    /// Name of the host.
     pub host: String,
     /// Number of recordings that cover some of the time range.
     pub recording_count: u32,
-    /// Beginning of what is recorded of it.
+    /// Start of the recorded time.
     pub from_unix_s: f64,
-    /// Its end.
+    /// End of the time range.
     pub to_unix_s: f64,
-    /// How many disks it has.
+    /// Number of disks.
     pub disks: u64,
     /// Number of the host's disks that are slow.
     pub slow_disks: u64,
-    /// What was reported of it while it was recorded: how many findings.
+    /// Number of findings reported while recording.
     pub finding_count: u64,
     /// I/Os completed.
     pub ios: i64,
     /// Bytes moved.
     pub bytes: i64,
-    /// I/O time of its disks beyond that of the median disk of the same model at the same load; `null`: there is none to compare
-    /// with.
+    /// I/O time of its disks beyond that of the median disk of the same model at the same load; `null` if there is none to
+    /// compare with.
     pub lost_s: Option<f64>,
-    /// Of its busiest disk: time with any I/O in flight.
+    /// Share of time with at least one I/O in flight, of the busiest disk.
     pub busy_percent: Option<f64>,
-    /// The 99th percentile of the time from start to completion, at most 3 % off.
+    /// 99th percentile of the latency from start to completion, with an error of at most 3 %.
     pub p99_us: Option<f64>,
     /// I/Os that failed.
     pub errors: Option<i64>,
     /// I/Os known to be missing in the recordings.
     pub lost_ios: Option<i64>,
-    /// Start of the minute in which most time was spent in flight on its worst disk.
+    /// Start of the minute with the most time in flight on its worst disk.
     pub worst_unix_s: Option<f64>,
 }
 
@@ -76,13 +76,13 @@ pub struct HostRow {
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DeviceRow {
-    /// Whose it is.
+    /// Name of the host.
     pub host: String,
-    /// Its name there.
+    /// Kernel name of the disk.
     pub device: String,
-    /// What stays when the name changes.
+    /// Identifier that remains when the name changes.
     pub stable_id: Option<String>,
-    /// Its model.
+    /// Model name.
     pub model: Option<String>,
     /// I/Os completed.
     pub ios: i64,
@@ -101,15 +101,15 @@ pub struct DeviceRow {
     pub read_us: Option<f64>,
     /// Mean write latency from start to completion.
     pub write_us: Option<f64>,
-    /// The 99th percentile of the time from start to completion, at most 3 % off.
+    /// 99th percentile of the latency from start to completion, with an error of at most 3 %.
     pub p99_us: Option<f64>,
-    /// Time with any I/O in flight.
+    /// Share of time with at least one I/O in flight.
     pub busy_percent: Option<f64>,
     /// I/Os that failed.
     pub errors: Option<i64>,
     /// I/Os known to be missing in the recordings.
     pub lost_ios: Option<i64>,
-    /// Start of the minute in which most time was spent in flight.
+    /// Start of the minute with the most time in flight.
     pub worst_unix_s: Option<f64>,
 }
 
@@ -117,21 +117,21 @@ pub struct DeviceRow {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FindingRow {
-    /// Where.
+    /// Name of the host.
     pub host: String,
     /// The device, or the devices behind one link; `null` if it is about all.
     pub device: Option<String>,
-    /// What was found.
+    /// Kind of the finding.
     pub kind: KindName,
-    /// How much it matters.
+    /// Severity of the finding.
     pub severity: Severity,
     /// One line for people.
     pub summary: String,
-    /// When it began.
+    /// Start of the finding.
     pub start_unix_s: f64,
-    /// When it ended, as far as it was seen.
+    /// End of the finding as observed so far.
     pub end_unix_s: f64,
-    /// It had not ended when that was written.
+    /// Whether it had not ended when it was written.
     pub open: bool,
 }
 
@@ -139,13 +139,13 @@ pub struct FindingRow {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct KindRow {
-    /// What was found.
+    /// Kind of the finding.
     pub kind: KindName,
-    /// The highest of its findings.
+    /// Highest severity of the findings.
     pub severity: Severity,
     /// Number of hosts with findings of this kind.
     pub host_count: u64,
-    /// How many findings, also those that are not listed.
+    /// Number of findings, including those that are not listed.
     pub finding_count: u64,
 }
 
@@ -153,7 +153,7 @@ pub struct KindRow {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct UnreadHost {
-    /// Its name.
+    /// Name of the host.
     pub host: String,
     /// What is wrong with each of the host's recordings of the time range, or with its newest.
     pub reasons: Vec<String>,

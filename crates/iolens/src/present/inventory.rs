@@ -45,21 +45,21 @@ struct StoredRecording<'a> {
     format_version: u32,
     /// Wall clock of the start, RFC 3339 in UTC; `null` where the recording has no date.
     from: Option<String>,
-    /// Wall clock of the end.
+    /// End of the recording by wall clock.
     to: Option<String>,
     /// The start in seconds since 1970; `null` where the recording has no date.
     start_unix_s: Option<f64>,
     /// From start to end.
     duration_s: f64,
-    /// Its end is not written: it grows, or its recorder was killed.
+    /// Whether the recording has no end yet: it is growing, or its recorder was killed.
     open: bool,
-    /// Single I/Os in it; `null` where only the kernel's counters or averages are.
+    /// Individual I/Os in the recording; `null` if it has only counters or averages.
     ios: Option<u64>,
-    /// I/Os known to be missing, those that the size limit removed left out; `null`: not even how many.
+    /// Lost I/Os, excluding those removed by the size limit; `null` if the number is not known.
     lost_ios: Option<u64>,
-    /// Single I/Os that the size limit removed; `null`: not even how many.
+    /// I/Os removed by the size limit; `null` if the number is not known.
     removed_ios: Option<u64>,
-    /// What is missing, an entry for each reason.
+    /// Lost I/Os, one entry per reason.
     losses: Vec<Loss>,
     /// Size of all its files.
     disk_bytes: u64,
@@ -71,13 +71,13 @@ struct StoredRecording<'a> {
     recorder: RecorderUse,
     /// Its tables, those of single observations first.
     tables: Vec<StoredTable>,
-    /// The devices that were there, those without I/O too.
+    /// Devices present while recording, including those without I/O.
     devices: Vec<StoredDevice<'a>>,
     /// Options of the recorder, as text.
     options: &'a [String],
-    /// What the source could not see and why, for people.
+    /// What the source could not record and why, as text.
     limits: &'a [String],
-    /// What opening it found damaged, a line each; more may be found on reading.
+    /// Damage found when opening the recording, one line each. Reading it may find more.
     damage: &'a [String],
 }
 
@@ -85,13 +85,13 @@ struct StoredRecording<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Loss {
-    /// Why, as in the table `lost`.
+    /// Reason, as in the table `lost`.
     reason: &'static str,
-    /// How many intervals have some.
+    /// Number of intervals with losses.
     intervals: u64,
-    /// I/Os, or file-level requests if the reason is of those; `null`: of one interval not even how many.
+    /// Lost I/Os, or file-level requests if the reason concerns them; `null` if the number is not known for some interval.
     ios: Option<u64>,
-    /// Begin of the first interval, since the recording's start.
+    /// Start of the first interval, in seconds since the recording's start.
     start_s: f64,
     /// End of the last interval.
     end_s: f64,
@@ -101,7 +101,7 @@ struct Loss {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RecorderUse {
-    /// Of one core, user space and probes together, while it recorded.
+    /// CPU time of user space and probes while recording, in percent of one CPU.
     cpu_percent: Option<f64>,
     /// Peak resident memory.
     max_rss_bytes: Option<u64>,
@@ -135,11 +135,11 @@ struct StoredDevice<'a> {
     kind: &'static str,
     /// Model name.
     model: Option<&'a str>,
-    /// A name that survives reboots.
+    /// Identifier that survives reboots.
     stable_id: Option<&'a str>,
     /// Capacity.
     size_bytes: Option<u64>,
-    /// Whether it is a disk that rotates.
+    /// Whether the disk is rotational.
     rotational: Option<bool>,
 }
 

@@ -98,7 +98,7 @@ struct PeakHourBlock {
     start_s: f64,
     end_s: f64,
     ios_per_s: f64,
-    /// Over the rate of the whole.
+    /// Ratio of its rate to that of the whole recording.
     peak_to_mean: f64,
 }
 
@@ -122,7 +122,7 @@ struct CapacityDetail<'a> {
     unloaded_low_us: Option<f64>,
     /// Upper end of the 95 % confidence interval of `unloaded_us`.
     unloaded_high_us: Option<f64>,
-    /// Knee `N*`: how many I/Os the device works on at once, with its 95 % interval.
+    /// Knee `N*`: number of I/Os that the device serves in parallel, with its 95 % confidence interval.
     knee_in_flight: Option<f64>,
     /// Lower end of the 95 % confidence interval of `knee_in_flight`.
     knee_in_flight_low: Option<f64>,
@@ -194,7 +194,7 @@ struct EnvelopeBlock {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct UnevennessBlock {
     slot_s: f64,
-    /// How many: n of everything here.
+    /// Number of slots that all values here are based on.
     slot_count: u64,
     /// Index of dispersion of counts, `Var N / E N`. A Poisson load has 1.
     dispersion_index: f64,
@@ -220,9 +220,9 @@ impl From<&Unevenness> for UnevennessBlock {
 pub struct BurstBlock {
     start_s: f64,
     end_s: f64,
-    /// Slots of at least half of its peak, added up.
+    /// Total length of the slots with at least half of its peak.
     core_s: f64,
-    /// Of all its I/Os.
+    /// Bytes of all its I/Os.
     pub bytes: u64,
     ios: u64,
     mean_request_bytes: f64,
@@ -230,11 +230,11 @@ pub struct BurstBlock {
     peak_iops: f64,
     percent_of_limit: f64,
     exceeds_limit: bool,
-    /// What one-second samples would have shown.
+    /// Peak rate that one-second samples show.
     mean_1s_bytes_per_s: f64,
-    /// How many times less that is than the peak; `null` where such samples show nothing.
+    /// Ratio of the peak to the highest one-second sample; `null` if such samples show nothing.
     hidden_factor: Option<f64>,
-    /// How many like it the background shows in the whole recording by chance, at most 1.
+    /// Expected number of such bursts in the whole recording if there were only the background, at most 1.
     p_value: f64,
     /// The background's rate of `measure`, per second.
     baseline_per_s: f64,
@@ -243,7 +243,7 @@ pub struct BurstBlock {
     bucket_bytes: f64,
     /// Whether it touches the start or end of the recording, so that it may have been longer.
     censored: bool,
-    /// I/Os are missing in it.
+    /// Whether I/Os are missing in it.
     lossy: bool,
 }
 
@@ -281,18 +281,18 @@ pub struct PeriodicityBlock<'a> {
     verdict: periodicity::Verdict,
     /// Resolution of the times; 0 for single I/Os.
     slot_s: f64,
-    /// The period of the surest clock, with its 95 % interval.
+    /// Period of the most significant clock, with its 95 % confidence interval.
     period_s: Option<f64>,
     period_low_s: Option<f64>,
     period_high_s: Option<f64>,
-    /// Of the logarithm of KiB, at the period.
+    /// Autocorrelation of log(KiB) at the period.
     autocorrelation: Option<f64>,
-    /// How likely chance shows a chain like it anywhere.
+    /// Probability that chance shows such a chain anywhere.
     p_value: Option<f64>,
     /// Periods from its first to its last beat.
     cycles: Option<f64>,
     onsets: usize,
-    /// Onsets that keep its time, of those.
+    /// Number of these onsets that match the clock.
     onsets_in_step: usize,
     gap_mean_s: Option<f64>,
     /// Coefficient of variation of the time between onsets.
@@ -352,7 +352,7 @@ impl From<&SlotSummary> for SlotsBlock {
 struct SlotGroupBlock {
     start_s: f64,
     end_s: f64,
-    /// How many: n of every quantile.
+    /// Number of slots that the quantiles are based on.
     slot_count: u64,
     /// Requests that touch a slot.
     touched: SlotQuantiles,
@@ -396,7 +396,7 @@ pub enum SetBlock<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DevicesBlock<'a> {
     name: &'static str,
-    /// Its members.
+    /// Names of the members.
     pub device_names: Vec<String>,
     /// Devices left out because they are layers above the others: their I/Os would count twice.
     left_out_names: Vec<String>,
@@ -477,13 +477,13 @@ pub fn summary(d: &DeviceDetail) -> Summary {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GapOfHost {
-    /// Its begin, in seconds since the recording's start.
+    /// Start, in seconds since the recording's start.
     start_s: f64,
-    /// Its end, in seconds since the recording's start.
+    /// End, in seconds since the recording's start.
     end_s: f64,
     /// Which shortage of CPU time explains it.
     cpu_shortage: CpuShortage,
-    /// I/Os with the device at its end.
+    /// I/Os in flight on the device at its end.
     in_flight: i64,
 }
 

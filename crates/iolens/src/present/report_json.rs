@@ -121,14 +121,14 @@ pub(super) struct ReportDocument<'a> {
     devices: Vec<DeviceBlock<'a>>,
     /// Devices together; none where no single I/O was recorded.
     sets: Vec<SetBlock<'a>>,
-    /// Who did the I/O, those with most I/O time first: at most 200 entries, on every layer of a stack. Empty without single
-    /// I/Os.
+    /// I/O by process and device, those with most I/O time first: at most 200 entries, on every layer of a stack. Empty without
+    /// individual I/Os.
     actors: Vec<ActorEntry>,
     /// Sums of what the entries of `actors` do not include.
     actors_others: OtherEntry,
     /// Who waited for whom: by device and victim, those that lost most first, at most 200 entries. Empty without single I/Os.
     waits: Vec<WaitEntry>,
-    /// What the entries of `waits` leave out.
+    /// Sums of what the entries of `waits` do not include.
     waits_others: OtherWaits,
     /// Who made whom wait, how, how much, and what to try: the most harm first.
     stories: Vec<StoryEntry>,
@@ -136,7 +136,7 @@ pub(super) struct ReportDocument<'a> {
     not_the_disk: Option<ClearedEntry>,
     /// Programs that may have lost most of their I/O time to another program, if the recording neither proves nor excludes it.
     not_proven: Vec<NotProvenEntry>,
-    /// What harms without a culprit, the most severe first.
+    /// Harmful findings without a culprit, the most severe first.
     findings: Vec<FindingBlock>,
     /// Findings that harmed no known program.
     facts: Vec<FindingBlock>,
@@ -147,24 +147,24 @@ pub(super) struct ReportDocument<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Recording<'a> {
-    /// As the user named it.
+    /// Path as named by the user.
     path: &'a str,
     host: Option<&'a str>,
     kernel: Option<&'a str>,
     start_unix_s: f64,
-    /// Of the part under study.
+    /// Length of the part under study.
     duration_s: f64,
     from_s: f64,
     to_s: f64,
     /// `ebpf`, `counters` or `import:KIND`.
     source: String,
-    /// `null` if nothing says how many.
+    /// Completed I/Os; `null` if the number is not known.
     ios: Option<u64>,
     /// Layer on which sums over devices count an I/O, and the devices that they leave out.
     layers: Layers<'a>,
-    /// I/Os known to be missing; `null`: not even that is known.
+    /// Lost I/Os; `null` if the number is not known.
     lost_ios: Option<u64>,
-    /// Where and why, an entry for each reason.
+    /// Lost I/Os, one entry per reason.
     losses: Vec<Loss<'a>>,
     censored_ios: u64,
     /// I/Os in flight for longer than busy time can be traced back; 0 in nearly all recordings.
@@ -180,7 +180,7 @@ pub(super) struct Recording<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Layers<'a> {
     counted_on: &'static str,
-    /// Of the devices that count; `null` if nothing says how many.
+    /// I/Os of the devices that count; `null` if the number is not known.
     ios: Option<u64>,
     bytes: Option<u64>,
     left_out: Vec<LeftOut<'a>>,
@@ -191,7 +191,7 @@ struct Layers<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LeftOut<'a> {
     device: String,
-    /// Names of those.
+    /// Names of the recorded devices below.
     on: &'a [String],
     ios: u64,
 }
@@ -201,9 +201,9 @@ struct LeftOut<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Loss<'a> {
     reason: Option<&'a str>,
-    /// `null` if not even their number is known.
+    /// Number of lost I/Os; `null` if it is not known.
     ios: Option<u64>,
-    /// Stretches of time.
+    /// Number of intervals with losses.
     intervals: Option<u64>,
     start_s: f64,
     end_s: f64,
@@ -212,7 +212,7 @@ struct Loss<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Recorder {
-    /// User space and probes together, of one CPU, while it recorded.
+    /// CPU time of user space and probes while recording, in percent of one CPU.
     cpu_percent: Option<f64>,
     /// CPU time of the recorder's user space while recording. Start-up is excluded.
     cpu_s: Option<f64>,
@@ -236,7 +236,7 @@ pub(super) struct DeviceStats<'a> {
     write: &'a ClassSummary,
     discard: &'a ClassSummary,
     flush: &'a ClassSummary,
-    /// Where an imported table says it of all classes together only.
+    /// Values that an imported table has for all classes together only.
     #[serde(skip_serializing_if = "Option::is_none")]
     all: Option<&'a AllClasses>,
     busy_percent: Option<f64>,
@@ -266,7 +266,7 @@ struct DeviceBlock<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FindingBlock {
     kind: FindingKind,
-    /// `null` if it is about all.
+    /// Name of the device; `null` if all are meant.
     device: Option<String>,
     /// Where it begins, as RFC 3339; `null` where the recording has no date.
     start: Option<String>,
@@ -276,7 +276,7 @@ pub(super) struct FindingBlock {
     end_s: f64,
     severity: Severity,
     summary: String,
-    /// What it rests on, by kind. Keys carry their unit (`_us`, `_s`, `_bytes`, `_percent`, `_per_s`).
+    /// Supporting measurements, by kind. Keys end with their unit (`_us`, `_s`, `_bytes`, `_percent`, `_per_s`).
     #[cfg_attr(test, schemars(with = "Evidence"))]
     evidence: Map<String, Value>,
 }

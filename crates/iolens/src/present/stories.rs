@@ -23,15 +23,15 @@ pub const NO_STORY: &str = "no program lost much time to another";
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StoryEntry {
-    /// Of the kind, the device, the culprits and the victim, by names: the same tomorrow and on other hosts.
+    /// Identifier from the kind and the names of device, culprits and victim, stable across recordings and hosts.
     pub id: String,
-    /// By what mechanism.
+    /// Mechanism by which time was lost.
     kind: StoryKind,
     /// Name of the device.
     device: String,
-    /// The story in words.
+    /// Text of the story.
     summary: String,
-    /// Who lost time.
+    /// Program that lost time.
     victim: VictimEntry,
     /// Programs that caused it, one or two. Empty if no program did.
     culprits: Vec<CulpritEntry>,
@@ -43,9 +43,9 @@ pub struct StoryEntry {
     also: Vec<AlsoEntry>,
     /// Number of intervals in which the victim was delayed, with gaps of less than 0.1 s; `null` if no program is the cause.
     times: Option<u64>,
-    /// Begin of the first time.
+    /// Start of the first interval.
     start_s: f64,
-    /// End of the last.
+    /// End of the last interval.
     end_s: f64,
     /// Up to eight intervals with the most lost time, in order of time.
     episodes: Vec<EpisodeEntry>,
@@ -55,7 +55,7 @@ pub struct StoryEntry {
     memory_limit: Option<MemoryLimitEntry>,
     /// Reasons why the story is only probable. Empty if there are none.
     doubts: Vec<Doubt>,
-    /// What to try.
+    /// Suggested actions.
     advice: Vec<AdviceEntry>,
 }
 
@@ -66,7 +66,7 @@ pub struct StoryEntry {
 struct VictimEntry {
     #[serde(flatten)]
     waited: WaitedEntry,
-    /// In flight, in the mean from the first to the last.
+    /// Mean number of its I/Os in flight, from the first to the last.
     mean_in_flight: f64,
 }
 
@@ -78,7 +78,7 @@ struct AlsoEntry {
     waited: WaitedEntry,
     /// Time lost to the cause (lower bound).
     harm_s: f64,
-    /// I/Os that took more than twice as long because of it.
+    /// I/Os that took more than twice their undisturbed latency because of the cause.
     delayed_ios: u64,
 }
 
@@ -92,9 +92,9 @@ struct WaitedEntry {
     class: Class,
     /// Completed I/Os; write-back counts only as far as a sync asked for it.
     ios: u64,
-    /// Sum of their latencies, start to done.
+    /// Sum of the latencies from start to completion.
     io_time_s: f64,
-    /// What of it was not undisturbed.
+    /// I/O time beyond the undisturbed latency.
     excess_s: f64,
 }
 
@@ -102,9 +102,9 @@ struct WaitedEntry {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProgramEntry {
-    /// `null` if it is not known.
+    /// Name of the process; `null` if it is not known.
     process: Option<String>,
-    /// `null` if there are several, or it is not known.
+    /// Process ID; `null` if there are several, or if it is not known.
     pid: Option<i32>,
     /// Path of the control group, or its number.
     cgroup: Option<String>,
@@ -118,7 +118,7 @@ struct CulpritEntry {
     program: ProgramEntry,
     /// Reads, writes or flushes.
     class: Class,
-    /// How the I/O came to be.
+    /// Origin of the I/O.
     origin: &'static str,
     /// Completed I/Os.
     ios: u64,
@@ -128,17 +128,17 @@ struct CulpritEntry {
     sequential_bytes_percent: f64,
     /// I/Os that carry a flush or must reach the medium themselves (FUA).
     forced_ios: u64,
-    /// Stretches of time with such I/O, with gaps of less than 0.1 s.
+    /// Number of uninterrupted sequences of such I/O, with gaps of less than 0.1 s.
     stretches: u64,
     /// Median number of bytes per uninterrupted sequence of I/Os (see `stretches`).
     stretch_bytes: f64,
     /// Median length of an uninterrupted sequence of I/Os (see `stretches`).
     stretch_s: f64,
-    /// Begin, since the recording's start.
+    /// Start, in seconds since the recording's start.
     start_s: f64,
-    /// End, since the recording's start.
+    /// End, in seconds since the recording's start.
     end_s: f64,
-    /// From begin to begin, if at least five come back at one pace.
+    /// Time from start to start, if at least five are evenly spaced.
     period_s: Option<f64>,
     /// Interval of the culprit's I/O in which the victim waited longest, if it is known.
     at_worst: Option<StretchEntry>,
@@ -150,9 +150,9 @@ struct CulpritEntry {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StretchEntry {
-    /// Begin, since the recording's start.
+    /// Start, in seconds since the recording's start.
     start_s: f64,
-    /// End, since the recording's start.
+    /// End, in seconds since the recording's start.
     end_s: f64,
     /// I/Os in it.
     ios: u64,
@@ -164,11 +164,11 @@ struct StretchEntry {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ShareEntry {
-    /// Whose the lost time is: `program`, `own-queue`, `held`, `device`, `memory-limit` or `unknown`.
+    /// Owner of the lost time: `program`, `own-queue`, `held`, `device`, `memory-limit` or `unknown`.
     owner: &'static str,
     #[serde(flatten)]
     program: Option<ProgramEntry>,
-    /// How long, summed over the I/Os that waited.
+    /// Lost time, summed over the I/Os that waited.
     seconds: f64,
     /// Share of the victim's `excess_s`.
     explains_percent: f64,
@@ -178,7 +178,7 @@ struct ShareEntry {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HarmEntry {
-    /// At least so much, summed over the I/Os that waited.
+    /// Lower bound of the lost time, summed over the I/Os that waited.
     seconds: f64,
     /// Lost wall-clock time: simultaneous losses of a process's I/Os count once; `null` if no program is the cause.
     by_clock_s: Option<f64>,
@@ -186,13 +186,13 @@ struct HarmEntry {
     lost_time_percent: f64,
     /// Share of the victim's `excess_s`.
     explains_percent: f64,
-    /// I/Os that took more than twice as long because of it.
+    /// I/Os that took more than twice their undisturbed latency because of the cause.
     delayed_ios: u64,
-    /// When the worst one completed.
+    /// Completion of the I/O that waited longest.
     worst_at_s: f64,
-    /// Its latency.
+    /// Latency of the I/O that waited longest.
     worst_us: f64,
-    /// What it takes undisturbed.
+    /// Undisturbed latency of the I/O that waited longest.
     worst_undisturbed_us: f64,
     /// 99th percentile of latency of the victim's I/Os that waited behind the cause, within 3 %; `null` with fewer than 100
     /// I/Os.
@@ -205,11 +205,11 @@ struct HarmEntry {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct EpisodeEntry {
-    /// Begin, since the recording's start.
+    /// Start, in seconds since the recording's start.
     start_s: f64,
-    /// End, since the recording's start.
+    /// End, in seconds since the recording's start.
     end_s: f64,
-    /// Time lost in it.
+    /// Time lost in the interval.
     seconds: f64,
     /// Completed I/Os.
     ios: u64,
@@ -235,18 +235,18 @@ struct MemoryLimitEntry {
 struct RateLimitEntry {
     /// Path of the control group whose own limit it is; `null` if it is the device's.
     cgroup: Option<String>,
-    /// The limit's key in `io.max`; `null` if it is the device's.
+    /// Key of the limit in `io.max`; `null` for a limit of the device.
     key: Option<&'static str>,
-    /// `null` if bytes are what is limited.
+    /// The limit in I/Os per second; `null` if it limits bytes.
     ios_per_s: Option<f64>,
     /// The limit in bytes per second; `null` if it limits I/Os.
     bytes_per_s: Option<f64>,
     /// Highest rate over a quarter of a second while not throttled, in bytes or I/Os per second as the limit; `null` unless it
     /// is at least 1.5 times the limit.
     before_per_s: Option<f64>,
-    /// Begin, since the recording's start.
+    /// Start, in seconds since the recording's start.
     start_s: f64,
-    /// End, since the recording's start.
+    /// End, in seconds since the recording's start.
     end_s: f64,
     /// I/Os that completed before it was first held; `null` of a control group.
     ios_before: Option<u64>,
@@ -257,7 +257,7 @@ struct RateLimitEntry {
 struct AdviceEntry {
     /// The suggested setting or way of running a program.
     what: Advice,
-    /// In words.
+    /// The advice, as text.
     text: String,
     /// Current value of the setting; `null` if it has none or the recording does not hold it.
     now: Option<String>,
@@ -273,11 +273,11 @@ pub(super) struct ClearedEntry {
     ios: u64,
     /// The longest latency.
     max_us: f64,
-    /// What was not undisturbed.
+    /// I/O time beyond the undisturbed latency.
     excess_s: f64,
-    /// Sum of their latencies, start to done.
+    /// Sum of the latencies from start to completion.
     io_time_s: f64,
-    /// The same in words.
+    /// Summary, as text.
     pub summary: String,
 }
 
@@ -289,17 +289,17 @@ pub struct NotProvenEntry {
     program: ProgramEntry,
     /// Name of the device.
     device: String,
-    /// Its I/Os of this class.
+    /// Class of the I/Os.
     class: Class,
-    /// How many completed.
+    /// Number of completed I/Os.
     ios: u64,
-    /// Sum of their latencies, start to done.
+    /// Sum of the latencies from start to completion.
     io_time_s: f64,
     /// Program whose I/Os were in progress at the same time.
     beside: ProgramEntry,
     /// Upper bound of the time that these I/Os waited for the program in `beside`.
     at_most_s: f64,
-    /// The same in words.
+    /// Summary, as text.
     pub summary: String,
 }
 
@@ -308,7 +308,7 @@ pub struct NotProvenEntry {
 pub struct StoryNews {
     /// The story's id, by which it is recognised and muted.
     pub id: String,
-    /// By what mechanism.
+    /// Mechanism by which time was lost.
     pub kind: StoryKind,
     /// Name of the device.
     pub device: String,
@@ -318,7 +318,7 @@ pub struct StoryNews {
     pub culprits: Vec<String>,
     /// Lost time; a lower bound.
     pub harm_s: f64,
-    /// The story in words.
+    /// Text of the story.
     pub summary: String,
     /// The advice in words.
     pub advice: Vec<String>,

@@ -27,7 +27,7 @@ pub(super) struct VerificationDocument<'a> {
 struct VerifiedRecording<'a> {
     /// As the user named it, or below the root that the user named.
     path: String,
-    /// Its end is not written: it grows, or its recorder was killed.
+    /// Whether the recording has no end yet: it is growing, or its recorder was killed.
     open: bool,
     /// Files that were read.
     file_count: u64,

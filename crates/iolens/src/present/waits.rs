@@ -30,33 +30,34 @@ const MAX_CAUSES: usize = 20;
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WaitEntry {
-    /// Its name.
+    /// Name of the device.
     device: String,
     /// How the device serves concurrent I/Os, as far as the waits show it; `null` if only sums are kept.
     service: Option<Service>,
-    /// Whose I/Os these are.
+    /// Group of the I/Os.
     victim: GroupEntry,
     /// Completed I/Os.
     ios: u64,
-    /// Those that took more than twice their undisturbed latency.
+    /// I/Os that took more than twice their undisturbed latency.
     delayed_ios: u64,
-    /// Sum of the latencies, start to done.
+    /// Sum of the latencies from start to completion.
     io_time_s: f64,
-    /// What they would have taken undisturbed.
+    /// I/O time that the same I/Os would have taken undisturbed.
     undisturbed_s: f64,
-    /// Behind I/Os of their own group. At least: what queues up behind the first victims of another group counts here.
+    /// Time behind I/Os of their own group. Includes what queues up behind the first victims of another group.
     own_s: f64,
-    /// Above the driver while the device had room: by a scheduler, a limit of a control group, or for want of tags.
+    /// Time above the driver while the device had room: in the I/O scheduler, by a limit of a control group, or for lack of
+    /// tags.
     held_s: f64,
-    /// By the device itself: a pause, garbage collection, firmware, a hypervisor.
+    /// Time caused by the device itself, such as a pause, garbage collection, firmware or a hypervisor.
     device_s: f64,
-    /// Where I/Os are missing, or the wait began more than a minute before it ended.
+    /// Time of unknown owner: I/Os are missing, or the wait began more than a minute before it ended.
     unknown_s: f64,
     /// Latency of the I/O that waited longest.
     worst_us: f64,
-    /// When it completed, since the recording's start.
+    /// Completion of the I/O that waited longest, in seconds since the recording's start.
     worst_at_s: f64,
-    /// What it takes undisturbed.
+    /// Undisturbed latency of the I/O that waited longest.
     worst_undisturbed_us: f64,
     /// Excess I/O time behind other groups, sorted by time, largest first (lower bounds).
     behind: Vec<BehindEntry>,
@@ -66,15 +67,15 @@ pub struct WaitEntry {
 #[derive(Debug, Serialize, PartialEq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GroupEntry {
-    /// Its name; `null` if it is not known, or if these are the I/Os of all further processes.
+    /// Name of the process; `null` if it is not known, or if the entry sums up all further processes.
     process: Option<String>,
-    /// Of a single process; `null` if several share the entry, or it is not known.
+    /// Process ID; `null` if several processes share the entry, or if it is not known.
     pid: Option<i32>,
     /// Path of the control group, or its number where the path is not known.
     cgroup: Option<String>,
     /// Reads, writes, discards or flushes.
     class: Class,
-    /// How the I/Os came to be.
+    /// Origin of the I/Os.
     origin: &'static str,
     /// Where I/Os are grouped by files: of which file; not there if that is not known, and elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,9 +88,9 @@ struct GroupEntry {
 struct BehindEntry {
     #[serde(flatten)]
     group: GroupEntry,
-    /// How long, summed over the I/Os that waited.
+    /// Lost time, summed over the I/Os that waited.
     seconds: f64,
-    /// How many I/Os waited.
+    /// Number of I/Os that waited.
     ios: u64,
 }
 
@@ -99,9 +100,9 @@ struct BehindEntry {
 pub struct OtherWaits {
     /// Completed I/Os.
     ios: u64,
-    /// Sum of the latencies, start to done.
+    /// Sum of the latencies from start to completion.
     io_time_s: f64,
-    /// What of it was not undisturbed.
+    /// I/O time beyond the undisturbed latency.
     excess_s: f64,
 }
 
@@ -116,7 +117,7 @@ struct Placed<'a> {
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WaitsBlock {
-    /// Those that lost most first.
+    /// Entries, those that lost most first.
     pub waits: Vec<WaitEntry>,
     /// What they leave out.
     #[serde(rename = "waits_others")]

@@ -67,7 +67,7 @@ pub struct UnderWay {
 pub struct FilesOverTime {
     /// Start of the first group, in seconds since the recording's start.
     pub start_s: f64,
-    /// End of the last.
+    /// End of the last interval.
     pub end_s: f64,
     /// Length of a group, in seconds.
     pub step_s: f64,

@@ -187,7 +187,7 @@ pub struct Harm {
     /// The figure that ranks stories: lost wall-clock time. If the cause is not a program, it is `ns` scaled by the
     /// ratio of wall-clock time to I/O time in the victim's whole excess.
     pub lost_ns: i64,
-    /// I/Os that took more than twice as long because of it.
+    /// I/Os that took more than twice their undisturbed latency because of the cause.
     pub delayed_ios: u64,
     /// The worst moment.
     pub worst: WorstWait,
@@ -278,7 +278,7 @@ pub struct Story {
     pub own_limit: Option<OwnLimit>,
     /// The memory limit that makes the victim's control group read evicted pages again, if it is the cause.
     pub memory_limit: Option<MemoryLimit>,
-    /// What to try.
+    /// Suggested actions.
     pub advice: Vec<Advice>,
 }
 

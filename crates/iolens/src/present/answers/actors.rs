@@ -19,7 +19,7 @@ use crate::present::workload::Workload;
 pub struct ActorsDocument {
     schema_version: u32,
     by: &'static str,
-    /// Those with most I/O time first.
+    /// Entries, those with most I/O time first.
     actors: Vec<Actor>,
     /// Sum of all I/O that no entry of `actors` includes. Together with the entries it is the total.
     others: Actor,
@@ -62,9 +62,9 @@ struct Actor {
     write: ActorClassSums,
     discard: ActorClassSums,
     flush: ActorClassSums,
-    /// From start to completion, summed over its I/Os.
+    /// Sum of the latencies from start to completion.
     io_time_s: f64,
-    /// Of that of all.
+    /// Share of the total I/O time.
     io_time_percent: Option<f64>,
     /// Of control groups: whose.
     #[serde(flatten)]

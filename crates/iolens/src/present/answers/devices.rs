@@ -11,7 +11,7 @@ use crate::present::times::rfc3339;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DevicesDocument {
     schema_version: u32,
-    /// Of the recording.
+    /// Start of the recording.
     from: String,
     to: String,
     devices: Vec<KnownDevice>,
@@ -45,7 +45,7 @@ struct KnownDevice {
     name: String,
     major: u32,
     minor: u32,
-    /// `request` or `bio`: how it takes I/O.
+    /// Type of I/O that the device accepts: `request` or `bio`.
     kind: Option<&'static str>,
     stable_id: Option<String>,
     model: Option<String>,
@@ -55,7 +55,7 @@ struct KnownDevice {
     scheduler: Option<String>,
     /// Maximum number of requests in the device's queue.
     nr_requests: Option<u32>,
-    /// Names of the devices right under it.
+    /// Names of the devices directly below.
     on: Vec<String>,
     /// Time when the device appeared, if that was while recording.
     added: Option<String>,

@@ -45,7 +45,7 @@ struct PlacedFinding {
     end: String,
     start_unix_s: f64,
     end_unix_s: f64,
-    /// Since the recording's start.
+    /// Start, in seconds since the recording's start.
     start_s: f64,
     end_s: f64,
     #[cfg_attr(test, schemars(with = "String"))]

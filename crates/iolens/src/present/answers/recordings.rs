@@ -36,23 +36,23 @@ impl RecordingsDocument {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StoredRecording {
-    /// The host that its directory names; `null` of a recording that is in no root.
+    /// Host named by the recording's directory; `null` if the recording is not in a root.
     pub host: Option<String>,
-    /// Wall clock of the beginning.
+    /// Start of the recording by wall clock.
     pub from: String,
-    /// Wall clock of the end.
+    /// End of the recording by wall clock.
     pub to: String,
-    /// Its end is not written: it grows, or its recorder was killed.
+    /// Whether the recording has no end yet: it is growing, or its recorder was killed.
     pub open: bool,
     /// `ebpf`, `counters` or `import:KIND`.
     pub source: String,
     /// Release of the kernel.
     pub kernel: Option<String>,
-    /// Single I/Os that are there; `null` where only the kernel's counters or averages are.
+    /// Individual I/Os in the recording; `null` if it has only counters or averages.
     pub ios: Option<u64>,
-    /// I/Os known to be missing, those that the size limit removed left out; `null`: not even how many.
+    /// Lost I/Os, excluding those removed by the size limit; `null` if the number is not known.
     pub lost_ios: Option<i64>,
-    /// Single I/Os that the size limit removed.
+    /// I/Os removed by the size limit.
     pub removed_ios: i64,
     /// Size of its files.
     pub disk_bytes: u64,

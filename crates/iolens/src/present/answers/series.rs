@@ -48,7 +48,7 @@ pub struct HeatDocument {
     to: String,
     from_unix_s: f64,
     column_s: f64,
-    /// Edges of the rows, one more than rows.
+    /// Latency bounds of the rows, one more than the number of rows.
     latency_us: Vec<f64>,
     /// I/Os per cell, column by column. Each column starts with the lowest latency.
     counts: Vec<Vec<u64>>,

@@ -13,14 +13,14 @@ use crate::present::waits::{OtherWaits, WaitEntry, WaitsBlock};
 pub struct WaitsDocument {
     schema_version: u32,
     by: &'static str,
-    /// What the times in it count from: the first recording's start.
+    /// Start of the first recording. Times in the document are relative to it.
     start_unix_s: Option<f64>,
     waits: Vec<WaitEntry>,
-    /// What the entries leave out.
+    /// Sums of what the entries do not include.
     waits_others: OtherWaits,
-    /// Length of the intervals, if they were asked for.
+    /// Length of the intervals, if they were requested.
     step_s: Option<f64>,
-    /// Those in which I/Os completed, if they were asked for.
+    /// Intervals in which I/Os completed, if they were requested.
     intervals: Option<Vec<WaitInterval>>,
     notes: Vec<String>,
 }
@@ -29,7 +29,7 @@ pub struct WaitsDocument {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WaitInterval {
-    /// Its begin.
+    /// Start of the interval.
     start_unix_s: f64,
     #[serde(flatten)]
     block: WaitsBlock,

@@ -22,11 +22,11 @@ pub(super) struct FilesBlock<'a> {
     requests: u64,
     syncs: u64,
     lost_requests: u64,
-    /// Opened before recording began: in sums, not in response times.
+    /// Requests opened before recording began. They count in sums but not in response times.
     unknown_start: u64,
-    /// Medians are of one request in so many.
+    /// Sampling ratio: medians are based on one in this many requests.
     one_in: u64,
-    /// How many requests each flag is on.
+    /// Number of requests with each flag.
     requests_by_flag: &'a BTreeMap<&'static str, u64>,
     /// The busiest stretch.
     peak_window: &'a Option<PeakWindow>,

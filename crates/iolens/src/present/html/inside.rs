@@ -40,7 +40,7 @@ const ROWS_TOGETHER: [usize; 2] = [1, 2];
 pub(super) struct InsideBlock {
     /// What the file knows of begins here.
     from_unix_s: f64,
-    /// Its end.
+    /// End of the time range.
     to_unix_s: f64,
     /// JSON documents of the API by name: `devices`, `stories`, `waits/BY` with intervals, and `actors/BY` of the
     /// whole time and its steps.
@@ -61,7 +61,7 @@ pub(super) struct InsideBlock {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HeatTiersBlock {
-    /// Edges of the rows, one more than rows.
+    /// Latency bounds of the rows, one more than the number of rows.
     latency_us: Vec<f64>,
     /// Each device; their sum is all.
     scopes: Vec<HeatScopeBlock>,
@@ -126,7 +126,7 @@ struct RowsBlock {
 struct MomentBlock {
     /// Its begin.
     from_unix_s: f64,
-    /// Its end.
+    /// End of the time range.
     to_unix_s: f64,
     /// How many I/Os.
     ios: usize,

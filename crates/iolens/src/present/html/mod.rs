@@ -147,7 +147,7 @@ pub struct Note {
     pub topic: String,
     /// Severity of the note.
     pub level: NoteLevel,
-    /// For people.
+    /// The message, as text.
     pub text: String,
 }
 
@@ -182,11 +182,11 @@ pub(super) struct PageData<'a> {
     devices: Vec<DeviceStats<'a>>,
     /// Conclusions, the most severe first.
     findings: Vec<FindingBlock>,
-    /// What the charts can show; the first is shown first.
+    /// Selectable scopes of the charts. The first is the initial one.
     scopes: Vec<ScopeBlock>,
     /// Devices in depth, those with most I/O first; not all of them if there are many.
     depth: Vec<DepthBlock<'a>>,
-    /// Several devices together, and what passes through links.
+    /// Several devices together, and the I/O on links.
     #[cfg_attr(test, schemars(with = "Vec<depth::SetOfPage>"))]
     sets: Vec<Value>,
     /// Attribution: one row per process, cgroup or file and device.

@@ -36,7 +36,7 @@ pub(super) struct TablesBlock {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DeviceTable {
-    /// Its name.
+    /// Name of the device.
     device: String,
     /// What the log says of it.
     table: ColumnsBlock,

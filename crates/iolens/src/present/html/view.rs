@@ -37,9 +37,9 @@ impl View {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ViewBlock {
-    /// Beginning of the stretch that was requested.
+    /// Start of the requested time range.
     from_unix_s: f64,
-    /// Its end.
+    /// End of the time range.
     to_unix_s: f64,
     /// The server's clock.
     now_unix_s: f64,

@@ -41,7 +41,7 @@ pub struct Chart {
     pub y: String,
     /// Its division.
     pub x_scale: Scale,
-    /// The y axis' division.
+    /// Scale of the y axis.
     pub y_scale: Scale,
     /// The curves.
     pub curves: Vec<Curve>,
@@ -51,7 +51,7 @@ pub struct Chart {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BoxMark {
-    /// What stands under it.
+    /// Label below the box.
     pub name: String,
     /// Index of its group, which gives the colour.
     pub group_index: usize,
@@ -67,7 +67,7 @@ pub struct BoxMark {
 pub struct BoxChart {
     /// What the y axis shows.
     pub y: String,
-    /// Its division.
+    /// Scale of the y axis.
     pub y_scale: Scale,
     /// Names of the groups.
     pub group_names: Vec<String>,

@@ -211,11 +211,11 @@ struct TableBlock<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FileBlock<'a> {
-    /// Its name when it is saved.
+    /// File name for saving.
     name: &'a str,
     /// Media type.
     media: &'a str,
-    /// Its size.
+    /// Size of the file.
     bytes: usize,
     /// Its content (RFC 4648, with padding).
     base64: String,
