@@ -192,7 +192,7 @@ pub fn policy() -> Option<&'static str> {
 /// The document in a page.
 #[derive(Serialize)]
 struct FleetPage<'a> {
-    /// Version of this document.
+    /// Version of the document's layout.
     format: u32,
     #[serde(flatten)]
     document: &'a FleetDocument,

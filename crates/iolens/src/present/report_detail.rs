@@ -40,7 +40,7 @@ pub enum Detail<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Full<'a> {
     slots: SlotsBlock,
-    /// The kernel's busy time against the exact one; `null` without counters or with losses.
+    /// The kernel's busy time compared with the exact one; `null` without counters or with losses.
     util: Option<&'a UtilCheck>,
     capacity: CapacityDetail<'a>,
     stages: &'a StagesSummary,

@@ -62,15 +62,15 @@ pub struct SlowRequest {
     pub process: Option<String>,
     /// Its process id.
     pub pid: Option<i32>,
-    /// Number of data I/Os.
+    /// Number of data I/Os (calls that read or write data).
     pub data_ios: i64,
     /// Bytes moved.
     pub bytes: i64,
     /// Duration of the open call, in microseconds.
     pub open_us: Option<f64>,
-    /// The first data I/Os.
+    /// The first data I/Os of the request.
     pub first_ios: Vec<SlowIo>,
-    /// The slowest data I/O.
+    /// The slowest data I/O of the request.
     pub slowest_io: Option<SlowIo>,
     /// Time between calls, spent in the program itself, in microseconds.
     pub gaps_us: Option<f64>,

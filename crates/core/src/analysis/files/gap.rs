@@ -101,7 +101,7 @@ pub struct Gap {
     pub bytes_in: i64,
     /// Bytes written by calls.
     pub bytes_out: i64,
-    /// Number of data I/Os.
+    /// Number of data I/Os (calls that read or write data).
     pub data_ios: i64,
     /// Time inside calls: open, data I/Os, sync, close.
     pub call_s: f64,

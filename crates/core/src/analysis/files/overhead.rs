@@ -11,7 +11,7 @@ use crate::analysis::math::stats::nearest_rank;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Classical {
-    /// Bytes of one I/O.
+    /// Size of one I/O in the estimate.
     pub block_bytes: i64,
     /// Median response time of requests of up to one block, in microseconds.
     pub one_block_us: f64,

@@ -99,7 +99,7 @@ pub(super) fn at_rank(sorted: &[f64], rank: f64) -> f64 {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Steps {
-    /// Bytes of one I/O.
+    /// Size of one I/O in the estimate.
     pub block_bytes: i64,
     /// Cost of each I/O (height of a step), in microseconds.
     pub io_us: f64,

@@ -32,11 +32,11 @@ pub(super) struct DepthBlock<'a> {
     device: String,
     #[cfg_attr(test, schemars(with = "SlotsBlock"))]
     slots: Value,
-    /// The kernel's busy time against the exact one; `null` without counters or with losses.
+    /// The kernel's busy time compared with the exact one; `null` without counters or with losses.
     util: Option<&'a UtilCheck>,
     stages: &'a StagesSummary,
     capacity: CapacityBlock,
-    /// Whether reads and writes come back; those with any.
+    /// Periodicity of reads and of writes. Only classes with I/Os are included.
     rhythm: Vec<Rhythm<'a>>,
     attribution: AttributionBlock,
 }

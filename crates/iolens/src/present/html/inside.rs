@@ -45,14 +45,14 @@ pub(super) struct InsideBlock {
     /// JSON documents of the API by name: `devices`, `stories`, `waits/BY` with intervals, and `actors/BY` of the
     /// whole time and its steps.
     documents: BTreeMap<String, String>,
-    /// Missing where there are no single I/Os.
+    /// Heat map; absent if the recording has no individual I/Os.
     #[serde(skip_serializing_if = "Option::is_none")]
     heat: Option<HeatTiersBlock>,
     /// What the charts below the heat map show of all devices together, and of each.
     rows: Vec<RowsBlock>,
-    /// Single I/Os around the worst moments of stories.
+    /// Individual I/Os around the worst moments of stories.
     moments: Vec<MomentBlock>,
-    /// What was left out to keep the file small.
+    /// Data omitted to keep the file small.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     omitted: Vec<String>,
 }
@@ -74,7 +74,7 @@ struct HeatScopeBlock {
     device: Option<String>,
     /// Whether its I/Os count in the sum of all devices.
     is_in_sum: bool,
-    /// The same at several resolutions, the finest first.
+    /// The heat map at several resolutions, finest first.
     tiers: Vec<TierBlock>,
 }
 
@@ -83,11 +83,11 @@ struct HeatScopeBlock {
 struct TierBlock {
     /// Length of a column.
     column_s: f64,
-    /// Columns of the whole time.
+    /// Number of columns over the whole time.
     column_count: usize,
-    /// Columns that a chunk of text holds; the last one may hold fewer.
+    /// Number of columns in a chunk of text. The last chunk may have fewer.
     columns_of_chunk: usize,
-    /// So many rows are one of this tier.
+    /// Number of base rows in a row of this tier.
     rows_together: usize,
     /// Reads by chunk, which is empty where it has no I/O: first row, number of rows, then row by row a byte for each column.
     /// Counts to 16 are exact; from there on a byte is an eighth of a doubling.

@@ -174,7 +174,7 @@ pub enum NoteLevel {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct PageData<'a> {
-    /// Version of this document.
+    /// Version of the document's layout.
     format: u32,
     /// Program and version that wrote it.
     writer: &'static str,
@@ -184,7 +184,7 @@ pub(super) struct PageData<'a> {
     findings: Vec<FindingBlock>,
     /// Selectable scopes of the charts. The first is the initial one.
     scopes: Vec<ScopeBlock>,
-    /// Devices in depth, those with most I/O first; not all of them if there are many.
+    /// Detailed results per device, those with most I/O first. Not all devices are included if there are many.
     depth: Vec<DepthBlock<'a>>,
     /// Several devices together, and the I/O on links.
     #[cfg_attr(test, schemars(with = "Vec<depth::SetOfPage>"))]
@@ -193,18 +193,18 @@ pub(super) struct PageData<'a> {
     actors: Vec<ActorBlock>,
     /// Intervals in which I/Os are missing from the recording.
     lost_intervals: Vec<LossBlock>,
-    /// What limits the trust in these numbers, in words.
+    /// Limits of the data quality, as text.
     quality: Vec<Note>,
-    /// Remarks on the time line: phases of an experiment, clock steps.
+    /// Marks on the time line, such as phases of an experiment and clock steps.
     marks: Vec<MarkBlock<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// File-level requests; missing without any.
     #[cfg_attr(test, schemars(with = "Option<files::FilesBlock>"))]
     files: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The rows of imported tables; missing if the recording holds anything else.
+    /// Rows of imported tables; absent if the recording holds anything else.
     imported_tables: Option<TablesBlock>,
-    /// Of a page that a server made: where it stands in what the server knows.
+    /// Of a page made by a server: the displayed part of the server's data.
     #[serde(skip_serializing_if = "Option::is_none")]
     view: Option<ViewBlock>,
     /// Of a file: what the application in it can be asked.
@@ -219,7 +219,7 @@ struct ScopeBlock {
     label: String,
     /// Which devices, by name.
     device_names: Vec<String>,
-    /// Why these, for people; shown under the selector.
+    /// Explanation of the selection, shown below the selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
     /// The whole time, of counters and imported tables in several steps.
@@ -239,7 +239,7 @@ struct LossBlock {
     end_s: f64,
     reason: &'static str,
     ios: Option<i64>,
-    /// Whether a slot that it meets may be off by more than 1 %.
+    /// Whether an overlapping slot may be off by more than 1 %.
     is_marked: bool,
     device: Option<String>,
 }

@@ -23,11 +23,11 @@ pub struct Tables<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct TablesBlock {
-    /// How many rows of the log are one row here, because all of them would not fit; 1: each is itself.
+    /// Number of rows of the log that are merged into one row to limit the size; 1 if none are merged.
     merged: usize,
     /// In the order of the log.
     devices: Vec<DeviceTable>,
-    /// Missing if the log has no shares of processors: `user`, `nice`, `system`, `iowait`, `steal`, `idle`.
+    /// CPU shares `user`, `nice`, `system`, `iowait`, `steal` and `idle`; absent if the log has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu: Option<ColumnsBlock>,
 }
@@ -38,7 +38,7 @@ pub(super) struct TablesBlock {
 struct DeviceTable {
     /// Name of the device.
     device: String,
-    /// What the log says of it.
+    /// Rows of the log for the device.
     table: ColumnsBlock,
 }
 
@@ -50,13 +50,13 @@ struct ColumnsBlock {
     row_count: usize,
     /// Beginning of each row in milliseconds since the recording's start.
     starts: String,
-    /// Its end.
+    /// End of each row in milliseconds since the recording's start.
     ends: String,
     /// Hundredths, absent where the log says nothing: of I/Os or merges per second (`r_ios`, `r_merges`; `w`, `d`, `f`, and
     /// `all` for all classes together), of bytes per second (`r_bytes`), of microseconds (`r_us`, `service_us`), of I/Os in
     /// flight (`in_flight`), of percent (`util`).
     cols: BTreeMap<&'static str, String>,
-    /// The highest row behind each row, where several are one.
+    /// Maximum of the merged rows for each row, if several rows of the log are merged.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     peaks: BTreeMap<&'static str, String>,
 }

@@ -41,11 +41,11 @@ pub(super) struct ViewBlock {
     from_unix_s: f64,
     /// End of the time range.
     to_unix_s: f64,
-    /// The server's clock.
+    /// Time of the server's clock.
     now_unix_s: f64,
-    /// It ends now, whenever that is.
+    /// Whether the time range ends at the present time and moves with it.
     live: bool,
-    /// A live page shows what is new after this.
+    /// Refresh interval of a live page.
     refresh_s: u32,
 }
 
@@ -64,7 +64,7 @@ impl From<View> for ViewBlock {
 /// Instead of a report: why there is none for this time.
 #[derive(Serialize)]
 struct NoData<'a> {
-    /// Version of this document.
+    /// Version of the document's layout.
     format: u32,
     /// One line for people.
     problem: &'a str,
@@ -97,7 +97,7 @@ pub struct Application {
 
 #[derive(Serialize)]
 struct ApplicationData {
-    /// Version of this document.
+    /// Version of the document's layout.
     format: u32,
     now_unix_s: f64,
     recording: bool,

@@ -9,9 +9,9 @@ use serde::{Serialize, Serializer};
 pub struct Curve {
     /// Name.
     pub name: String,
-    /// (x, y), finite.
+    /// Points as (x, y) pairs of finite numbers.
     pub points: Vec<(f64, f64)>,
-    /// Drawn dashed and without marks: a model, not a measurement.
+    /// Whether it is a model, not a measurement. Models are drawn dashed and without marks.
     pub is_model: bool,
 }
 
@@ -35,11 +35,11 @@ pub enum Scale {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Chart {
-    /// What the x axis shows.
+    /// Quantity on the x axis.
     pub x: String,
     /// What the y axis shows.
     pub y: String,
-    /// Its division.
+    /// Scale of the x axis.
     pub x_scale: Scale,
     /// Scale of the y axis.
     pub y_scale: Scale,
@@ -55,7 +55,7 @@ pub struct BoxMark {
     pub name: String,
     /// Index of its group, which gives the colour.
     pub group_index: usize,
-    /// Its numbers.
+    /// Values of the box.
     #[serde(serialize_with = "box_numbers")]
     #[cfg_attr(test, schemars(with = "BoxNumbers"))]
     pub stats: BoxStats,
@@ -73,7 +73,7 @@ pub struct BoxChart {
     pub group_names: Vec<String>,
     /// The boxes.
     pub boxes: Vec<BoxMark>,
-    /// Horizontal lines with their names: limits, budgets.
+    /// Horizontal lines with labels, such as limits and budgets.
     pub lines: Vec<(String, f64)>,
 }
 

@@ -37,7 +37,7 @@ impl Table {
 /// A part of a document.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Section {
-    /// Heading.
+    /// Heading of the page or section.
     pub title: String,
     /// Sentences before the tables.
     pub paragraphs: Vec<String>,
@@ -52,7 +52,7 @@ pub struct Section {
 /// The whole.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Document {
-    /// Heading.
+    /// Heading of the page or section.
     pub title: String,
     /// Machine, source, extent: (what, value).
     pub facts: Vec<(String, String)>,
@@ -159,11 +159,11 @@ fn is_number(c: &str) -> bool {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(in crate::present) struct LabPage<'a> {
-    /// Version of this document.
+    /// Version of the document's layout.
     format: u32,
     /// Program and version that wrote it.
     writer: &'static str,
-    /// Heading.
+    /// Heading of the page or section.
     title: &'a str,
     /// Machine, source and extent of the measurement: pairs of label and value.
     setup: &'a [(String, String)],
@@ -179,13 +179,13 @@ pub(in crate::present) struct LabPage<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SectionBlock<'a> {
-    /// Heading.
+    /// Heading of the page or section.
     title: &'a str,
-    /// Sentences before the charts and tables.
+    /// Text before the charts and tables.
     paragraphs: &'a [String],
     /// Below the charts.
     tables: Vec<TableBlock<'a>>,
-    /// Charts.
+    /// Charts of the section.
     figures: &'a [Figure],
     /// (text, relative address) of documents beside this one.
     links: &'a [(String, String)],
@@ -197,11 +197,11 @@ struct SectionBlock<'a> {
 struct TableBlock<'a> {
     /// `null` where the section's title says it.
     caption: Option<&'a str>,
-    /// For those who want to look closer.
+    /// Whether the table is folded initially because it holds details.
     folded: bool,
     /// Headings.
     columns: &'a [String],
-    /// Whether each column holds words, which are aligned left.
+    /// Whether each column holds text, which is aligned left.
     words: Vec<bool>,
     /// Cells, a row after the other.
     cells: &'a [Vec<String>],
@@ -213,11 +213,11 @@ struct TableBlock<'a> {
 struct FileBlock<'a> {
     /// File name for saving.
     name: &'a str,
-    /// Media type.
+    /// Media type of the file.
     media: &'a str,
     /// Size of the file.
     bytes: usize,
-    /// Its content (RFC 4648, with padding).
+    /// Content of the file in base64 (RFC 4648, with padding).
     base64: String,
 }
 
