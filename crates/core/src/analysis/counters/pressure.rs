@@ -40,7 +40,7 @@ pub struct HostState {
     pub steal_percent: Option<f64>,
     /// Maximum number of tasks that ran or waited for a CPU, per CPU; `null` if the kernel does not report it.
     pub runnable_per_cpu: Option<f64>,
-    /// Longest delay of the recorder's own timer, in milliseconds; `null` if no timer was running.
+    /// Longest delay of the recorder's own timer, in milliseconds; `null` if no timer ended in the interval.
     pub timer_late_ms: Option<f64>,
     /// Percent of the interval in which the recorder's own timer was overdue.
     pub timer_late_percent: f64,
