@@ -1,56 +1,56 @@
 // Made from docs/schema/ by `make schema`; do not edit.
 
 /**
- * How much it matters.
+ * How much a finding matters, from `info` to `critical`.
  */
 export type Severity = "info" | "warning" | "critical";
 
 /**
- * All hosts of a recording root over a stretch of time.
+ * All hosts of a recording root over a time range.
  */
 export interface FleetDocument {
   /**
-   * The devices that it is about.
+   * Devices included.
    */
   devices: DeviceRow[];
   /**
-   * What was found, the most severe first.
+   * Findings, most severe first.
    */
   findings: FindingRow[];
   /**
-   * Findings that are not listed.
+   * Number of findings that are not listed.
    */
   findings_left_out: number;
   /**
-   * Beginning of the stretch that was asked for or is known, in seconds since 1970 (UTC).
+   * Start of the requested or recorded time range, in seconds since 1970 (UTC).
    */
   from_unix_s: number;
   /**
-   * Hosts: those with slow disks first, then those that lost most I/O time.
+   * Hosts. Those with slow disks come first, then those with the most lost I/O time.
    */
   hosts: HostRow[];
   /**
-   * Hosts that there was no time to read: a further request goes on with them.
+   * Number of hosts not read for lack of time. The next request continues with them.
    */
   hosts_left_out: number;
   /**
-   * Hosts that have no row because what they recorded could not be read, and why.
+   * Hosts without a row because their recordings could not be read, and why.
    */
   hosts_unread: UnreadHost[];
   /**
-   * What the findings are, and on how many hosts: the most harmful first.
+   * Findings by kind with the number of hosts affected, most harmful first.
    */
   kinds: KindRow[];
   /**
-   * Remarks for people.
+   * Remarks on the result, as text.
    */
   notes: string[];
   /**
-   * Version of the documents' layout; it rises when a key changes its meaning or goes away.
+   * Version of the document's layout. It is incremented when a key is removed or changes its meaning.
    */
   schema_version: number;
   /**
-   * End of the stretch that was asked for or is known, in seconds since 1970 (UTC).
+   * End of the requested or recorded time range, in seconds since 1970 (UTC).
    */
   to_unix_s: number;
 }
@@ -59,39 +59,39 @@ export interface FleetDocument {
  */
 export interface DeviceRow {
   /**
-   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O; of a fleet's host its busiest disk's. A device that serves many I/Os at once can be 100 % busy and far from its limit.
+   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O. Of a host: the value of its busiest disk. A device that serves many I/Os in parallel can be 100 % busy and far from its limit.
    */
   busy_percent: number | null;
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number;
   /**
-   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
+   * Kernel name of the disk or layer, or its number if the name is not known. Of a link: the names of its devices. `null` if several or all devices are meant.
    */
   device: string;
   /**
-   * I/Os that failed; `null` if the source does not say.
+   * I/Os that failed; `null` if the source does not report errors.
    */
   errors: number | null;
   /**
-   * Name of the machine.
+   * Host name.
    */
   host: string;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number;
   /**
-   * I/Os known to be missing, without those that a size limit removed; `null`: not even that is known.
+   * Number of lost I/Os, excluding those removed by a size limit; `null` if the number is not known.
    */
   lost_ios: number | null;
   /**
-   * I/O time beyond that of the median disk of the same model for as many I/Os of each class at the same load; `null`: there are none to compare with.
+   * I/O time beyond that of the median disk of the same model for the same number of I/Os per class at the same load; `null` if there are too few disks to compare with.
    */
   lost_s: number | null;
   /**
-   * Name of the device's model.
+   * Model name of the device.
    */
   model: string | null;
   /**
@@ -99,64 +99,66 @@ export interface DeviceRow {
    */
   p99_us: number | null;
   /**
-   * Mean time of a read from start to completion.
+   * Mean read latency from start to completion.
    */
   read_us: number | null;
   /**
-   * Its time in the device is above 1.4 times that of the median disk, and beyond what healthy disks of its model differ by.
+   * Whether its device time exceeds 1.4 times that of the median disk of its model, and the variation among healthy disks of
+   * the model.
    */
   slow: boolean;
   /**
-   * Its time in the device by that of the median disk of its model for as many I/Os of each class at the same load.
+   * Ratio of its device time to that of the median disk of its model, for the same number of I/Os per class at the same
+   * load.
    */
   slow_factor: number | null;
   /**
-   * A name of the device that stays when the kernel's name changes.
+   * Identifier of the device that remains when its kernel name changes.
    */
   stable_id: string | null;
   /**
-   * Start of the minute in which most time was spent in flight, in seconds since 1970 (UTC); of a host on its worst disk.
+   * Start of the minute with the most time in flight, in seconds since 1970 (UTC). Of a host: on its worst disk.
    */
   worst_unix_s: number | null;
   /**
-   * Mean time of a write from start to completion.
+   * Mean write latency from start to completion.
    */
   write_us: number | null;
 }
 /**
- * What stood out on a host.
+ * A finding of a host.
  */
 export interface FindingRow {
   /**
-   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
+   * Kernel name of the disk or layer, or its number if the name is not known. Of a link: the names of its devices. `null` if several or all devices are meant.
    */
   device: string | null;
   /**
-   * End, in seconds since 1970 (UTC); of what goes on, as far as it was seen.
+   * End, in seconds since 1970 (UTC). If it has not ended: the last time observed.
    */
   end_unix_s: number;
   /**
-   * Name of the machine.
+   * Host name.
    */
   host: string;
   /**
-   * What kind it is: of a finding, a story, a mark or a device.
+   * Kind of the finding, story, mark or device.
    */
   kind: string;
   /**
-   * It has no end yet: it goes on, or its recorder was killed.
+   * Whether it has no end yet: it is still in progress, or its recorder was killed.
    */
   open: boolean;
   /**
-   * How much it matters; of several the highest.
+   * Severity. Of several findings: the highest.
    */
   severity: Severity;
   /**
-   * Start, in seconds since 1970 (UTC) by the wall clock of the recorded machine; `null` where the recording has no date.
+   * Start, in seconds since 1970 (UTC) by the wall clock of the recorded machine; `null` if the recording has no date.
    */
   start_unix_s: number;
   /**
-   * What it says, in words.
+   * Summary, as text.
    */
   summary: string;
 }
@@ -165,43 +167,43 @@ export interface FindingRow {
  */
 export interface HostRow {
   /**
-   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O; of a fleet's host its busiest disk's. A device that serves many I/Os at once can be 100 % busy and far from its limit.
+   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O. Of a host: the value of its busiest disk. A device that serves many I/Os in parallel can be 100 % busy and far from its limit.
    */
   busy_percent: number | null;
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number;
   /**
-   * Disks: how many a host has, or those below a path.
+   * Of a host: number of disks. Of a path: the disks that hold it.
    */
   disks: number;
   /**
-   * I/Os that failed; `null` if the source does not say.
+   * I/Os that failed; `null` if the source does not report errors.
    */
   errors: number | null;
   /**
-   * How many findings were reported while it was recorded, also those that are not listed.
+   * Number of findings reported while recording, including those that are not listed.
    */
   finding_count: number;
   /**
-   * Beginning of the stretch that was asked for or is known, in seconds since 1970 (UTC).
+   * Start of the requested or recorded time range, in seconds since 1970 (UTC).
    */
   from_unix_s: number;
   /**
-   * Name of the machine.
+   * Host name.
    */
   host: string;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number;
   /**
-   * I/Os known to be missing, without those that a size limit removed; `null`: not even that is known.
+   * Number of lost I/Os, excluding those removed by a size limit; `null` if the number is not known.
    */
   lost_ios: number | null;
   /**
-   * I/O time beyond that of the median disk of the same model for as many I/Os of each class at the same load; `null`: there are none to compare with.
+   * I/O time beyond that of the median disk of the same model for the same number of I/Os per class at the same load; `null` if there are too few disks to compare with.
    */
   lost_s: number | null;
   /**
@@ -209,19 +211,19 @@ export interface HostRow {
    */
   p99_us: number | null;
   /**
-   * Recordings that have something of the stretch.
+   * Number of recordings that cover some of the time range.
    */
   recording_count: number;
   /**
-   * How many of them are slow.
+   * Number of the host's disks that are slow.
    */
   slow_disks: number;
   /**
-   * End of the stretch that was asked for or is known, in seconds since 1970 (UTC).
+   * End of the requested or recorded time range, in seconds since 1970 (UTC).
    */
   to_unix_s: number;
   /**
-   * Start of the minute in which most time was spent in flight, in seconds since 1970 (UTC); of a host on its worst disk.
+   * Start of the minute with the most time in flight, in seconds since 1970 (UTC). Of a host: on its worst disk.
    */
   worst_unix_s: number | null;
 }
@@ -230,11 +232,11 @@ export interface HostRow {
  */
 export interface UnreadHost {
   /**
-   * Name of the machine.
+   * Host name.
    */
   host: string;
   /**
-   * What is wrong with each of its recordings of the time, or with its newest.
+   * What is wrong with each of the host's recordings of the time range, or with its newest.
    */
   reasons: string[];
 }
@@ -243,19 +245,19 @@ export interface UnreadHost {
  */
 export interface KindRow {
   /**
-   * How many findings were reported while it was recorded, also those that are not listed.
+   * Number of findings reported while recording, including those that are not listed.
    */
   finding_count: number;
   /**
-   * On how many hosts.
+   * Number of hosts with findings of this kind.
    */
   host_count: number;
   /**
-   * What kind it is: of a finding, a story, a mark or a device.
+   * Kind of the finding, story, mark or device.
    */
   kind: string;
   /**
-   * How much it matters; of several the highest.
+   * Severity. Of several findings: the highest.
    */
   severity: Severity;
 }

@@ -11,7 +11,7 @@ export type Figure =
       box_chart: BoxChart;
     };
 /**
- * How an axis is divided.
+ * Scale of an axis.
  */
 export type Scale = "linear" | "log" | "bytes" | "log-bytes";
 
@@ -20,31 +20,31 @@ export type Scale = "linear" | "log" | "bytes" | "log-bytes";
  */
 export interface LabPage {
   /**
-   * Files that can be taken out of the page.
+   * Files attached to the page, for download.
    */
   attachments: FileBlock[];
   /**
-   * Version of this document.
+   * Version of the document's layout.
    */
   format: number;
   /**
-   * How it was measured.
+   * Method of measurement.
    */
   method: string[];
   /**
-   * Its parts, in the order in which they are read.
+   * Sections of the page, in reading order.
    */
   sections: SectionBlock[];
   /**
-   * Machine, source, extent: (what, value).
+   * Machine, source and extent of the measurement: pairs of label and value.
    */
   setup: [string, string][];
   /**
-   * Heading.
+   * Heading of the page or section.
    */
   title: string;
   /**
-   * Program and version that wrote it.
+   * Program and version that wrote the recording.
    */
   writer: string;
 }
@@ -53,19 +53,19 @@ export interface LabPage {
  */
 export interface FileBlock {
   /**
-   * Its content (RFC 4648, with padding).
+   * Content of the file in base64 (RFC 4648, with padding).
    */
   base64: string;
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number;
   /**
-   * Media type.
+   * Media type of the file.
    */
   media: string;
   /**
-   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
+   * Name given by the kernel, the program or the user. Untrusted: escape it when displaying.
    */
   name: string;
 }
@@ -74,7 +74,7 @@ export interface FileBlock {
  */
 export interface SectionBlock {
   /**
-   * Charts.
+   * Charts of the section.
    */
   figures: Figure[];
   /**
@@ -82,15 +82,15 @@ export interface SectionBlock {
    */
   links: [string, string][];
   /**
-   * Sentences before the charts and tables.
+   * Text before the charts and tables.
    */
   paragraphs: string[];
   /**
-   * Its tables, in their order.
+   * Tables, in order of display.
    */
   tables: TableBlock[];
   /**
-   * Heading.
+   * Heading of the page or section.
    */
   title: string;
 }
@@ -103,19 +103,19 @@ export interface Chart {
    */
   curves: Curve[];
   /**
-   * What the x axis shows.
+   * Quantity on the x axis.
    */
   x: string;
   /**
-   * Its division.
+   * Scale of the x axis.
    */
   x_scale: Scale;
   /**
-   * What the y axis shows.
+   * Quantity on the y axis.
    */
   y: string;
   /**
-   * Division of the y axis.
+   * Scale of the y axis.
    */
   y_scale: Scale;
 }
@@ -124,15 +124,15 @@ export interface Chart {
  */
 export interface Curve {
   /**
-   * Drawn dashed and without marks: a model, not a measurement.
+   * Whether it is a model, not a measurement. Models are drawn dashed and without marks.
    */
   is_model: boolean;
   /**
-   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
+   * Name given by the kernel, the program or the user. Untrusted: escape it when displaying.
    */
   name: string;
   /**
-   * (x, y), finite.
+   * Points as (x, y) pairs of finite numbers.
    */
   points: [number, number][];
 }
@@ -149,15 +149,15 @@ export interface BoxChart {
    */
   group_names: string[];
   /**
-   * Horizontal lines with their names: limits, budgets.
+   * Horizontal lines with labels, such as limits and budgets.
    */
   lines: [string, number][];
   /**
-   * What the y axis shows.
+   * Quantity on the y axis.
    */
   y: string;
   /**
-   * Division of the y axis.
+   * Scale of the y axis.
    */
   y_scale: Scale;
 }
@@ -170,24 +170,24 @@ export interface BoxMark {
    */
   group_index: number;
   /**
-   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
+   * Name given by the kernel, the program or the user. Untrusted: escape it when displaying.
    */
   name: string;
   /**
-   * Its numbers.
+   * Values of the box.
    */
   stats: BoxNumbers;
 }
 /**
- * The numbers of a box: quartiles, whiskers at 1.5 interquartile ranges, mean, and what lies beyond the whiskers (thinned).
+ * Values of a box: quartiles, whiskers at 1.5 interquartile ranges, mean, and a sample of the values beyond the whiskers.
  */
 export interface BoxNumbers {
   /**
-   * The largest value; of concurrency the highest level that lasted.
+   * Maximum. Of concurrency: the highest level with a nonzero duration.
    */
   max: number;
   /**
-   * Arithmetic mean; of concurrency over time.
+   * Arithmetic mean. Of concurrency: weighted by time.
    */
   mean: number;
   /**
@@ -228,15 +228,15 @@ export interface TableBlock {
    */
   cells: string[][];
   /**
-   * The columns of a table: each by its name, or the headings alone.
+   * Columns of a table by name, or its column headings.
    */
   columns: string[];
   /**
-   * For those who want to look closer.
+   * Whether the table is folded initially because it holds details.
    */
   folded: boolean;
   /**
-   * Whether each column holds words, which are aligned left.
+   * Whether each column holds text, which is aligned left.
    */
   words: boolean[];
 }

@@ -12,7 +12,7 @@ export type CapacityState =
   | "capacity-not-observed"
   | "inconsistent";
 /**
- * The four classes that the kernel keeps apart in its disk statistics.
+ * The four I/O classes of the kernel's disk statistics.
  */
 export type Class = "read" | "write" | "discard" | "flush";
 /**
@@ -83,7 +83,7 @@ export type Fit = {
    */
   aicc: number;
   /**
-   * How many bins there are, or a fit rests on.
+   * Number of bins, or the number of bins that the model is fitted to.
    */
   bins: number;
   /**
@@ -98,7 +98,7 @@ export type Fit1 =
        */
       queueing_model: "mm1";
       /**
-       * Mean service time; of an imported table the mean of the obsolete `svctm`.
+       * Mean service time. Of an imported table: mean of the obsolete `svctm`.
        */
       service_us: number;
     }
@@ -108,7 +108,7 @@ export type Fit1 =
        */
       queueing_model: "md1";
       /**
-       * Mean service time; of an imported table the mean of the obsolete `svctm`.
+       * Mean service time. Of an imported table: mean of the obsolete `svctm`.
        */
       service_us: number;
     }
@@ -118,11 +118,11 @@ export type Fit1 =
        */
       queueing_model: "mmc";
       /**
-       * Number of servers.
+       * Number of parallel servers in the model.
        */
       servers: number;
       /**
-       * Mean service time; of an imported table the mean of the obsolete `svctm`.
+       * Mean service time. Of an imported table: mean of the obsolete `svctm`.
        */
       service_us: number;
     }
@@ -133,7 +133,7 @@ export type Fit1 =
       queueing_model: "usl";
     });
 /**
- * How it is known that a writer waits for syncs.
+ * Data that shows that a writer waits for syncs.
  */
 export type SyncSource = "calls" | "ios";
 /**
@@ -181,7 +181,7 @@ export type FindingKind =
   | "averaged-averages"
   | "lost-events";
 /**
- * How much it matters.
+ * How much a finding matters, from `info` to `critical`.
  */
 export type Severity = "info" | "warning" | "critical";
 /**
@@ -204,31 +204,31 @@ export type SetOfPage = DevicesBlock | LinkBlock;
  */
 export interface PageData {
   /**
-   * Who did the I/O: a process, control group or file on each device, those with most I/O time first.
+   * I/O by process, control group or file on each device, sorted by I/O time, largest first.
    */
   actors: ActorBlock[];
   /**
-   * Devices in depth, those with most I/O first; not all of them if there are many.
+   * Detailed results per device, those with most I/O first. Not all devices are included if there are many.
    */
   depth: DepthBlock[];
   /**
-   * The devices that it is about.
+   * Devices included.
    */
   devices: DeviceStats[];
   /**
-   * Requests to files, or the files that an entry is about, those with most time first.
+   * File requests, or the files of an entry, sorted by time, largest first.
    */
   files?: FilesBlock | null;
   /**
-   * What was found, the most severe first.
+   * Findings, most severe first.
    */
   findings: FindingBlock[];
   /**
-   * Version of this document.
+   * Version of the document's layout.
    */
   format: number;
   /**
-   * The rows of imported tables; missing if the recording holds anything else.
+   * Rows of imported tables; absent if the recording holds anything else.
    */
   imported_tables?: TablesBlock | null;
   /**
@@ -240,28 +240,28 @@ export interface PageData {
    */
   lost_intervals: LossBlock[];
   /**
-   * Remarks on the time line: phases of an experiment, clock steps.
+   * Marks on the time line, such as phases of an experiment and clock steps.
    */
   marks: MarkBlock[];
   /**
-   * What limits the trust in these numbers, in words.
+   * Limits of the data quality, as text.
    */
   quality: Note[];
   recording: Recording;
   /**
-   * What can be shown: each device, or all of them together.
+   * Selectable scopes: each device, and all devices together.
    */
   scopes: ScopeBlock[];
   /**
-   * Devices together, and devices behind one link; none where no single I/O was recorded.
+   * Sets of devices: all together, and those behind one link. Empty if the recording has no individual I/Os.
    */
   sets: SetOfPage[];
   /**
-   * Of a page that a server made: where it stands in what the server knows.
+   * Of a page made by a server: the displayed part of the server's data.
    */
   view?: ViewBlock | null;
   /**
-   * Program and version that wrote it.
+   * Program and version that wrote the recording.
    */
   writer: string;
 }
@@ -270,35 +270,35 @@ export interface PageData {
  */
 export interface ActorBlock {
   /**
-   * What an entry stands for: a process, a control group, a file or a class.
+   * Grouping of the entries: process, control group, file or class.
    */
   by: string;
   /**
-   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
+   * Kernel name of the disk or layer, or its number if the name is not known. Of a link: the names of its devices. `null` if several or all devices are meant.
    */
   device: string | null;
   /**
-   * What further identifies it: process ids or an inode.
+   * Further identification: process IDs or an inode.
    */
   identity: string | null;
   /**
-   * Share of the sum of latencies of all I/Os that it is about.
+   * Share of the I/O time (sum of latencies) of all I/Os in the same scope.
    */
   io_time_percent: number | null;
   /**
-   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
+   * Name given by the kernel, the program or the user. Untrusted: escape it when displaying.
    */
   name: string;
   /**
-   * How the I/Os came to be, which says how far the process can be trusted as their cause.
+   * Origin of the I/Os (such as `direct`, `readahead` or `writeback`). It determines how reliably the process is their cause.
    */
   origin: string | null;
   /**
-   * What the object is about, of I/Os, or calls, that read data.
+   * Values for I/Os or calls that read data.
    */
   read: ActorFlow;
   /**
-   * What the object is about, of I/Os that write data, also the empty one that carries a flush, or of calls that write.
+   * Values for I/Os or calls that write data, including the empty write that carries a flush.
    */
   write: ActorFlow;
 }
@@ -307,19 +307,19 @@ export interface ActorBlock {
  */
 export interface ActorFlow {
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number;
   /**
-   * The longest.
+   * Maximum latency or duration.
    */
   max_us: number | null;
   /**
-   * Mean time from start to completion; of calls and syncs their mean duration.
+   * Mean latency from start to completion. Of calls and syncs: mean duration.
    */
   mean_us: number | null;
   /**
@@ -332,28 +332,28 @@ export interface ActorFlow {
  */
 export interface DepthBlock {
   /**
-   * Mean latency by the second of completion beside that by the second of arrival: where they differ, a stall is shown later than it began.
+   * Mean latency by second of completion and by second of arrival. Where they differ, a chart by completion shows a stall later than it began.
    */
   attribution: AttributionBlock;
   /**
-   * How the device ran, what it can do at most and what is left of that; `null` of several devices together.
+   * State of the device, its maximum throughput and its headroom; `null` for several devices together.
    */
   capacity: CapacityBlock;
   /**
-   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
+   * Kernel name of the disk or layer, or its number if the name is not known. Of a link: the names of its devices. `null` if several or all devices are meant.
    */
   device: string;
   /**
-   * Whether reads and writes come back; those with any.
+   * Periodicity of reads and of writes. Only classes with I/Os are included.
    */
   rhythm: Rhythm[];
   /**
-   * Concurrency in slots of time, in groups.
+   * Concurrency per time slot, in groups.
    */
   slots: SlotsBlock;
   stages: StagesSummary;
   /**
-   * The kernel's busy time against the exact one; `null` without counters or with losses.
+   * The kernel's busy time compared with the exact one; `null` without counters or with losses.
    */
   util: UtilCheck | null;
 }
@@ -363,19 +363,19 @@ export interface DepthBlock {
  */
 export interface AttributionBlock {
   /**
-   * Mean latency of all I/Os, once in the second in which they were done (as iostat and the charts above do it) and once in the second in which they came. Where the curves part, a stall is shown later than it began.
+   * Mean latency of the I/Os by bin of their arrival, packed as text.
    */
   arrived: string;
   /**
-   * Mean latency of all I/Os, once in the second in which they were done (as iostat and the charts above do it) and once in the second in which they came. Where the curves part, a stall is shown later than it began.
+   * Length of the bins of which the mean latencies are compared.
    */
   bin_ns: number;
   /**
-   * How many bins there are, or a fit rests on.
+   * Number of bins, or the number of bins that the model is fitted to.
    */
   bins: number;
   /**
-   * Mean latency of all I/Os, once in the second in which they were done (as iostat and the charts above do it) and once in the second in which they came. Where the curves part, a stall is shown later than it began.
+   * Mean latency of the I/Os by bin of their completion, packed as text.
    */
   completed: string;
   /**
@@ -383,7 +383,7 @@ export interface AttributionBlock {
    */
   differ_percent: number | null;
   /**
-   * Beginning, in nanoseconds since the recording's start.
+   * Start, in nanoseconds since the recording's start.
    */
   from_ns: number;
 }
@@ -392,27 +392,27 @@ export interface AttributionBlock {
  */
 export interface CapacityBlock {
   /**
-   * What is left between the mean load and the highest throughput observed. Not extrapolated beyond what was seen.
+   * Difference between the highest observed throughput and the mean load, in percent of the former. Not extrapolated.
    */
   headroom_percent: number | null;
   /**
-   * Knee `N*`: how many I/Os the device works on at once. Beyond it, more concurrency only buys more waiting.
+   * Knee `N*`: number of I/Os that the device serves in parallel. More I/Os in flight only add waiting time.
    */
   knee_in_flight: number | null;
   /**
-   * The plateau of throughput against I/Os in flight, as far as it was observed.
+   * Maximum throughput in I/Os per second: plateau of throughput against I/Os in flight, as far as observed.
    */
   max_ios_per_s: number | null;
   /**
-   * How the device runs: idle, with room for more at once, near its knee, saturated; or not known.
+   * State of the device: idle, with room for more in parallel, near its knee, saturated, throttled above the device, or not known because its capacity was not observed or the data are inconsistent.
    */
   state: CapacityState;
   /**
-   * What it says, in words.
+   * Summary, as text.
    */
   summary: string;
   /**
-   * Mean latency at light load, while hardly anything else was in flight.
+   * Mean latency at light load, with hardly any other I/O in flight.
    */
   unloaded_us: number | null;
 }
@@ -421,40 +421,40 @@ export interface CapacityBlock {
  */
 export interface Rhythm {
   /**
-   * How many bursts were found: submissions beyond what the background explains; with a limit of yours, those that reach half of it.
+   * Number of bursts found. A burst is a short interval with more submissions than the background explains or, with a user-defined limit, one that reaches half of the limit.
    */
   bursts_found: number;
   /**
-   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   * Class of the I/Os: read, write, discard or flush. Of file requests: in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
-   * Whether the load comes back.
+   * Periodicity of the load.
    */
   periodicity: PeriodicityBlock;
 }
 /**
- * Whether a load comes back, also when it does not.
+ * Periodicity of a load, whether it is periodic or not.
  */
 export interface PeriodicityBlock {
   /**
-   * Autocorrelation of the logarithm of KiB at the period of the surest clock; `null` of any other clock.
+   * Autocorrelation of log(KiB) at the period of the most significant clock; `null` for all other clocks.
    */
   autocorrelation: number | null;
   /**
-   * All clocks, the surest first.
+   * Detected clocks, most significant first.
    */
   clocks: Clock[];
   /**
-   * Periods from its first to its last beat.
+   * Number of periods from the first to the last beat.
    */
   cycles: number | null;
   /**
-   * Coefficient of variation of the gaps.
+   * Coefficient of variation of the time between onsets.
    */
   gap_cv: number | null;
   /**
-   * Median absolute deviation of the gaps.
+   * Median absolute deviation of the time between onsets.
    */
   gap_mad_s: number | null;
   /**
@@ -462,35 +462,35 @@ export interface PeriodicityBlock {
    */
   gap_mean_s: number | null;
   /**
-   * Beginnings of activity after quiet.
+   * Number of onsets: starts of activity after a quiet period.
    */
   onsets: number;
   /**
-   * Onsets that keep the clock's time: each a whole number of periods after the one before.
+   * Onsets that match the clock: each a whole number of periods after the one before.
    */
   onsets_in_step: number;
   /**
-   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
+   * Probability that chance alone produces a result at least this extreme. Tests and corrections: docs/calibration.md.
    */
   p_value: number | null;
   /**
-   * Upper end of the period's 95 % interval.
+   * Upper end of the 95 % confidence interval of the period.
    */
   period_high_s: number | null;
   /**
-   * Lower end of the period's 95 % interval.
+   * Lower end of the 95 % confidence interval of the period.
    */
   period_low_s: number | null;
   /**
-   * The period of the surest clock: time between returns, fitted to the onsets that keep step. Of a culprit from begin to begin, if at least five come back at one pace.
+   * Period of the most significant clock, fitted to the onsets that match it. Of a culprit: time from start to start, if at least five are evenly spaced.
    */
   period_s: number | null;
   /**
-   * Width of a slot of time; 0 for single I/Os.
+   * Length of a time slot; 0 for individual I/Os.
    */
   slot_s: number;
   /**
-   * What is concluded: of a periodicity, of the kernel's busy time, or of a condition.
+   * Conclusion about the periodicity, the kernel's busy time, or the condition.
    */
   verdict: PeriodicityVerdict;
 }
@@ -499,7 +499,7 @@ export interface PeriodicityBlock {
  */
 export interface Clock {
   /**
-   * Periods from its first to its last beat.
+   * Number of periods from the first to the last beat.
    */
   cycles: number;
   /**
@@ -515,11 +515,11 @@ export interface Clock {
    */
   last_beat_s: number;
   /**
-   * Onsets that keep the clock's time: each a whole number of periods after the one before.
+   * Onsets that match the clock: each a whole number of periods after the one before.
    */
   onsets_in_step: number;
   /**
-   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
+   * Probability that chance alone produces a result at least this extreme. Tests and corrections: docs/calibration.md.
    */
   p_value: number;
   /**
@@ -531,7 +531,7 @@ export interface Clock {
    */
   period_ci_s: [number, number] | null;
   /**
-   * The period of the surest clock: time between returns, fitted to the onsets that keep step. Of a culprit from begin to begin, if at least five come back at one pace.
+   * Period of the most significant clock, fitted to the onsets that match it. Of a culprit: time from start to start, if at least five are evenly spaced.
    */
   period_s: number;
 }
@@ -540,24 +540,24 @@ export interface Clock {
  */
 export interface SlotsBlock {
   /**
-   * What the object is about, of I/Os of all classes together; of requests to files: over the whole recording.
+   * Values for I/Os of all classes together. Of file requests: values over the whole recording.
    */
   all: SlotGroupBlock[];
   /**
-   * What the object is about, of I/Os, or calls, that read data.
+   * Values for I/Os or calls that read data.
    */
   read: SlotGroupBlock[];
   /**
-   * Time is cut into slots of 2 ms, grouped by 20 minutes (or the whole recording). Each row gives the median and the upper quartile over the slots of its group; n is their number.
+   * Length of a slot.
    */
   width_s: number;
   /**
-   * What the object is about, of I/Os that write data, also the empty one that carries a flush, or of calls that write.
+   * Values for I/Os or calls that write data, including the empty write that carries a flush.
    */
   write: SlotGroupBlock[];
 }
 /**
- * The slots of one stretch of time: nearest-rank quantiles over them.
+ * Nearest-rank quantiles over the slots of one interval.
  */
 export interface SlotGroupBlock {
   /**
@@ -565,19 +565,19 @@ export interface SlotGroupBlock {
    */
   end_s: number;
   /**
-   * In flight at a slot's beginning.
+   * I/Os in flight at the start of a slot.
    */
   sampled: SlotQuantiles;
   /**
-   * How many slots: n of every figure beside it.
+   * Number of slots that the adjacent values are based on.
    */
   slot_count: number;
   /**
-   * Most at once in a slot.
+   * Maximum number of I/Os in flight within a slot.
    */
   slot_max: SlotQuantiles;
   /**
-   * Time-weighted mean in a slot.
+   * Time-weighted mean number of I/Os in flight within a slot.
    */
   slot_mean: SlotQuantiles;
   /**
@@ -589,7 +589,7 @@ export interface SlotGroupBlock {
    */
   touched: SlotQuantiles;
   /**
-   * Share of slots that at least one I/O, or request to a file, touches: utilisation in the sense of slots. It exceeds the exact busy time.
+   * Share of slots in which at least one I/O or file request is under way, even briefly. It is never less than the exact busy time.
    */
   touched_percent: number;
 }
@@ -598,19 +598,19 @@ export interface SlotGroupBlock {
  */
 export interface SlotQuantiles {
   /**
-   * The largest value; of concurrency the highest level that lasted.
+   * Maximum. Of concurrency: the highest level with a nonzero duration.
    */
   max: number;
   /**
-   * Arithmetic mean; of concurrency over time.
+   * Arithmetic mean. Of concurrency: weighted by time.
    */
   mean: number;
   /**
-   * Median; of concurrency over time, of requests over slots of 2 ms.
+   * Median. Of concurrency: weighted by time. Of file requests: over slots of 2 ms.
    */
   p50: number;
   /**
-   * 75th percentile; of concurrency over time, of requests over slots of 2 ms.
+   * 75th percentile. Of concurrency: weighted by time. Of file requests: over slots of 2 ms.
    */
   p75: number;
 }
@@ -619,7 +619,7 @@ export interface SlotQuantiles {
  */
 export interface StagesSummary {
   /**
-   * Stages of single bios; `None` if the source saw requests only, as the tracer does.
+   * Stages of individual bios; `null` if the source saw requests only, as the tracer does.
    */
   bios: BioSummary | null;
   /**
@@ -630,7 +630,7 @@ export interface StagesSummary {
    */
   costs: [Cost | null, Cost | null];
   /**
-   * Issued to the driver until completed.
+   * Time from issue to the driver (D) to completion (C).
    */
   d2c: Stage;
   /**
@@ -639,11 +639,11 @@ export interface StagesSummary {
    */
   depth_at_issue: number | null;
   /**
-   * Start to completion.
+   * Time from start (S) to completion (C).
    */
   s2c: Stage;
   /**
-   * Start to issue.
+   * Time from start (S) to issue to the driver (D).
    */
   s2d: Stage;
   /**
@@ -651,15 +651,15 @@ export interface StagesSummary {
    */
   seek_p50_sectors: number | null;
   /**
-   * 90th percentile.
+   * 90th percentile of the seek distance in sectors of 512 bytes.
    */
   seek_p90_sectors: number | null;
   /**
-   * Requests with known sectors that follow another such request: n of the seek distances.
+   * Number of seek distances: requests with known sectors that follow another such request.
    */
   seeks: number;
   /**
-   * Percent that begin where the previous one, of any class, ended.
+   * Percent of requests that begin where the previous one, of any class, ended.
    */
   sequential_any_class_percent: number | null;
   /**
@@ -672,31 +672,31 @@ export interface StagesSummary {
  */
 export interface BioSummary {
   /**
-   * Issued to the driver until completed.
+   * Time from issue to the driver (D) to completion (C).
    */
   d2c: Stage;
   /**
-   * Request allocated to inserted into the scheduler; none without a scheduler.
+   * Time from request allocation (G) to insertion into the I/O scheduler (I). Absent without a scheduler.
    */
   g2i: Stage;
   /**
-   * Inserted to issued.
+   * Time from insertion into the I/O scheduler (I) to issue to the driver (D).
    */
   i2d: Stage;
   /**
-   * Merged to issued.
+   * Time from merging into a request (M) to issue to the driver (D).
    */
   m2d: Stage;
   /**
-   * Queued to completed: the whole that the shares of the others refer to.
+   * Time from queueing (Q) to completion (C). The shares of the other stages refer to it.
    */
   q2c: Stage;
   /**
-   * Queued to request allocated.
+   * Time from queueing (Q) to request allocation (G).
    */
   q2g: Stage;
   /**
-   * Queued to merged into an existing request.
+   * Time from queueing (Q) to merging into an existing request (M).
    */
   q2m: Stage;
 }
@@ -705,15 +705,15 @@ export interface BioSummary {
  */
 export interface Stage {
   /**
-   * The longest.
+   * Maximum latency or duration.
    */
   max_us: number | null;
   /**
-   * Mean time from start to completion; of calls and syncs their mean duration.
+   * Mean latency from start to completion. Of calls and syncs: mean duration.
    */
   mean_us: number | null;
   /**
-   * How many observations the figures beside it rest on.
+   * Number of observations that the adjacent values are based on.
    */
   n: number;
   /**
@@ -725,7 +725,7 @@ export interface Stage {
    */
   p99_us: number | null;
   /**
-   * Share of the summed time from start to completion (for bios, of Q2C), in percent.
+   * Share of this stage in the total time from start to completion (of bios: in Q2C), in percent.
    */
   share_percent: number | null;
 }
@@ -734,7 +734,7 @@ export interface Stage {
  */
 export interface Cost {
   /**
-   * How many observations the figures beside it rest on.
+   * Number of observations that the adjacent values are based on.
    */
   n: number;
   /**
@@ -751,16 +751,16 @@ export interface Cost {
  */
 export interface UtilCheck {
   /**
-   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O; of a fleet's host its busiest disk's. A device that serves many I/Os at once can be 100 % busy and far from its limit.
+   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O. Of a host: the value of its busiest disk. A device that serves many I/Os in parallel can be 100 % busy and far from its limit.
    */
   busy_percent: number;
   /**
-   * Whether the kernel counted what its estimator should; `null` if that is not known. If it did not, the
-   * estimator does not explain the difference: I/Os are lost, or the samples cover another time.
+   * Whether the kernel counted what its estimator should; `null` if that is not known. If `false`, the estimator does not
+   * explain the difference: I/Os are lost, or the samples cover another time.
    */
   estimator_agrees: boolean | null;
   /**
-   * What this kernel's way of counting must give for exactly these I/Os; `null` if the kernel or its HZ is not known.
+   * Busy time that this kernel's counting method yields for exactly these I/Os; `null` if the kernel or its HZ is not known.
    */
   expected_percent: number | null;
   /**
@@ -768,15 +768,15 @@ export interface UtilCheck {
    */
   regime: Regime | null;
   /**
-   * By how many percentage points the kernel's figure scatters, one standard deviation; `null` if its clock is not known.
+   * Standard deviation of the kernel's %util, in percentage points; `null` if the kernel's clock is not known.
    */
   sigma_pp: number | null;
   /**
-   * The kernel's own estimate of busy time, as iostat prints it. How far it is off depends on the kernel version; see data quality.
+   * The kernel's own estimate of busy time (%util of iostat). Its error depends on the kernel version, see data quality.
    */
   util_io_ticks_percent: number;
   /**
-   * What is concluded: of a periodicity, of the kernel's busy time, or of a condition.
+   * Conclusion about the periodicity, the kernel's busy time, or the condition.
    */
   verdict: UtilVerdict;
 }
@@ -785,43 +785,43 @@ export interface UtilCheck {
  */
 export interface DeviceStats {
   /**
-   * What the object is about, of I/Os of all classes together; of requests to files: over the whole recording.
+   * Values for I/Os of all classes together. Of file requests: values over the whole recording.
    */
   all?: AllClasses | null;
   /**
-   * Share of time with at least one I/O of this class in flight; `both`: of reading and of writing at once.
+   * Share of time with reads and writes in flight at the same time.
    */
   busy_both_percent: number | null;
   /**
-   * Share of time with at least one I/O issued to the driver and not yet done: without what waits in the kernel.
+   * Share of time with at least one I/O issued to the driver and not yet completed, excluding time in the kernel's queues.
    */
   busy_device_percent: number | null;
   /**
-   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O; of a fleet's host its busiest disk's. A device that serves many I/Os at once can be 100 % busy and far from its limit.
+   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O. Of a host: the value of its busiest disk. A device that serves many I/Os in parallel can be 100 % busy and far from its limit.
    */
   busy_percent: number | null;
   /**
-   * Share of time with at least one I/O of this class in flight; `both`: of reading and of writing at once.
+   * Share of time with at least one read in flight.
    */
   busy_read_percent: number | null;
   /**
-   * Share of time with at least one I/O of this class in flight; `both`: of reading and of writing at once.
+   * Share of time with at least one write in flight.
    */
   busy_write_percent: number | null;
   /**
-   * How many I/Os were in flight, weighted by time.
+   * Distribution of the number of I/Os in flight, weighted by time.
    */
   concurrency: Concurrency;
   /**
-   * What the object is about, of discards (trim) and secure erases.
+   * Values for discards (trim) and secure erases.
    */
   discard: ClassSummary;
   /**
-   * What the object is about, of flushes of the device's cache.
+   * Values for flushes of the device's cache.
    */
   flush: ClassSummary;
   /**
-   * I/Os known to be missing, without those that a size limit removed; `null`: not even that is known.
+   * Number of lost I/Os, excluding those removed by a size limit; `null` if the number is not known.
    */
   lost_ios: number | null;
   /**
@@ -833,19 +833,19 @@ export interface DeviceStats {
    */
   minor: number;
   /**
-   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
+   * Name given by the kernel, the program or the user. Untrusted: escape it when displaying.
    */
   name: string;
   /**
-   * What the object is about, of I/Os, or calls, that read data.
+   * Values for I/Os or calls that read data.
    */
   read: ClassSummary;
   /**
-   * The kernel's own estimate of busy time, as iostat prints it. How far it is off depends on the kernel version; see data quality.
+   * The kernel's own estimate of busy time (%util of iostat). Its error depends on the kernel version, see data quality.
    */
   util_io_ticks_percent: number | null;
   /**
-   * What the object is about, of I/Os that write data, also the empty one that carries a flush, or of calls that write.
+   * Values for I/Os or calls that write data, including the empty write that carries a flush.
    */
   write: ClassSummary;
 }
@@ -854,19 +854,19 @@ export interface DeviceStats {
  */
 export interface AllClasses {
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number | null;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number | null;
   /**
-   * Mean time from start to completion; of calls and syncs their mean duration.
+   * Mean latency from start to completion. Of calls and syncs: mean duration.
    */
   mean_us: number | null;
   /**
-   * Mean service time; of an imported table the mean of the obsolete `svctm`.
+   * Mean service time. Of an imported table: mean of the obsolete `svctm`.
    */
   service_us: number | null;
 }
@@ -875,19 +875,19 @@ export interface AllClasses {
  */
 export interface Concurrency {
   /**
-   * The largest value; of concurrency the highest level that lasted.
+   * Maximum. Of concurrency: the highest level with a nonzero duration.
    */
   max: number | null;
   /**
-   * Arithmetic mean; of concurrency over time.
+   * Arithmetic mean. Of concurrency: weighted by time.
    */
   mean: number | null;
   /**
-   * Median; of concurrency over time, of requests over slots of 2 ms.
+   * Median. Of concurrency: weighted by time. Of file requests: over slots of 2 ms.
    */
   p50: number | null;
   /**
-   * 75th percentile; of concurrency over time, of requests over slots of 2 ms.
+   * 75th percentile. Of concurrency: weighted by time. Of file requests: over slots of 2 ms.
    */
   p75: number | null;
   /**
@@ -901,7 +901,7 @@ export interface Concurrency {
  */
 export interface ClassSummary {
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number | null;
   /**
@@ -909,31 +909,31 @@ export interface ClassSummary {
    */
   device_mean_us: number | null;
   /**
-   * I/Os that failed; `null` if the source does not say.
+   * I/Os that failed; `null` if the source does not report errors.
    */
   errors: number | null;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number | null;
   /**
-   * Fewer than 30: quantiles of so few say little.
+   * Whether there are fewer than 30 values. Percentiles of so few are unreliable.
    */
   low_n: boolean;
   /**
-   * The longest.
+   * Maximum latency or duration.
    */
   max_us: number | null;
   /**
-   * Mean time from start to completion; of calls and syncs their mean duration.
+   * Mean latency from start to completion. Of calls and syncs: mean duration.
    */
   mean_us: number | null;
   /**
-   * Merges into them, as the kernel counts them; `None` if the source does not say.
+   * Requests merged into these I/Os, as counted by the kernel; `null` if the source does not report merges.
    */
   merges: number | null;
   /**
-   * 95 % confidence interval of the median, from order statistics; `None` with too few I/Os to bound it.
+   * 95 % confidence interval of the median, from order statistics; `null` with too few I/Os to bound it.
    *
    * @minItems 2
    * @maxItems 2
@@ -948,7 +948,7 @@ export interface ClassSummary {
    */
   p75_us: number | null;
   /**
-   * The same for the 90th percentile.
+   * 95 % confidence interval of the 90th percentile, from order statistics; `null` with too few I/Os to bound it.
    *
    * @minItems 2
    * @maxItems 2
@@ -963,7 +963,7 @@ export interface ClassSummary {
    */
   p95_us: number | null;
   /**
-   * The same for the 99.9th percentile.
+   * 95 % confidence interval of the 99.9th percentile, from order statistics; `null` with too few I/Os to bound it.
    *
    * @minItems 2
    * @maxItems 2
@@ -974,7 +974,7 @@ export interface ClassSummary {
    */
   p999_us: number | null;
   /**
-   * The same for the 99th percentile.
+   * 95 % confidence interval of the 99th percentile, from order statistics; `null` with too few I/Os to bound it.
    *
    * @minItems 2
    * @maxItems 2
@@ -985,12 +985,12 @@ export interface ClassSummary {
    */
   p99_us: number | null;
   /**
-   * Mean time from start to issue, in the kernel's queues; `null` if the source has no start.
+   * Mean time from start to issue, in the kernel's queues; `null` if the source does not report the start.
    */
   queue_mean_us: number | null;
   /**
-   * Percent of I/Os that begin at the sector where the previous one of the same device and class, in order of
-   * start, ended. `None` without sectors or with fewer than two I/Os.
+   * Percent of I/Os that begin at the sector where the previous one of the same device and class, in order of start, ended.
+   * `null` without sectors or with fewer than two I/Os.
    */
   sequential_percent: number | null;
 }
@@ -999,77 +999,77 @@ export interface ClassSummary {
  */
 export interface FilesBlock {
   /**
-   * Latency of reads, writes and syncs, call by call, of the files whose calls took longest.
+   * Latency of single read, write and sync calls, for the files with the longest calls.
    */
   calls: FileCalls[];
   /**
-   * Requests to files by what they did: those classes that occurred.
+   * File requests by class. Only classes that occurred are included.
    */
   classes: ClassReport[];
   /**
-   * Requests to files, or the files that an entry is about, those with most time first.
+   * File requests, or the files of an entry, sorted by time, largest first.
    */
   files: Group[];
   /**
-   * Requests to files by process, file, control group or class as `by` says, by time in calls.
+   * File requests grouped by process, file, control group or class (see `by`), sorted by time in calls.
    */
   groups: Group[];
   /**
-   * Requests to files that are missing.
+   * Lost file requests.
    */
   lost_requests: number;
   /**
-   * Medians are of one request in so many.
+   * Sampling ratio: medians are based on one in this many requests.
    */
   one_in: number;
   /**
-   * Requests to files over time.
+   * File requests over time.
    */
   over_time: FilesOverTime;
   /**
-   * The busiest stretch.
+   * Busiest interval.
    */
   peak_window: PeakWindow | null;
   /**
-   * Requests to files, each from open to close; of a group syncs are among them, in the sums they are counted apart.
+   * File requests, each from open to close. Of a group: syncs are included; in sums they are counted separately.
    */
   requests: number;
   /**
-   * How many requests each flag is on.
+   * Number of requests with each flag.
    */
   requests_by_flag: {
     [k: string]: number | undefined;
   };
   /**
-   * The requests that spent most time inside calls.
+   * File requests with the most time inside calls.
    */
   slowest: SlowRequest[];
   /**
-   * The syncs that took longest.
+   * Longest syncs.
    */
   slowest_syncs: SlowRequest[];
   /**
-   * How many syncs.
+   * Number of syncs.
    */
   syncs: number;
   /**
-   * The files whose syncs took longest.
+   * Syncs by file, for the files with the longest syncs.
    */
   syncs_by_path: SyncGroup[];
   /**
-   * The processes that waited longest for syncs.
+   * Syncs by process, for the processes that waited longest for syncs.
    */
   syncs_by_process: SyncGroup[];
   /**
-   * Percent of the bytes of block I/O that no request to a file asked for at that time: write-back, metadata.
+   * Percent of the bytes of block I/O that no file request asked for at that time, such as write-back and metadata.
    */
   unattributed_percent: number | null;
   /**
-   * Requests whose opening was not seen: in sums, not in response times.
+   * Requests whose open call was not recorded. They count in sums but not in response times.
    */
   unknown_start: number;
   /**
-   * What the devices under synced files did while syncs waited; empty without syncs or block I/Os.
+   * I/O of the devices below synced files while syncs waited. Empty without syncs or block I/Os.
    */
   while_syncing: Meanwhile[];
 }
@@ -1078,19 +1078,19 @@ export interface FilesBlock {
  */
 export interface FileCalls {
   /**
-   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
+   * Name given by the kernel, the program or the user. Untrusted: escape it when displaying.
    */
   name: string;
   /**
-   * What the object is about, of I/Os, or calls, that read data.
+   * Values for I/Os or calls that read data.
    */
   read: CallSummary | null;
   /**
-   * Durations of its syncs: `fsync`, `fdatasync`, `sync_file_range`, `syncfs`.
+   * Durations of syncs: `fsync`, `fdatasync`, `sync_file_range`, `syncfs`.
    */
   sync: CallSummary | null;
   /**
-   * What the object is about, of I/Os that write data, also the empty one that carries a flush, or of calls that write.
+   * Values for I/Os or calls that write data, including the empty write that carries a flush.
    */
   write: CallSummary | null;
 }
@@ -1100,19 +1100,19 @@ export interface FileCalls {
  */
 export interface CallSummary {
   /**
-   * Fewer than 30: quantiles of so few say little.
+   * Whether there are fewer than 30 values. Percentiles of so few are unreliable.
    */
   low_n: boolean;
   /**
-   * The longest.
+   * Maximum latency or duration.
    */
   max_us: number | null;
   /**
-   * Mean time from start to completion; of calls and syncs their mean duration.
+   * Mean latency from start to completion. Of calls and syncs: mean duration.
    */
   mean_us: number | null;
   /**
-   * How many observations the figures beside it rest on.
+   * Number of observations that the adjacent values are based on.
    */
   n: number;
   /**
@@ -1124,11 +1124,11 @@ export interface CallSummary {
    */
   p99_us: number | null;
   /**
-   * Maximum error of the percentiles (and of other values from a histogram); 0 if they are exact. `None` without them.
+   * Maximum error of the percentiles (and of other values from a histogram); 0 if they are exact. `null` without them.
    */
   quantile_error_percent: number | null;
   /**
-   * Number of calls that are known one by one.
+   * Number of calls recorded individually.
    */
   timed: number;
 }
@@ -1137,11 +1137,11 @@ export interface CallSummary {
  */
 export interface ClassReport {
   /**
-   * What the object is about, of I/Os of all classes together; of requests to files: over the whole recording.
+   * Values for I/Os of all classes together. Of file requests: values over the whole recording.
    */
   all: ClassTable;
   /**
-   * Duration of the second I/O of two-block requests by load (A11).
+   * Duration of the second data I/O of two-block requests by load (A11).
    */
   by_load: DurationByLoad | null;
   /**
@@ -1149,11 +1149,11 @@ export interface ClassReport {
    */
   by_size: SizeBin[];
   /**
-   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   * Class of the I/Os: read, write, discard or flush. Of file requests: in (only read), out (wrote), mixed, none or sync.
    */
   class: string;
   /**
-   * Over the peak; `None` without a peak.
+   * Values of the busiest interval; `null` without one.
    */
   peak: ClassTable | null;
   /**
@@ -1166,15 +1166,15 @@ export interface ClassReport {
  */
 export interface ClassTable {
   /**
-   * Share of requests with a single I/O (A10).
+   * Share of requests served by a single data I/O (A10).
    */
   atomic: AtomicShare | null;
   /**
-   * Costs estimated from response time by size (A9); `None` if the estimate is not valid.
+   * Costs estimated from response time by size (A9); `null` if the estimate is not valid.
    */
   classical: Classical | null;
   /**
-   * Whether that estimate is valid, and why; `None` without requests of one block, or of two.
+   * Whether the estimate in `classical` is valid, and why; `null` without requests of one block, or of two.
    */
   classical_verdict: ClassicalVerdict | null;
   /**
@@ -1182,23 +1182,23 @@ export interface ClassTable {
    */
   direct: Direct;
   /**
-   * Median first delay: from the open to the end of the first data I/O.
+   * Median time from the open call to the end of the first data I/O.
    */
   first_p50_us: number | null;
   /**
-   * Requests to files per second.
+   * File requests per second.
    */
   per_s: number;
   /**
-   * Requests to files, each from open to close; of a group syncs are among them, in the sums they are counted apart.
+   * File requests, each from open to close. Of a group: syncs are included; in sums they are counted separately.
    */
   requests: number;
   /**
-   * Median response time: from the open to the end of the last data I/O.
+   * Median response time: from the open call to the end of the last data I/O.
    */
   total_p50_us: number | null;
   /**
-   * 95th percentile.
+   * 95th percentile of the response time.
    */
   total_p95_us: number | null;
 }
@@ -1207,27 +1207,27 @@ export interface ClassTable {
  */
 export interface AtomicShare {
   /**
-   * Percent of the requests with data that one data I/O served.
+   * Percent of the requests with data that were served by a single data I/O.
    */
   atomic_percent: number;
   /**
-   * Its upper end.
+   * Upper end of Wilson's 95 % confidence interval of the share.
    */
   high_percent: number;
   /**
-   * Fewer than 30: quantiles of so few say little.
+   * Whether there are fewer than 30 values. Percentiles of so few are unreliable.
    */
   low_n: boolean;
   /**
-   * Lower end of Wilson's 95 % confidence interval.
+   * Lower end of Wilson's 95 % confidence interval of the share.
    */
   low_percent: number;
   /**
-   * How many observations the figures beside it rest on.
+   * Number of observations that the adjacent values are based on.
    */
   n: number;
   /**
-   * Percent of the response time spent in the other requests: upper bound of what pipelining could hide.
+   * Percent of the response time spent in requests with several data I/Os: upper bound of what pipelining could hide.
    */
   pipelining_bound_percent: number | null;
 }
@@ -1236,19 +1236,19 @@ export interface AtomicShare {
  */
 export interface Classical {
   /**
-   * Bytes of one I/O.
+   * Size of one I/O in the estimate.
    */
   block_bytes: number;
   /**
-   * Another estimate of an I/O: median of response time minus first delay of two-block requests, in microseconds.
+   * Second estimate of the cost of an I/O: median of response time minus first delay of two-block requests, in microseconds.
    */
   io2_us: number;
   /**
-   * Cost of an I/O: the difference between requests of two blocks and of one, or the height of a step.
+   * Estimated cost of one I/O: difference between requests of two blocks and of one block, or the height of a step.
    */
   io_us: number;
   /**
-   * Number of these requests.
+   * Number of requests of up to one block.
    */
   one_block_n: number;
   /**
@@ -1256,11 +1256,11 @@ export interface Classical {
    */
   one_block_us: number;
   /**
-   * Cost of everything but the I/O: one block less one I/O, or what is paid once; below zero if the first I/O costs less than those after it.
+   * Cost of a request apart from its I/Os: time of one block minus one I/O, or the constant part. Negative if the first I/O costs less than later ones.
    */
   overhead_us: number;
   /**
-   * Number of these requests.
+   * Number of requests of more than one and up to two blocks.
    */
   two_blocks_n: number;
   /**
@@ -1273,11 +1273,11 @@ export interface Classical {
  */
 export interface ClassicalVerdict {
   /**
-   * It is valid.
+   * Whether the estimate is valid.
    */
   valid: boolean;
   /**
-   * Why, or why not.
+   * Reason why the estimate is valid or not.
    */
   why: string;
 }
@@ -1286,31 +1286,31 @@ export interface ClassicalVerdict {
  */
 export interface Direct {
   /**
-   * Block I/O inside the calls.
+   * Time of block I/O inside the calls.
    */
   block_io: CostPart | null;
   /**
-   * Percent of synchronous reads that found their data in memory; `null` without such reads.
+   * Percent of synchronous reads served from memory; `null` if there are none.
    */
   cache_hit_percent: number | null;
   /**
-   * The close call.
+   * Duration of the close call.
    */
   close_call: CostPart | null;
   /**
-   * The first data I/O.
+   * Duration of the first data I/O.
    */
   first_io: CostPart | null;
   /**
-   * Time of the program itself between calls.
+   * Time between calls, spent in the program itself.
    */
   gaps: CostPart | null;
   /**
-   * The data I/Os after the first.
+   * Duration of the data I/Os after the first.
    */
   later_ios: CostPart | null;
   /**
-   * The open call.
+   * Duration of the open call.
    */
   open_call: CostPart | null;
   /**
@@ -1318,7 +1318,7 @@ export interface Direct {
    */
   second_hit_percent: number | null;
   /**
-   * The second data I/O.
+   * Duration of the second data I/O.
    */
   second_io: CostPart | null;
 }
@@ -1327,11 +1327,11 @@ export interface Direct {
  */
 export interface CostPart {
   /**
-   * Fewer than 30: quantiles of so few say little.
+   * Whether there are fewer than 30 values. Percentiles of so few are unreliable.
    */
   low_n: boolean;
   /**
-   * How many observations the figures beside it rest on.
+   * Number of observations that the adjacent values are based on.
    */
   n: number;
   /**
@@ -1348,19 +1348,20 @@ export interface CostPart {
  */
 export interface DurationByLoad {
   /**
-   * By deciles of the load; fewer if loads repeat.
+   * Durations by deciles of the load. Fewer than ten if loads repeat.
    */
   deciles: Decile[];
   /**
-   * How many observations the figures beside it rest on.
+   * Number of observations that the adjacent values are based on.
    */
   n: number;
   /**
-   * Slope in microseconds per (request per second): the Theil-Sen median of slopes. `None` if the load did not vary.
+   * Change of the duration in microseconds per (request per second): the Theil-Sen median of slopes. `null` if the load did
+   * not vary.
    */
   slope: number | null;
   /**
-   * Its upper end.
+   * Upper end of the slope's 95 % confidence interval.
    */
   slope_high: number | null;
   /**
@@ -1368,7 +1369,7 @@ export interface DurationByLoad {
    */
   slope_low: number | null;
   /**
-   * Spearman's rank correlation.
+   * Spearman's rank correlation of duration and load.
    */
   spearman: number | null;
 }
@@ -1377,7 +1378,7 @@ export interface DurationByLoad {
  */
 export interface Decile {
   /**
-   * How many observations the figures beside it rest on.
+   * Number of observations that the adjacent values are based on.
    */
   n: number;
   /**
@@ -1385,44 +1386,44 @@ export interface Decile {
    */
   p50_us: number;
   /**
-   * Requests to files per second.
+   * File requests per second.
    */
   per_s: number;
 }
 /**
- * Requests of a range of sizes.
+ * Requests in a range of sizes.
  */
 export interface SizeBin {
   /**
-   * Median first delay: from the open to the end of the first data I/O.
+   * Median time from the open call to the end of the first data I/O.
    */
   first_p50_us: number;
   /**
-   * Fewer than 30: quantiles of so few say little.
+   * Whether there are fewer than 30 values. Percentiles of so few are unreliable.
    */
   low_n: boolean;
   /**
-   * How many observations the figures beside it rest on.
+   * Number of observations that the adjacent values are based on.
    */
   n: number;
   /**
-   * Requests of more than this many bytes ...
+   * Lower bound of the request size, exclusive.
    */
   over_bytes: number;
   /**
-   * ... and at most this many.
+   * Upper bound of the request size, inclusive.
    */
   to_bytes: number;
   /**
-   * Its upper end.
+   * Upper end of the 95 % confidence interval of the median response time, from order statistics.
    */
   total_high_us: number;
   /**
-   * Lower end of the 95 % confidence interval of that median, from order statistics.
+   * Lower end of the 95 % confidence interval of the median response time, from order statistics.
    */
   total_low_us: number;
   /**
-   * Median response time: from the open to the end of the last data I/O.
+   * Median response time: from the open call to the end of the last data I/O.
    */
   total_p50_us: number;
 }
@@ -1431,19 +1432,19 @@ export interface SizeBin {
  */
 export interface Steps {
   /**
-   * How much the Bayesian information criterion (BIC) prefers this to a straight line; more than 10 is decisive.
+   * How much the Bayesian information criterion (BIC) prefers steps to a straight line; more than 10 is decisive.
    */
   bic_gain: number;
   /**
-   * Bytes of one I/O.
+   * Size of one I/O in the estimate.
    */
   block_bytes: number;
   /**
-   * Cost of an I/O: the difference between requests of two blocks and of one, or the height of a step.
+   * Estimated cost of one I/O: difference between requests of two blocks and of one block, or the height of a step.
    */
   io_us: number;
   /**
-   * Cost of everything but the I/O: one block less one I/O, or what is paid once; below zero if the first I/O costs less than those after it.
+   * Cost of a request apart from its I/Os: time of one block minus one I/O, or the constant part. Negative if the first I/O costs less than later ones.
    */
   overhead_us: number;
 }
@@ -1452,11 +1453,11 @@ export interface Steps {
  */
 export interface Group {
   /**
-   * Bytes of that block I/O.
+   * Bytes of the block I/O in `block_io_s`.
    */
   block_io_bytes: number;
   /**
-   * Seconds of block I/O inside those calls, as far as it can be attributed to them.
+   * Time of block I/O inside the calls, as far as it can be attributed to them.
    */
   block_io_s: number;
   /**
@@ -1468,35 +1469,35 @@ export interface Group {
    */
   bytes_out: number;
   /**
-   * Percent of synchronous reads that found their data in memory; `null` without such reads.
+   * Percent of synchronous reads served from memory; `null` if there are none.
    */
   cache_hit_percent: number | null;
   /**
-   * Seconds inside calls: open, data I/Os, sync, close.
+   * Time inside calls: open, data I/Os, sync, close.
    */
   call_s: number;
   /**
-   * Number of data I/Os.
+   * Number of data I/Os (calls that read or write data).
    */
   data_ios: number;
   /**
-   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
+   * Name given by the kernel, the program or the user. Untrusted: escape it when displaying.
    */
   name: string;
   /**
-   * Requests to files, each from open to close; of a group syncs are among them, in the sums they are counted apart.
+   * File requests, each from open to close. Of a group: syncs are included; in sums they are counted separately.
    */
   requests: number;
   /**
-   * Durations of its syncs: `fsync`, `fdatasync`, `sync_file_range`, `syncfs`.
+   * Durations of syncs: `fsync`, `fdatasync`, `sync_file_range`, `syncfs`.
    */
   sync: SyncSummary | null;
   /**
-   * How many syncs.
+   * Number of syncs.
    */
   syncs: number;
   /**
-   * Median response time: from the open to the end of the last data I/O.
+   * Median response time: from the open call to the end of the last data I/O.
    */
   total_p50_us: number | null;
   /**
@@ -1513,19 +1514,19 @@ export interface SyncSummary {
    */
   failed: number;
   /**
-   * Fewer than 30: quantiles of so few say little.
+   * Whether there are fewer than 30 values. Percentiles of so few are unreliable.
    */
   low_n: boolean;
   /**
-   * The longest.
+   * Maximum latency or duration.
    */
   max_us: number;
   /**
-   * Mean time from start to completion; of calls and syncs their mean duration.
+   * Mean latency from start to completion. Of calls and syncs: mean duration.
    */
   mean_us: number;
   /**
-   * How many observations the figures beside it rest on.
+   * Number of observations that the adjacent values are based on.
    */
   n: number;
   /**
@@ -1546,7 +1547,7 @@ export interface SyncSummary {
  */
 export interface FilesOverTime {
   /**
-   * Requests to files by what they did: those classes that occurred.
+   * File requests by class. Only classes that occurred are included.
    */
   classes: ClassOverTime[];
   /**
@@ -1554,7 +1555,7 @@ export interface FilesOverTime {
    */
   end_s: number;
   /**
-   * Width of a slot of time; 0 for single I/Os.
+   * Length of a time slot; 0 for individual I/Os.
    */
   slot_s: number;
   /**
@@ -1562,11 +1563,11 @@ export interface FilesOverTime {
    */
   start_s: number;
   /**
-   * Length of the stretch of time that a row or group stands for.
+   * Length of the interval of a row or group.
    */
   step_s: number;
   /**
-   * Requests under way; `None` if there are more requests than are kept.
+   * Number of requests in progress over time; `null` if there are more requests than are kept.
    */
   under_way: UnderWay[] | null;
 }
@@ -1575,15 +1576,15 @@ export interface FilesOverTime {
  */
 export interface ClassOverTime {
   /**
-   * Percent of the requests with data that one data I/O served.
+   * Percent of the requests with data that were served by a single data I/O.
    */
   atomic_percent: (number | null)[];
   /**
-   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   * Class of the I/Os: read, write, discard or flush. Of file requests: in (only read), out (wrote), mixed, none or sync.
    */
   class: string;
   /**
-   * How many observations the figures beside it rest on.
+   * Number of observations that the adjacent values are based on.
    */
   n: number[];
   /**
@@ -1591,7 +1592,7 @@ export interface ClassOverTime {
    */
   p50_us: (number | null)[];
   /**
-   * Requests to files per second.
+   * File requests per second.
    */
   per_s: number[];
 }
@@ -1600,31 +1601,31 @@ export interface ClassOverTime {
  */
 export interface UnderWay {
   /**
-   * Median; of concurrency over time, of requests over slots of 2 ms.
+   * Median. Of concurrency: weighted by time. Of file requests: over slots of 2 ms.
    */
   p50: number[];
   /**
-   * 75th percentile; of concurrency over time, of requests over slots of 2 ms.
+   * 75th percentile. Of concurrency: weighted by time. Of file requests: over slots of 2 ms.
    */
   p75: number[];
   /**
-   * `all` (of data), `in` or `out`.
+   * Set of requests: `all` (with data), `in` or `out`.
    */
   set: string;
   /**
-   * Share of slots that at least one I/O, or request to a file, touches: utilisation in the sense of slots. It exceeds the exact busy time.
+   * Share of slots in which at least one I/O or file request is under way, even briefly. It is never less than the exact busy time.
    */
   touched_percent: number[];
   /**
-   * Percent of the time with at least one request under way, exactly.
+   * Percent of the time with at least one request in progress, measured exactly.
    */
   under_way_percent: number[];
   /**
-   * `touched_percent` over all groups.
+   * `touched_percent` over the whole recording.
    */
   whole_touched_percent: number;
   /**
-   * `under_way_percent` over all groups.
+   * `under_way_percent` over the whole recording.
    */
   whole_under_way_percent: number;
 }
@@ -1633,15 +1634,15 @@ export interface UnderWay {
  */
 export interface PeakWindow {
   /**
-   * Length of time from start to end. A burst lasts from the first submission above the background to the last, a stall from the last completion, or the issue after idleness, to the next completion.
+   * Length of the time range. Of a burst: from the first to the last submission above the background. Of a stall: from the last completion, or the first issue after idle time, to the next completion.
    */
   duration_s: number;
   /**
-   * Rate of the busiest slot or stretch over the mean rate.
+   * Rate of the busiest slot or interval divided by the mean rate.
    */
   peak_to_mean: number;
   /**
-   * Requests to files per second.
+   * File requests per second.
    */
   per_s: number;
   /**
@@ -1654,15 +1655,15 @@ export interface PeakWindow {
  */
 export interface SlowRequest {
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number;
   /**
-   * The part of it inside calls (open and data I/Os), by which requests are ranked.
+   * Part of the response time inside calls (open and data I/Os). Requests are ranked by it.
    */
   call_us: number;
   /**
-   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   * Class of the I/Os: read, write, discard or flush. Of file requests: in (only read), out (wrote), mixed, none or sync.
    */
   class: string;
   /**
@@ -1670,7 +1671,7 @@ export interface SlowRequest {
    */
   close_us: number | null;
   /**
-   * Number of data I/Os.
+   * Number of data I/Os (calls that read or write data).
    */
   data_ios: number;
   /**
@@ -1678,19 +1679,19 @@ export interface SlowRequest {
    */
   end_us: number;
   /**
-   * Path of the file, or its inode number where the path is not known; `null` or absent where no file is known. Untrusted: escape it where it is shown.
+   * Path of the file, or its inode number if the path is not known; `null` or absent if the file is not known. Untrusted: escape it when displaying.
    */
   file: string | null;
   /**
-   * The first data I/Os.
+   * The first data I/Os of the request.
    */
   first_ios: SlowIo[];
   /**
-   * Names of its flags.
+   * Flags of the request, by name.
    */
   flags: string[];
   /**
-   * Time of the program itself between calls, in microseconds.
+   * Time between calls, spent in the program itself, in microseconds.
    */
   gaps_us: number | null;
   /**
@@ -1698,15 +1699,15 @@ export interface SlowRequest {
    */
   open_us: number | null;
   /**
-   * Number of the process; `null` if it is several, or not known.
+   * Process ID; `null` if several processes share the entry, or if it is not known.
    */
   pid: number | null;
   /**
-   * Name of the process; `null` if it is not known, or if these are the I/Os of all further processes. Untrusted: escape it where it is shown.
+   * Name of the process; `null` if it is not known, or if the entry sums up all further processes. Untrusted: escape it when displaying.
    */
   process: string | null;
   /**
-   * The slowest data I/O.
+   * The slowest data I/O of the request.
    */
   slowest_io: SlowIo | null;
   /**
@@ -1727,11 +1728,11 @@ export interface SlowIo {
    */
   after_us: number;
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number;
   /**
-   * Whether it was served from memory; `None` if that is not known.
+   * Whether it was served from memory; `null` if that is not known.
    */
   cache_hit: boolean | null;
   /**
@@ -1748,23 +1749,23 @@ export interface SyncGroup {
    */
   failed: number;
   /**
-   * Fewer than 30: quantiles of so few say little.
+   * Whether there are fewer than 30 values. Percentiles of so few are unreliable.
    */
   low_n: boolean;
   /**
-   * The longest.
+   * Maximum latency or duration.
    */
   max_us: number;
   /**
-   * Mean time from start to completion; of calls and syncs their mean duration.
+   * Mean latency from start to completion. Of calls and syncs: mean duration.
    */
   mean_us: number;
   /**
-   * How many observations the figures beside it rest on.
+   * Number of observations that the adjacent values are based on.
    */
   n: number;
   /**
-   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
+   * Name given by the kernel, the program or the user. Untrusted: escape it when displaying.
    */
   name: string;
   /**
@@ -1785,23 +1786,23 @@ export interface SyncGroup {
  */
 export interface Meanwhile {
   /**
-   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
+   * Kernel name of the disk or layer, or its number if the name is not known. Of a link: the names of its devices. `null` if several or all devices are meant.
    */
   device: string;
   /**
-   * Number of flushes completed in that time.
+   * Number of flushes completed while a sync was waiting.
    */
   flushes: number;
   /**
-   * Number of reads completed in that time, which competed with the syncs.
+   * Number of reads completed while a sync was waiting. They compete with the syncs.
    */
   reads: number;
   /**
-   * Seconds with a sync waiting.
+   * Time during which at least one sync was waiting.
    */
   syncing_s: number;
   /**
-   * Writes; of a writer that waits for syncs those that it submitted.
+   * Number of writes. Of a writer that waits for syncs: the writes that it submitted.
    */
   writes: number;
   /**
@@ -1810,15 +1811,15 @@ export interface Meanwhile {
   written_bytes: number;
 }
 /**
- * A conclusion, with what it rests on.
+ * A finding with its evidence.
  */
 export interface FindingBlock {
   /**
-   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
+   * Kernel name of the disk or layer, or its number if the name is not known. Of a link: the names of its devices. `null` if several or all devices are meant.
    */
   device: string | null;
   /**
-   * Where it ends, as RFC 3339; `null` where the recording has no date.
+   * End time as RFC 3339; `null` if the recording has no date.
    */
   end: string | null;
   /**
@@ -1826,19 +1827,19 @@ export interface FindingBlock {
    */
   end_s: number;
   /**
-   * What it rests on, by kind. Keys carry their unit (`_us`, `_s`, `_bytes`, `_percent`, `_per_s`).
+   * Measurements that support the finding; its keys depend on `kind`. Keys end with their unit (`_us`, `_s`, `_bytes`, `_percent`, `_per_s`).
    */
   evidence: Evidence;
   /**
-   * What kind it is: of a finding, a story, a mark or a device.
+   * Kind of the finding, story, mark or device.
    */
   kind: FindingKind;
   /**
-   * How much it matters; of several the highest.
+   * Severity. Of several findings: the highest.
    */
   severity: Severity;
   /**
-   * Where it begins, as RFC 3339; `null` where the recording has no date.
+   * Start time as RFC 3339; `null` if the recording has no date.
    */
   start: string | null;
   /**
@@ -1846,7 +1847,7 @@ export interface FindingBlock {
    */
   start_s: number;
   /**
-   * What it says, in words.
+   * Summary, as text.
    */
   summary: string;
 }
@@ -1855,16 +1856,16 @@ export interface FindingBlock {
  */
 export interface MicroburstEvidence {
   /**
-   * Bytes in the minute of its peak, divided by the seconds of that minute with any I/O, as cloud volumes estimate
+   * Bytes in the minute of the peak divided by the seconds of that minute with any I/O, as cloud volumes estimate
    * micro-bursts.
    */
   active_second_bytes_per_s: number | null;
   /**
-   * The stream's own rate outside its bursts, per second, in bytes or in I/Os as `measure` says.
+   * Rate of the stream outside its bursts, per second: bytes or I/Os, see `measure`.
    */
   baseline_per_s: number;
   /**
-   * Depth of the token bucket that would absorb it at its own mean rate over one second.
+   * Token bucket depth that would absorb the burst at the stream's own mean rate over one second.
    */
   bucket_bytes: number;
   /**
@@ -1872,31 +1873,31 @@ export interface MicroburstEvidence {
    */
   bursts_in_recording: number;
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number;
   /**
-   * Who caused it: the process that moved most of these bytes or that waited, with its file where it is known.
+   * Process (with its file if known) that the finding is attributed to: the one that moved most of these bytes, or the one that waited.
    */
   cause: string | null;
   /**
-   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   * Class of the I/Os: read, write, discard or flush. Of file requests: in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
-   * Bytes in its core.
+   * Bytes in the burst's core (see `core_s`).
    */
   core_bytes: number;
   /**
-   * Slots of at least half of the burst's own peak, added up.
+   * Total length of the burst's intervals with a rate of at least half of its peak.
    */
   core_s: number;
   /**
-   * Length of time from start to end. A burst lasts from the first submission above the background to the last, a stall from the last completion, or the issue after idleness, to the next completion.
+   * Length of the time range. Of a burst: from the first to the last submission above the background. Of a stall: from the last completion, or the first issue after idle time, to the next completion.
    */
   duration_s: number;
   /**
-   * Whether its peak reaches 95 % of the limit.
+   * Whether the burst's peak reaches 95 % of the limit.
    */
   exceeds_limit: boolean;
   /**
@@ -1904,51 +1905,51 @@ export interface MicroburstEvidence {
    */
   expected_by_chance: number;
   /**
-   * How many times less than its peak one-second samples show; `null` where they show nothing.
+   * Ratio of the peak to the highest one-second sample; `null` if one-second samples show nothing.
    */
   hidden_factor: number;
   /**
-   * Its peak divided by the 15-second sample.
+   * Ratio of the burst's peak to the highest 15-second sample.
    */
   hidden_factor_15s: number | null;
   /**
-   * Its peak divided by the one-minute sample.
+   * Ratio of the burst's peak to the highest one-minute sample.
    */
   hidden_factor_60s: number | null;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number;
   /**
-   * What the device or link can take: given by the user, or the highest throughput that this recording proves.
+   * Maximum throughput of the device or link: given by the user, or the highest throughput observed in this recording.
    */
   limit_bytes_per_s: number | null;
   /**
-   * Where the limit comes from: given by the user, or the highest throughput that this recording proves.
+   * Source of the limit: given by the user, or the highest throughput observed in this recording.
    */
   limit_source: LimitSource | null;
   /**
-   * Names of the devices behind one link, if the burst is one of their sum. Absent for a burst of one device.
+   * Names of the devices behind one link if the burst is in the sum of their I/O. Absent for a burst of one device.
    */
   link_devices?: string[];
   /**
-   * I/Os are missing from it: its numbers are lower bounds.
+   * Whether I/Os are missing from it. If so, its values are lower bounds.
    */
   lossy: boolean;
   /**
-   * Most in flight, on average in a window.
+   * Highest mean number of I/Os in flight in any window.
    */
   max_in_flight: number | null;
   /**
-   * The highest 15-second sample of it; `null` in a shorter recording, and for bursts that are not among the largest.
+   * Highest 15-second sample of the burst; `null` in a shorter recording, and for bursts that are not among the largest.
    */
   mean_15s_bytes_per_s: number | null;
   /**
-   * What one-second samples would have shown: the highest of them, in the middle of 100 phases of the sampler.
+   * Peak rate that one-second sampling shows: the highest sample, median over 100 sampling phases.
    */
   mean_1s_bytes_per_s: number;
   /**
-   * The highest one-minute sample of it.
+   * Highest one-minute sample of the burst; `null` in a shorter recording, and for bursts that are not among the largest.
    */
   mean_60s_bytes_per_s: number | null;
   /**
@@ -1956,39 +1957,40 @@ export interface MicroburstEvidence {
    */
   mean_request_bytes: number;
   /**
-   * What is measured: a burst has too many bytes or too many I/Os; of a comparison a rate or a latency.
+   * Measured quantity. Of a burst: bytes or I/Os. Of a comparison: a rate or a latency.
    */
   measure: Measure;
   /**
-   * Number of I/Os of the other class that overlap it; in a large recording estimated from a sample.
+   * Number of I/Os of the other class that overlap the burst. In a large recording: estimated from a sample.
    */
   other_class_ios: number | null;
   /**
-   * Longest latency of I/Os of the other class that overlap it.
+   * Longest latency of I/Os of the other class that overlap the burst.
    */
   other_class_max_us: number | null;
   /**
-   * For a table: the highest mean latency of the other class in rows that overlap it. Absent if single I/Os are known.
+   * Of an imported table: highest mean latency of the other class in rows that overlap the burst. Absent if individual I/Os
+   * are known.
    */
   other_class_mean_max_us?: number | null;
   /**
-   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
+   * Probability that chance alone produces a result at least this extreme. Tests and corrections: docs/calibration.md.
    */
   p_value: number;
   /**
-   * The least that the burst's highest throughput was: bytes of I/Os issued and completed inside a window of 10 ms or more, over its length.
+   * Lower bound of the burst's peak throughput: bytes of I/Os both issued and completed inside a window of at least 10 ms, divided by the window's length.
    */
   peak_bytes_per_s: number;
   /**
-   * I/Os of the burst's highest slot, where they were submitted, per second.
+   * Submission rate in the burst's highest slot, in I/Os per second.
    */
   peak_iops: number;
   /**
-   * The burst's peak as a share of the limit.
+   * Peak of the burst in percent of the limit.
    */
   percent_of_limit: number;
   /**
-   * Width of a slot of time; 0 for single I/Os.
+   * Length of a time slot; 0 for individual I/Os.
    */
   slot_s: number;
 }
@@ -1997,19 +1999,19 @@ export interface MicroburstEvidence {
  */
 export interface StallEvidence {
   /**
-   * Class of the first completion after it.
+   * Class of the first completion after the stall.
    */
   completed_after: Class;
   /**
-   * Class of the last completion before it; `null` if the device was idle.
+   * Class of the last completion before the stall; `null` if the device was idle.
    */
   completed_before: Class | null;
   /**
-   * Length of time from start to end. A burst lasts from the first submission above the background to the last, a stall from the last completion, or the issue after idleness, to the next completion.
+   * Length of the time range. Of a burst: from the first to the last submission above the background. Of a stall: from the last completion, or the first issue after idle time, to the next completion.
    */
   duration_s: number;
   /**
-   * The longest gap that the device's service times explain.
+   * Longest gap between completions that the device's service times explain.
    */
   expected_s: number;
   /**
@@ -2021,11 +2023,11 @@ export interface StallEvidence {
    */
   group: string | null;
   /**
-   * Number of devices of that group.
+   * Number of devices in `group`.
    */
   group_devices: number | null;
   /**
-   * Number of them that stalled at the same time.
+   * Number of devices in `group` that stalled at the same time.
    */
   group_devices_stalled: number | null;
   /**
@@ -2033,23 +2035,23 @@ export interface StallEvidence {
    */
   host_state: HostState | null;
   /**
-   * I/Os with the device at the end of the gap without completions.
+   * I/Os in flight on the device: of a stall, at the end of the gap without completions; of an interval, at its end.
    */
   in_flight: number;
   /**
-   * I/Os issued during it.
+   * I/Os issued during the stall.
    */
   issued_meanwhile: number;
   /**
-   * Names of the layers above that stalled with it.
+   * Names of the layers above that stalled with the device.
    */
   layers_stalled: string[];
   /**
-   * Other devices with I/O, without those stacked with it.
+   * Number of other devices with I/O, excluding those stacked with this one.
    */
   other_devices: number;
   /**
-   * Other devices that stalled at the same time, without those stacked with it.
+   * Number of other devices that stalled at the same time, excluding those stacked with this one.
    */
   other_devices_stalled: number;
   /**
@@ -2057,7 +2059,7 @@ export interface StallEvidence {
    */
   scope: StallScope;
   /**
-   * Number of stalls of this device.
+   * Number of stalls of this device in the recording.
    */
   stalls_in_recording: number;
 }
@@ -2074,7 +2076,7 @@ export interface HostState {
    */
   io_pressure_percent: number | null;
   /**
-   * Length of the samples that overlap the interval, in seconds: pressure and steal are means over them.
+   * Length of the samples that overlap the interval, in seconds. Pressure and steal are means over them.
    */
   measured_s: number;
   /**
@@ -2082,16 +2084,16 @@ export interface HostState {
    */
   runnable_per_cpu: number | null;
   /**
-   * Time that the hypervisor gave to others, summed over CPUs, in percent of the time; `null` if the kernel does
-   * not report it.
+   * CPU time taken by the hypervisor (steal), summed over CPUs, in percent of the time; `null` if the kernel does not report
+   * it.
    */
   steal_percent: number | null;
   /**
-   * Longest delay of the recorder's own timer, in milliseconds; `null` if it waited for none.
+   * Longest delay of the recorder's own timer, in milliseconds; `null` if no timer ended in the interval.
    */
   timer_late_ms: number | null;
   /**
-   * Percent of the interval in which that timer was overdue.
+   * Percent of the interval in which the recorder's own timer was overdue.
    */
   timer_late_percent: number;
 }
@@ -2100,7 +2102,7 @@ export interface HostState {
  */
 export interface LatencyChangeEvidence {
   /**
-   * When it happened, in seconds since the recording's start: a change's step or the beginning of its trend, a mark's instant.
+   * Time of the event, in seconds since the recording's start. Of a latency change: the step, or the start of the trend.
    */
   at_s: number;
   /**
@@ -2108,69 +2110,69 @@ export interface LatencyChangeEvidence {
    */
   blocks: number;
   /**
-   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   * Class of the I/Os: read, write, discard or flush. Of file requests: in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
-   * The shortage of CPU time at that moment that explains it: then it need not be the device.
+   * Shortage of CPU time at that time that explains the latency. If present, the device may not be the cause.
    */
   cpu_shortage: CpuShortage | null;
   /**
-   * Median device time after; for a trend, in the last quarter.
+   * Median device time after the change. Of a trend: in the last quarter.
    */
   device_p50_after_us: number | null;
   /**
-   * Median device time before; for a trend, in the first quarter.
+   * Median device time before the change. Of a trend: in the first quarter.
    */
   device_p50_before_us: number | null;
   /**
-   * 99th percentile of device time after; `null` with fewer than 100 I/Os.
+   * 99th percentile of device time after the change; `null` with fewer than 100 I/Os.
    */
   device_p99_after_us: number | null;
   /**
-   * 99th percentile of device time before; `null` with fewer than 100 I/Os.
+   * 99th percentile of device time before the change; `null` with fewer than 100 I/Os.
    */
   device_p99_before_us: number | null;
   /**
-   * Which form the change has (at once, or little by little) or the second mode (around a time of its own, or spread out).
+   * Form of a latency change (a sudden step or a gradual trend), or of a second mode (around a latency of its own, or spread out).
    */
   form: LatencyChangeForm;
   /**
-   * Pressure of the host after; `null` if the recording does not hold it.
+   * Pressure of the host after the change; `null` if the recording does not hold it.
    */
   host_after: HostState | null;
   /**
-   * Pressure of the host before; `null` if the recording does not hold it.
+   * Pressure of the host before the change; `null` if the recording does not hold it.
    */
   host_before: HostState | null;
   /**
-   * I/Os after the change, or of the other stretch.
+   * I/Os after the change. In a comparison: I/Os of the second time range.
    */
   ios_after: number;
   /**
-   * I/Os before the change or the limit, or of the first stretch; `null` where that is not known.
+   * I/Os before the change or before the limit. In a comparison: I/Os of the first time range. `null` if the number is not known.
    */
   ios_before: number;
   /**
-   * I/Os issued per second after the change divided by those before.
+   * Ratio of the I/Os issued per second after the change to those before.
    */
   load_ratio: number;
   /**
-   * Corrected for all streams of the report: Student's t over blocks, times splits and streams; for a trend,
+   * p-value corrected for all streams of the report: Student's t over blocks, times splits and streams. Of a trend:
    * `p_value` times streams.
    */
   p_family: number;
   /**
-   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
+   * Probability that chance alone produces a result at least this extreme. Tests and corrections: docs/calibration.md.
    */
   p_value: number;
   /**
-   * Device time after the change divided by that before, for I/Os of the same size with as many other I/Os and
-   * bytes in flight; for a trend, end divided by beginning.
+   * Ratio of device time after the change to that before, for I/Os of the same size with as many other I/Os and bytes in
+   * flight. Of a trend: end to beginning.
    */
   ratio_at_same_load: number;
   /**
-   * Its 95 % confidence interval, over blocks of time.
+   * 95 % confidence interval of `ratio_at_same_load`, over blocks of time.
    *
    * @minItems 2
    * @maxItems 2
@@ -2182,27 +2184,27 @@ export interface LatencyChangeEvidence {
  */
 export interface LatencyModeEvidence {
   /**
-   * Their sizes are below this.
+   * Sizes of the I/Os are less than this.
    */
   below_bytes: number;
   /**
-   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   * Class of the I/Os: read, write, discard or flush. Of file requests: in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
-   * The shortage of CPU time at that moment that explains it: then it need not be the device.
+   * Shortage of CPU time at that time that explains the latency. If present, the device may not be the cause.
    */
   cpu_shortage: CpuShortage | null;
   /**
-   * Which form the change has (at once, or little by little) or the second mode (around a time of its own, or spread out).
+   * Form of a latency change (a sudden step or a gradual trend), or of a second mode (around a latency of its own, or spread out).
    */
   form: LatencyModeForm;
   /**
-   * Minimum size of these I/Os.
+   * Minimum size of the I/Os.
    */
   min_bytes: number;
   /**
-   * Sampled I/Os of this class and size.
+   * Number of sampled I/Os of this class and size.
    */
   sampled_ios: number;
   /**
@@ -2210,31 +2212,31 @@ export interface LatencyModeEvidence {
    */
   slow_device_us: number;
   /**
-   * Share of the slow I/Os that a shortage of CPU time explains; `null` if the recording does not hold the host's
-   * pressure during most of them.
+   * Share of the slow I/Os that a shortage of CPU time explains; `null` if the recording does not hold the host's pressure
+   * during most of them.
    */
   slow_in_cpu_shortage_percent: number | null;
   /**
-   * Sampled slow I/Os.
+   * Number of slow I/Os in the sample.
    */
   slow_ios: number;
   /**
-   * Share of slow I/Os.
+   * Share of slow I/Os in the sample.
    */
   slow_percent: number;
   /**
-   * The sectors between which four fifths of the slow I/Os begin; `null` if these hold more than a fifth of all.
+   * Sector range in which four fifths of the slow I/Os begin; `null` if it holds more than a fifth of all I/Os.
    *
    * @minItems 2
    * @maxItems 2
    */
   slow_sectors: [number, number] | null;
   /**
-   * Share of the device time of this class and size that slow I/Os take.
+   * Share of the device time of this class and size that slow I/Os account for.
    */
   slow_time_percent: number;
   /**
-   * Stretches of time with such I/Os and without others between.
+   * Number of uninterrupted sequences of such I/Os. Of a culprit: with gaps of less than 0.1 s. Of a second mode: consecutive slow I/Os.
    */
   stretches: number;
   /**
@@ -2255,7 +2257,7 @@ export interface SlowMemberEvidence {
    */
   blocks: number;
   /**
-   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   * Class of the I/Os: read, write, discard or flush. Of file requests: in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
@@ -2263,31 +2265,31 @@ export interface SlowMemberEvidence {
    */
   device_p50_us: number | null;
   /**
-   * 99th percentile of its device time.
+   * 99th percentile of the member's device time.
    */
   device_p99_us: number | null;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number;
   /**
-   * Number of its members.
+   * Number of members of the array.
    */
   members: number;
   /**
-   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
+   * Probability that chance alone produces a result at least this extreme. Tests and corrections: docs/calibration.md.
    */
   p_value: number;
   /**
-   * Sampled I/Os of all peers.
+   * Sampled I/Os of all other members.
    */
   peers_ios: number;
   /**
-   * Device time divided by that of the slowest peer, at the same time, size and direction.
+   * Ratio of the member's device time to that of the slowest peer, at the same time, size and direction.
    */
   ratio: number;
   /**
-   * Its 95 % confidence interval, over blocks of time.
+   * 95 % confidence interval of `ratio`, over blocks of time.
    *
    * @minItems 2
    * @maxItems 2
@@ -2302,7 +2304,7 @@ export interface SlowMemberEvidence {
    */
   slowest_peer_p50_us: number | null;
   /**
-   * 99th percentile of its device time.
+   * 99th percentile of the slowest peer's device time.
    */
   slowest_peer_p99_us: number | null;
 }
@@ -2311,11 +2313,11 @@ export interface SlowMemberEvidence {
  */
 export interface BandwidthSaturationEvidence {
   /**
-   * Most in flight, on average in a window.
+   * Highest mean number of I/Os in flight in any window.
    */
   max_in_flight: number;
   /**
-   * Mean number in flight, over time.
+   * Time-weighted mean number of I/Os in flight.
    */
   mean_in_flight: number;
   /**
@@ -2323,30 +2325,30 @@ export interface BandwidthSaturationEvidence {
    */
   mean_request_bytes: number;
   /**
-   * Number in flight that the unloaded device needs for that rate.
+   * Number of I/Os in flight that the unloaded device needs for the plateau's rate.
    */
   needed_in_flight: number;
   /**
-   * The rate that throughput hardly ever exceeds: the median of the windows at this limit.
+   * Rate that throughput hardly ever exceeds: median over the windows on the plateau.
    */
   plateau_bytes_per_s: number;
   /**
-   * Mean latency in these windows.
+   * Mean latency in the windows on the plateau.
    */
   plateau_mean_us: number;
   /**
-   * Share of the time in these windows.
+   * Share of the time that windows on the plateau cover.
    */
   plateau_percent: number;
   /**
-   * 5th and 95th percentile of the rate in these windows.
+   * 5th and 95th percentile of the rate in the windows on the plateau.
    *
    * @minItems 2
    * @maxItems 2
    */
   plateau_range_bytes_per_s: [number, number];
   /**
-   * Mean latency at light load, while hardly anything else was in flight.
+   * Mean latency at light load, with hardly any other I/O in flight.
    */
   unloaded_us: number;
   /**
@@ -2354,7 +2356,7 @@ export interface BandwidthSaturationEvidence {
    */
   window_s: number;
   /**
-   * Windows with I/O that it was measured in; of a plateau those on it.
+   * Number of windows with I/O that the values are based on. Of a plateau: number of windows on it.
    */
   windows: number;
 }
@@ -2367,7 +2369,7 @@ export interface QueueFullEvidence {
    */
   device_mean_us: number;
   /**
-   * I/Os issued in them.
+   * I/Os issued while the queue was full.
    */
   full_ios: number;
   /**
@@ -2379,23 +2381,23 @@ export interface QueueFullEvidence {
    */
   full_s: number;
   /**
-   * Number of stretches of at least 100 ms in which it was full.
+   * Number of intervals of at least 100 ms in which the queue was full.
    */
   full_stretches: number;
   /**
-   * Length of the longest of them.
+   * Length of the longest interval in which the queue was full.
    */
   longest_full_s: number;
   /**
-   * Queue depth: the most reads and writes ever in flight on the device.
+   * Queue depth: the largest number of reads and writes ever in flight on the device.
    */
   queue_depth: number;
   /**
-   * Longest time that one of them waited.
+   * Longest queue time of the I/Os issued while the queue was full.
    */
   queue_max_us: number;
   /**
-   * Mean time from start to issue, in the kernel's queues; `null` if the source has no start.
+   * Mean time from start to issue, in the kernel's queues; `null` if the source does not report the start.
    */
   queue_mean_us: number;
 }
@@ -2404,15 +2406,15 @@ export interface QueueFullEvidence {
  */
 export interface PeriodicityEvidence {
   /**
-   * Autocorrelation of the logarithm of KiB at the period of the surest clock; `null` of any other clock.
+   * Autocorrelation of log(KiB) at the period of the most significant clock; `null` for all other clocks.
    */
   autocorrelation: number | null;
   /**
-   * Who caused it: the process that moved most of these bytes or that waited, with its file where it is known.
+   * Process (with its file if known) that the finding is attributed to: the one that moved most of these bytes, or the one that waited.
    */
   cause: string | null;
   /**
-   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   * Class of the I/Os: read, write, discard or flush. Of file requests: in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
@@ -2420,7 +2422,7 @@ export interface PeriodicityEvidence {
    */
   confidence: number;
   /**
-   * Periods from its first to its last beat.
+   * Number of periods from the first to the last beat.
    */
   cycles: number;
   /**
@@ -2428,31 +2430,31 @@ export interface PeriodicityEvidence {
    */
   jitter: number;
   /**
-   * Beginnings of activity after quiet.
+   * Number of onsets: starts of activity after a quiet period.
    */
   onsets: number;
   /**
-   * Onsets that keep the clock's time: each a whole number of periods after the one before.
+   * Onsets that match the clock: each a whole number of periods after the one before.
    */
   onsets_in_step: number;
   /**
-   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
+   * Probability that chance alone produces a result at least this extreme. Tests and corrections: docs/calibration.md.
    */
   p_value: number;
   /**
-   * Upper end of the period's 95 % interval.
+   * Upper end of the 95 % confidence interval of the period.
    */
   period_high_s: number | null;
   /**
-   * Lower end of the period's 95 % interval.
+   * Lower end of the 95 % confidence interval of the period.
    */
   period_low_s: number | null;
   /**
-   * The period of the surest clock: time between returns, fitted to the onsets that keep step. Of a culprit from begin to begin, if at least five come back at one pace.
+   * Period of the most significant clock, fitted to the onsets that match it. Of a culprit: time from start to start, if at least five are evenly spaced.
    */
   period_s: number;
   /**
-   * What is concluded: of a periodicity, of the kernel's busy time, or of a condition.
+   * Conclusion about the periodicity, the kernel's busy time, or the condition.
    */
   verdict: PeriodicityVerdict;
 }
@@ -2461,64 +2463,64 @@ export interface PeriodicityEvidence {
  */
 export interface SaturationEvidence {
   /**
-   * The model that fits best.
+   * The best-fitting model.
    */
   fit: Fit | null;
   /**
-   * What is left between the mean load and the highest throughput observed. Not extrapolated beyond what was seen.
+   * Difference between the highest observed throughput and the mean load, in percent of the former. Not extrapolated.
    */
   headroom_percent: number | null;
   /**
-   * Knee `N*`: how many I/Os the device works on at once. Beyond it, more concurrency only buys more waiting.
+   * Knee `N*`: number of I/Os that the device serves in parallel. More I/Os in flight only add waiting time.
    */
   knee_in_flight: number;
   /**
-   * Its 95 % confidence interval.
+   * 95 % confidence interval of the knee.
    *
    * @minItems 2
    * @maxItems 2
    */
   knee_in_flight_ci: [number, number] | null;
   /**
-   * Most in flight, on average in a window.
+   * Highest mean number of I/Os in flight in any window.
    */
   max_in_flight: number;
   /**
-   * The plateau of throughput against I/Os in flight, as far as it was observed.
+   * Maximum throughput in I/Os per second: plateau of throughput against I/Os in flight, as far as observed.
    */
   max_ios_per_s: number;
   /**
-   * Its 95 % confidence interval.
+   * 95 % confidence interval of the maximum throughput.
    *
    * @minItems 2
    * @maxItems 2
    */
   max_ios_per_s_ci: [number, number] | null;
   /**
-   * Mean number in flight, over time.
+   * Time-weighted mean number of I/Os in flight.
    */
   mean_in_flight: number;
   /**
-   * What the recorded mixture of I/Os takes of the device, from the cost of I/Os that had it to themselves; 100: all of it.
+   * Utilisation of the device by the recorded mix of I/Os, computed from the cost of I/Os that had the device to themselves. 100: fully utilised.
    */
   mix_load_percent: number | null;
   /**
-   * Share of its busy time with more than twice as much in flight as it serves at once.
+   * Share of its busy windows with at least twice as many I/Os in flight as the device serves in parallel.
    */
   saturated_percent: number;
   /**
-   * How the device runs: idle, with room for more at once, near its knee, saturated; or not known.
+   * State of the device: idle, with room for more in parallel, near its knee, saturated, throttled above the device, or not known because its capacity was not observed or the data are inconsistent.
    */
   state: CapacityState;
   /**
-   * Its 95 % confidence interval.
+   * 95 % confidence interval of the mean latency at light load.
    *
    * @minItems 2
    * @maxItems 2
    */
   unloaded_ci_us: [number, number] | null;
   /**
-   * Mean latency at light load, while hardly anything else was in flight.
+   * Mean latency at light load, with hardly any other I/O in flight.
    */
   unloaded_us: number;
   /**
@@ -2526,7 +2528,7 @@ export interface SaturationEvidence {
    */
   window_s: number;
   /**
-   * Windows with I/O that it was measured in; of a plateau those on it.
+   * Number of windows with I/O that the values are based on. Of a plateau: number of windows on it.
    */
   windows: number;
 }
@@ -2535,15 +2537,15 @@ export interface SaturationEvidence {
  */
 export interface Usl {
   /**
-   * Throughput with one in flight, per second.
+   * Throughput with one I/O in flight, per second.
    */
   gamma: number;
   /**
-   * Coherency.
+   * Coherency coefficient.
    */
   kappa: number;
   /**
-   * Contention.
+   * Contention coefficient.
    */
   sigma: number;
 }
@@ -2552,11 +2554,11 @@ export interface Usl {
  */
 export interface UtilDisagreementEvidence {
   /**
-   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O; of a fleet's host its busiest disk's. A device that serves many I/Os at once can be 100 % busy and far from its limit.
+   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O. Of a host: the value of its busiest disk. A device that serves many I/Os in parallel can be 100 % busy and far from its limit.
    */
   busy_percent: number;
   /**
-   * What this kernel's way of counting must give for exactly these I/Os; `null` if the kernel or its HZ is not known.
+   * Busy time that this kernel's counting method yields for exactly these I/Os; `null` if the kernel or its HZ is not known.
    */
   expected_percent: number | null;
   /**
@@ -2564,15 +2566,15 @@ export interface UtilDisagreementEvidence {
    */
   regime: Regime | null;
   /**
-   * By how many percentage points the kernel's figure scatters, one standard deviation; `null` if its clock is not known.
+   * Standard deviation of the kernel's %util, in percentage points; `null` if the kernel's clock is not known.
    */
   sigma_pp: number | null;
   /**
-   * The kernel's own estimate of busy time, as iostat prints it. How far it is off depends on the kernel version; see data quality.
+   * The kernel's own estimate of busy time (%util of iostat). Its error depends on the kernel version, see data quality.
    */
   util_io_ticks_percent: number;
   /**
-   * What is concluded: of a periodicity, of the kernel's busy time, or of a condition.
+   * Conclusion about the periodicity, the kernel's busy time, or the condition.
    */
   verdict: UtilVerdict;
 }
@@ -2581,19 +2583,19 @@ export interface UtilDisagreementEvidence {
  */
 export interface FsyncBoundEvidence {
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number | null;
   /**
-   * Who caused it: the process that moved most of these bytes or that waited, with its file where it is known.
+   * Process (with its file if known) that the finding is attributed to: the one that moved most of these bytes, or the one that waited.
    */
   cause: string | null;
   /**
-   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
+   * Probability that chance alone produces a result at least this extreme. Tests and corrections: docs/calibration.md.
    */
   p_value: number | null;
   /**
-   * Number of the process; `null` if it is several, or not known.
+   * Process ID; `null` if several processes share the entry, or if it is not known.
    */
   pid: number | null;
   /**
@@ -2601,11 +2603,11 @@ export interface FsyncBoundEvidence {
    */
   sync_p50_us: number;
   /**
-   * Source of this evidence: its sync calls, or its I/Os alone.
+   * Data that this evidence is based on: the sync calls of the writer, or its I/Os.
    */
   sync_source: SyncSource;
   /**
-   * Share of its writing time in syncs.
+   * Share of the writing time spent in syncs.
    */
   sync_wait_percent: number;
   /**
@@ -2613,23 +2615,23 @@ export interface FsyncBoundEvidence {
    */
   sync_wait_s: number;
   /**
-   * How many syncs.
+   * Number of syncs.
    */
   syncs: number;
   /**
-   * Number of syncs during which it submitted something.
+   * Number of syncs during which the writer submitted something.
    */
   syncs_not_waited_for: number;
   /**
-   * Syncs per second of its writing time.
+   * Syncs per second of writing time.
    */
   syncs_per_s: number;
   /**
-   * How many times as fast it could write without these waits (upper bound).
+   * How many times as fast the writer could be without waiting for syncs (upper bound).
    */
   times_faster_at_most: number;
   /**
-   * Writes; of a writer that waits for syncs those that it submitted.
+   * Number of writes. Of a writer that waits for syncs: the writes that it submitted.
    */
   writes: number | null;
   /**
@@ -2637,7 +2639,7 @@ export interface FsyncBoundEvidence {
    */
   writes_per_sync: number | null;
   /**
-   * Its writing time: from the end of each sync to the end of the next, without pauses of more than a second.
+   * Writing time: from the end of each sync to the end of the next, excluding pauses of more than a second.
    */
   writing_s: number;
 }
@@ -2646,31 +2648,31 @@ export interface FsyncBoundEvidence {
  */
 export interface SmallSequentialEvidence {
   /**
-   * Time of the runs, at most as long as their requests were in flight.
+   * Total time of the runs, at most the time that their requests were in flight.
    */
   busy_s: number;
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number;
   /**
-   * Who caused it: the process that moved most of these bytes or that waited, with its file where it is known.
+   * Process (with its file if known) that the finding is attributed to: the one that moved most of these bytes, or the one that waited.
    */
   cause: string | null;
   /**
-   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   * Class of the I/Os: read, write, discard or flush. Of file requests: in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number;
   /**
-   * Number of requests of that size that would move the same bytes.
+   * Number of requests of `large_request_bytes` that would move the same bytes.
    */
   ios_if_large: number;
   /**
-   * Size that a request could have: 128 KiB, or the maximum of the device if that is less.
+   * Possible request size: 128 KiB, or the maximum of the device if that is less.
    */
   large_request_bytes: number;
   /**
@@ -2678,15 +2680,15 @@ export interface SmallSequentialEvidence {
    */
   longest_run_ios: number;
   /**
-   * Share of the device's reads and writes.
+   * Share of these requests in the device's reads and writes.
    */
   percent_of_ios: number;
   /**
-   * Number of the process; `null` if it is several, or not known.
+   * Process ID; `null` if several processes share the entry, or if it is not known.
    */
   pid: number | null;
   /**
-   * Size of its requests.
+   * Size of the stream's requests.
    */
   request_bytes: number;
   /**
@@ -2699,7 +2701,7 @@ export interface SmallSequentialEvidence {
  */
 export interface SlowIoEvidence {
   /**
-   * The shortage of CPU time at that moment that explains it: then it need not be the device.
+   * Shortage of CPU time at that time that explains the latency. If present, the device may not be the cause.
    */
   cpu_shortage: CpuShortage | null;
   /**
@@ -2707,31 +2709,31 @@ export interface SlowIoEvidence {
    */
   ios_over_1s: number;
   /**
-   * Size of the slowest.
+   * Size of the slowest I/O.
    */
   slowest_bytes: number;
   /**
-   * Class of the slowest.
+   * Class of the slowest I/O.
    */
   slowest_class: Class;
   /**
-   * Device time of the slowest.
+   * Device time of the slowest I/O.
    */
   slowest_device_us: number;
   /**
-   * Completion of the slowest, in seconds since the recording's start.
+   * Completion of the slowest I/O, in seconds since the recording's start.
    */
   slowest_done_s: number;
   /**
-   * Name of the process that submitted it. Untrusted.
+   * Name of the process that submitted the slowest I/O. Untrusted: escape it when displaying.
    */
   slowest_process: string | null;
   /**
-   * First sector of the slowest, in units of 512 bytes.
+   * First sector of the slowest I/O, in units of 512 bytes.
    */
   slowest_sector: number | null;
   /**
-   * Latency of the slowest.
+   * Latency of the slowest I/O.
    */
   slowest_us: number;
 }
@@ -2740,7 +2742,7 @@ export interface SlowIoEvidence {
  */
 export interface IoErrorEvidence {
   /**
-   * Number by error number (`errno`).
+   * Number of failed I/Os by error number (`errno`).
    */
   by_error: {
     /**
@@ -2750,19 +2752,19 @@ export interface IoErrorEvidence {
     [k: string]: number | undefined;
   };
   /**
-   * Class of the first one.
+   * Class of the first failed I/O.
    */
   first_class: Class;
   /**
-   * Completion of the first one, in seconds since the recording's start.
+   * Completion of the first failed I/O, in seconds since the recording's start.
    */
   first_done_s: number;
   /**
-   * First sector of the first one, in units of 512 bytes.
+   * First sector of the first failed I/O, in units of 512 bytes.
    */
   first_sector: number | null;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number;
 }
@@ -2775,19 +2777,19 @@ export interface CachedReadsEvidence {
    */
   device_read_bytes: number;
   /**
-   * Share of the programs' bytes that came from the page cache: 1 − device ÷ programs.
+   * Share of the bytes read by programs that came from the page cache: 1 − device ÷ programs.
    */
   hit_percent: number;
   /**
-   * Bytes that programs read through files, without `O_DIRECT` and without block devices' nodes.
+   * Bytes that programs read through files, excluding `O_DIRECT` and device nodes.
    */
   program_read_bytes: number;
   /**
-   * Number of reads of which it is known one by one whether they waited.
+   * Number of reads recorded individually, so that it is known whether they waited.
    */
   reads_looked_at: number;
   /**
-   * Share of these reads that found all data in memory.
+   * Share of the individually recorded reads that found all data in memory.
    */
   reads_without_wait_percent: number | null;
 }
@@ -2796,15 +2798,15 @@ export interface CachedReadsEvidence {
  */
 export interface WrittenBackEvidence {
   /**
-   * Bytes of these whose origin is known.
+   * Written bytes whose origin is known.
    */
   origin_known_bytes: number;
   /**
-   * Bytes of these that the kernel wrote back.
+   * Written bytes that come from the kernel's write-back.
    */
   written_back_bytes: number;
   /**
-   * Share of the written bytes that the kernel wrote back.
+   * Share of the written bytes that come from the kernel's write-back.
    */
   written_back_percent: number;
   /**
@@ -2817,15 +2819,15 @@ export interface WrittenBackEvidence {
  */
 export interface AveragedAveragesEvidence {
   /**
-   * Number of them that are averages of averages.
+   * Number of checked means that are averages of averages.
    */
   averages_of_averages: number;
   /**
-   * Number of means that finer rows cover.
+   * Number of means that were checked because finer rows cover their interval.
    */
   checked: number;
   /**
-   * One entry for each row.
+   * Rows, one entry each.
    */
   rows: AuditRow[];
 }
@@ -2834,7 +2836,7 @@ export interface AveragedAveragesEvidence {
  */
 export interface AuditRow {
   /**
-   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   * Class of the I/Os: read, write, discard or flush. Of file requests: in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
@@ -2846,23 +2848,23 @@ export interface AuditRow {
    */
   finer_rows: number;
   /**
-   * Beginning, in nanoseconds since the recording's start.
+   * Start, in nanoseconds since the recording's start.
    */
   from_ns: number;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number;
   /**
-   * Mean of their means, empty ones as 0, in microseconds.
+   * Mean of the means of the finer rows, with rows without I/O as 0, in microseconds.
    */
   mean_of_means_us: number;
   /**
-   * Mean of the means of those with I/Os, in microseconds.
+   * Mean of the means of the finer rows with I/Os, in microseconds.
    */
   mean_of_non_empty_us: number | null;
   /**
-   * The rule that reproduces the stated value.
+   * Averaging rule that reproduces the stated value.
    */
   rule: AveragingRule;
   /**
@@ -2874,11 +2876,11 @@ export interface AuditRow {
    */
   to_ns: number;
   /**
-   * How much the stated value is below the true mean, in percent of the latter.
+   * How far the stated value is below the true mean, in percent of the true mean.
    */
   understated_percent: number | null;
   /**
-   * Σ n·v / Σ n over the finer rows: the true mean as far as they show it, in microseconds.
+   * Mean of the finer rows weighted by their I/Os (Σ n·v / Σ n): the true mean as far as they show it, in microseconds.
    */
   weighted_us: number | null;
 }
@@ -2887,19 +2889,19 @@ export interface AuditRow {
  */
 export interface LostEventsEvidence {
   /**
-   * Stretches of time: how many in which I/Os are missing, or each in which I/Os completed.
+   * Of losses: number of intervals with lost I/Os. Of waits: the intervals in which I/Os completed.
    */
   intervals: number;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number | null;
   /**
-   * Their share of all I/Os.
+   * Share of all I/Os that are lost.
    */
   lost_percent: number | null;
   /**
-   * Why I/Os, or requests to files, are missing.
+   * Reason why I/Os or file requests are missing.
    */
   reason: LossReason;
 }
@@ -2908,15 +2910,15 @@ export interface LostEventsEvidence {
  */
 export interface TablesBlock {
   /**
-   * Missing if the log has no shares of processors: `user`, `nice`, `system`, `iowait`, `steal`, `idle`.
+   * CPU shares `user`, `nice`, `system`, `iowait`, `steal` and `idle`; absent if the log has none.
    */
   cpu?: ColumnsBlock | null;
   /**
-   * The devices that it is about.
+   * Devices included.
    */
   devices: DeviceTable[];
   /**
-   * How many rows of the log are one row here, because all of them would not fit; 1: each is itself.
+   * Number of rows of the log that are merged into one row to limit the size; 1 if none are merged.
    */
   merged: number;
 }
@@ -2925,23 +2927,23 @@ export interface TablesBlock {
  */
 export interface ColumnsBlock {
   /**
-   * Columns packed as text, by name.
+   * Columns by name, packed as text.
    */
   cols: {
     [k: string]: string | undefined;
   };
   /**
-   * Its end.
+   * End of each row in milliseconds since the recording's start.
    */
   ends: string;
   /**
-   * The highest row behind each row, where several are one.
+   * Maximum of the merged rows for each row, if several rows of the log are merged.
    */
   peaks?: {
     [k: string]: string | undefined;
   };
   /**
-   * How many rows; `null` where a file does not say.
+   * Number of rows; `null` if the file does not state it.
    */
   row_count: number;
   /**
@@ -2954,11 +2956,11 @@ export interface ColumnsBlock {
  */
 export interface DeviceTable {
   /**
-   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
+   * Kernel name of the disk or layer, or its number if the name is not known. Of a link: the names of its devices. `null` if several or all devices are meant.
    */
   device: string;
   /**
-   * What the log says of it.
+   * Rows of the log for the device.
    */
   table: ColumnsBlock;
 }
@@ -2975,27 +2977,27 @@ export interface InsideBlock {
     [k: string]: string | undefined;
   };
   /**
-   * Beginning of the stretch that was asked for or is known, in seconds since 1970 (UTC).
+   * Start of the requested or recorded time range, in seconds since 1970 (UTC).
    */
   from_unix_s: number;
   /**
-   * Missing where there are no single I/Os.
+   * Heat map; absent if the recording has no individual I/Os.
    */
   heat?: HeatTiersBlock | null;
   /**
-   * Single I/Os around the worst moments of stories.
+   * Individual I/Os around the worst moments of stories.
    */
   moments: MomentBlock[];
   /**
-   * What was left out to keep the file small.
+   * Data omitted to keep the file small.
    */
   omitted?: string[];
   /**
-   * One entry for each row.
+   * Rows, one entry each.
    */
   rows: RowsBlock[];
   /**
-   * End of the stretch that was asked for or is known, in seconds since 1970 (UTC).
+   * End of the requested or recorded time range, in seconds since 1970 (UTC).
    */
   to_unix_s: number;
 }
@@ -3004,17 +3006,17 @@ export interface InsideBlock {
  */
 export interface HeatTiersBlock {
   /**
-   * Edges of the rows, one more than rows.
+   * Latency bounds of the rows. One more than the number of rows.
    */
   latency_us: number[];
   /**
-   * What can be shown: each device, or all of them together.
+   * Selectable scopes: each device, and all devices together.
    */
   scopes: HeatScopeBlock[];
 }
 export interface HeatScopeBlock {
   /**
-   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
+   * Kernel name of the disk or layer, or its number if the name is not known. Of a link: the names of its devices. `null` if several or all devices are meant.
    */
   device: string | null;
   /**
@@ -3022,79 +3024,79 @@ export interface HeatScopeBlock {
    */
   is_in_sum: boolean;
   /**
-   * The same at several resolutions, the finest first.
+   * The heat map at several resolutions, finest first.
    */
   tiers: TierBlock[];
 }
 export interface TierBlock {
   /**
-   * Columns of the whole time.
+   * Number of columns over the whole time.
    */
   column_count: number;
   /**
-   * Length of a column.
+   * Length of a column's interval.
    */
   column_s: number;
   /**
-   * Columns that a chunk of text holds; the last one may hold fewer.
+   * Number of columns in a chunk of text. The last chunk may have fewer.
    */
   columns_of_chunk: number;
   /**
-   * What the object is about, of I/Os, or calls, that read data.
+   * Values for I/Os or calls that read data.
    */
   read: string[];
   /**
-   * So many rows are one of this tier.
+   * Number of base rows in a row of this tier.
    */
   rows_together: number;
   /**
-   * What the object is about, of I/Os that write data, also the empty one that carries a flush, or of calls that write.
+   * Values for I/Os or calls that write data, including the empty write that carries a flush.
    */
   write: string[];
 }
 export interface MomentBlock {
   /**
-   * What it holds, packed: base64 of a zlib stream.
+   * Packed content: base64 of a zlib stream.
    */
   data: string;
   /**
-   * Beginning of the stretch that was asked for or is known, in seconds since 1970 (UTC).
+   * Start of the requested or recorded time range, in seconds since 1970 (UTC).
    */
   from_unix_s: number;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number;
   /**
-   * End of the stretch that was asked for or is known, in seconds since 1970 (UTC).
+   * End of the requested or recorded time range, in seconds since 1970 (UTC).
    */
   to_unix_s: number;
 }
 export interface RowsBlock {
   /**
-   * What it holds, packed: base64 of a zlib stream.
+   * Packed content: base64 of a zlib stream.
    */
   data: string;
   /**
-   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
+   * Kernel name of the disk or layer, or its number if the name is not known. Of a link: the names of its devices. `null` if several or all devices are meant.
    */
   device: string | null;
   /**
-   * Beginning of the stretch that was asked for or is known, in seconds since 1970 (UTC).
+   * Start of the requested or recorded time range, in seconds since 1970 (UTC).
    */
   from_unix_s: number;
   /**
-   * How many rows; `null` where a file does not say.
+   * Number of rows; `null` if the file does not state it.
    */
   row_count: number;
   /**
-   * Length of the stretch of time that a row or group stands for.
+   * Length of the interval of a row or group.
    */
   step_s: number;
 }
 export interface LossBlock {
   /**
-   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
+   * Kernel name of the disk or layer, or its number if the name is not known. Of a link: the names of its devices. `null` if several or all devices are meant.
    */
   device: string | null;
   /**
@@ -3102,15 +3104,15 @@ export interface LossBlock {
    */
   end_s: number;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number | null;
   /**
-   * Whether a slot that it meets may be off by more than 1 %.
+   * Whether an overlapping slot may be off by more than 1 %.
    */
   is_marked: boolean;
   /**
-   * Why I/Os, or requests to files, are missing.
+   * Reason why I/Os or file requests are missing.
    */
   reason: string;
   /**
@@ -3120,15 +3122,15 @@ export interface LossBlock {
 }
 export interface MarkBlock {
   /**
-   * When it happened, in seconds since the recording's start: a change's step or the beginning of its trend, a mark's instant.
+   * Time of the event, in seconds since the recording's start. Of a latency change: the step, or the start of the trend.
    */
   at_s: number;
   /**
-   * What kind it is: of a finding, a story, a mark or a device.
+   * Kind of the finding, story, mark or device.
    */
   kind: string;
   /**
-   * What it says, in words.
+   * The message, as text.
    */
   text: string;
 }
@@ -3137,81 +3139,81 @@ export interface MarkBlock {
  */
 export interface Note {
   /**
-   * How serious.
+   * Severity of the note.
    */
   level: NoteLevel;
   /**
-   * What it says, in words.
+   * The message, as text.
    */
   text: string;
   /**
-   * About what.
+   * Topic of the note.
    */
   topic: string;
 }
 export interface Recording {
   /**
-   * I/Os that were in flight for longer than busy time can be followed back; 0 of nearly all recordings.
+   * I/Os in flight for longer than busy time can be traced back; 0 in nearly all recordings.
    */
   busy_time_cut_ios: number;
   /**
-   * How much of their time in flight is missing from busy times and numbers in flight, in seconds.
+   * Time in flight of the I/Os in `busy_time_cut_ios` that is missing from busy times and numbers in flight, in seconds.
    */
   busy_time_cut_s: number;
   /**
-   * I/Os that were in flight at the recording's beginning or end, so that their latency is not known.
+   * I/Os that were in flight at the start or end of the recording, so that their latency is not known.
    */
   censored_ios: number;
   /**
-   * Length of time from start to end. A burst lasts from the first submission above the background to the last, a stall from the last completion, or the issue after idleness, to the next completion.
+   * Length of the time range. Of a burst: from the first to the last submission above the background. Of a stall: from the last completion, or the first issue after idle time, to the next completion.
    */
   duration_s: number;
   /**
-   * Beginning, in seconds since the recording's start.
+   * Start, in seconds since the recording's start.
    */
   from_s: number;
   /**
-   * Name of the machine.
+   * Host name.
    */
   host: string | null;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number | null;
   /**
-   * Release of the recorded machine's kernel. How far %util can be trusted depends on it.
+   * Kernel release of the recorded machine. The accuracy of %util depends on it.
    */
   kernel: string | null;
   /**
-   * On which layer sums over devices count an I/O, and what they leave out.
+   * Layer on which sums over devices count an I/O, and the devices that they leave out.
    */
   layers: Layers;
   /**
-   * What this kernel or source does not give, in words.
+   * Data that this kernel or source does not provide, as text.
    */
   limits: string[];
   /**
-   * I/Os that are missing, an entry for each reason.
+   * Lost I/Os, one entry per reason.
    */
   losses: Loss[];
   /**
-   * I/Os known to be missing, without those that a size limit removed; `null`: not even that is known.
+   * Number of lost I/Os, excluding those removed by a size limit; `null` if the number is not known.
    */
   lost_ios: number | null;
   /**
-   * The recording, or the path on this machine, as the user named it or below the directory that the user named.
+   * Path of the recording or on this machine: as named by the user, or relative to the directory that the user named.
    */
   path: string;
   /**
-   * What recording cost.
+   * Resources used by the recorder.
    */
   recorder: Recorder;
   /**
-   * What recorded it: `ebpf`, `counters` or `import:KIND`.
+   * Source of the data: `ebpf`, `counters` or `import:KIND`.
    */
   source: string;
   /**
-   * Start, in seconds since 1970 (UTC) by the wall clock of the recorded machine; `null` where the recording has no date.
+   * Start, in seconds since 1970 (UTC) by the wall clock of the recorded machine; `null` if the recording has no date.
    */
   start_unix_s: number;
   /**
@@ -3220,40 +3222,40 @@ export interface Recording {
   to_s: number;
 }
 /**
- * On which layer sums over devices count an I/O.
+ * Layer on which sums over devices count an I/O.
  */
 export interface Layers {
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number | null;
   /**
-   * The layer on which sums over devices count an I/O: always the bottom one that was recorded.
+   * Layer on which sums over devices count an I/O: always the lowest recorded one.
    */
   counted_on: string;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number | null;
   /**
-   * Devices above others that were recorded too: sums do not hold them, or an I/O would count twice.
+   * Recorded devices above other recorded devices. Sums exclude them because an I/O would count twice.
    */
   left_out: LeftOut[];
 }
 /**
- * A device above others that were recorded too.
+ * A recorded device above other recorded devices.
  */
 export interface LeftOut {
   /**
-   * The kernel's name of the disk or layer, or its number where the name is not known; of a link the names of its devices. `null` if it is about all or several.
+   * Kernel name of the disk or layer, or its number if the name is not known. Of a link: the names of its devices. `null` if several or all devices are meant.
    */
   device: string;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number;
   /**
-   * Names of the devices: those that it is about, or those right under it.
+   * Names of the devices concerned, or of the devices directly below.
    */
   on: string[];
 }
@@ -3266,15 +3268,15 @@ export interface Loss {
    */
   end_s: number;
   /**
-   * Stretches of time: how many in which I/Os are missing, or each in which I/Os completed.
+   * Of losses: number of intervals with lost I/Os. Of waits: the intervals in which I/Os completed.
    */
   intervals: number | null;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number | null;
   /**
-   * Why I/Os, or requests to files, are missing.
+   * Reason why I/Os or file requests are missing.
    */
   reason: string | null;
   /**
@@ -3284,19 +3286,19 @@ export interface Loss {
 }
 export interface Recorder {
   /**
-   * Bytes on disk for each I/O that is recorded; `null` without single I/Os.
+   * Size on disk divided by the number of recorded I/Os; `null` if the recording has no individual I/Os.
    */
   bytes_per_io: number | null;
   /**
-   * CPU time of the recorder's user space and probes, in percent of one CPU, while it recorded; without its start-up.
+   * CPU time of the recorder (user space and BPF probes) while recording, in percent of one CPU. Start-up is excluded.
    */
   cpu_percent: number | null;
   /**
-   * CPU time of its user space while it recorded, without its start-up.
+   * CPU time of the recorder's user space while recording. Start-up is excluded.
    */
   cpu_s: number | null;
   /**
-   * Size of the files on disk.
+   * Size of the recording's files on disk.
    */
   disk_bytes: number | null;
   /**
@@ -3304,11 +3306,11 @@ export interface Recorder {
    */
   max_rss_bytes: number | null;
   /**
-   * CPU time of its BPF probes; `null` where it was not measured.
+   * CPU time of the recorder's BPF probes; `null` if it was not measured.
    */
   probe_cpu_s: number | null;
   /**
-   * CPU time that it took to start.
+   * CPU time of the recorder's start-up.
    */
   startup_cpu_s: number | null;
 }
@@ -3317,16 +3319,16 @@ export interface Recorder {
  */
 export interface ScopeBlock {
   /**
-   * How the device ran, what it can do at most and what is left of that; `null` of several devices together.
+   * State of the device, its maximum throughput and its headroom; `null` for several devices together.
    */
   capacity: CapacityBlock | null;
   /**
-   * Names of the devices that it is about.
+   * Names of the devices involved.
    */
   device_names: string[];
   distributions: DistributionsBlock;
   /**
-   * What a set of devices is called, or a device of a stack beside its kernel's name.
+   * Label of a set of devices, or of a device in addition to its kernel name.
    */
   label: string;
   /**
@@ -3334,7 +3336,7 @@ export interface ScopeBlock {
    */
   levels: LevelBlock[];
   /**
-   * Why these, for people; shown under the selector.
+   * Explanation of the selection, shown below the selector.
    */
   note?: string | null;
 }
@@ -3387,17 +3389,17 @@ export interface DistributionsBlock {
  */
 export interface LevelBlock {
   /**
-   * Columns packed as text, by name.
+   * Columns by name, packed as text.
    */
   cols: {
     [k: string]: string | undefined;
   };
   /**
-   * Beginning, in nanoseconds since the recording's start.
+   * Start, in nanoseconds since the recording's start.
    */
   from_ns: number;
   /**
-   * How many slots: n of every figure beside it.
+   * Number of slots that the adjacent values are based on.
    */
   slot_count: number;
   /**
@@ -3410,76 +3412,76 @@ export interface LevelBlock {
   to_ns: number;
 }
 /**
- * Devices together: busy is any I/O on any of them.
+ * Several devices together. They are busy while any of them has an I/O in flight.
  */
 export interface DevicesBlock {
   /**
-   * Share of time with at least one I/O of this class in flight; `both`: of reading and of writing at once.
+   * Share of time with reads and writes in flight at the same time.
    */
   busy_both_percent: number | null;
   /**
-   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O; of a fleet's host its busiest disk's. A device that serves many I/Os at once can be 100 % busy and far from its limit.
+   * Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O. Of a host: the value of its busiest disk. A device that serves many I/Os in parallel can be 100 % busy and far from its limit.
    */
   busy_percent: number | null;
   /**
-   * Share of time with at least one I/O of this class in flight; `both`: of reading and of writing at once.
+   * Share of time with at least one read in flight.
    */
   busy_read_percent: number | null;
   /**
-   * Share of time with at least one I/O of this class in flight; `both`: of reading and of writing at once.
+   * Share of time with at least one write in flight.
    */
   busy_write_percent: number | null;
   /**
-   * How many I/Os were in flight, weighted by time.
+   * Distribution of the number of I/Os in flight, weighted by time.
    */
   concurrency: Concurrency;
   /**
-   * Names of the devices that it is about.
+   * Names of the devices involved.
    */
   device_names: string[];
   /**
-   * Layers above them, whose I/Os would count twice.
+   * Devices left out because they are layers above the others: their I/Os would count twice.
    */
   left_out_names: string[];
   /**
-   * Share of time with at least one I/O in flight on at least one of the devices, measured exactly. The mean over devices hides one hot device among idle ones; it is never more than the busiest, nor that more than all together.
+   * Busy time of the busiest device.
    */
   max_busy_percent: number | null;
   /**
-   * Share of time with at least one I/O in flight on at least one of the devices, measured exactly. The mean over devices hides one hot device among idle ones; it is never more than the busiest, nor that more than all together.
+   * Mean of the devices' busy times. It hides one busy device among idle ones.
    */
   mean_busy_percent: number | null;
   /**
-   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
+   * Name given by the kernel, the program or the user. Untrusted: escape it when displaying.
    */
   name: string;
   /**
-   * Concurrency in slots of time, in groups.
+   * Concurrency per time slot, in groups.
    */
   slots: SlotsBlock | null;
 }
 /**
- * Devices whose data go through one link, with what it carries.
+ * Devices that share one link, with the I/O on it.
  */
 export interface LinkBlock {
   /**
-   * Names of the devices that it is about.
+   * Names of the devices involved.
    */
   device_names: string[];
   /**
-   * What the device or link can take: given by the user, or the highest throughput that this recording proves.
+   * Maximum throughput of the device or link: given by the user, or the highest throughput observed in this recording.
    */
   limit_bytes_per_s: number;
   /**
-   * Where the limit comes from: given by the user, or the highest throughput that this recording proves.
+   * Source of the limit: given by the user, or the highest throughput observed in this recording.
    */
   limit_source: LimitSource;
   /**
-   * As the kernel, the program or the user names it. Untrusted: escape it where it is shown.
+   * Name given by the kernel, the program or the user. Untrusted: escape it when displaying.
    */
   name: string;
   /**
-   * Reads and writes apart.
+   * Reads and writes separately.
    */
   streams: LinkStreamBlock[];
 }
@@ -3488,48 +3490,48 @@ export interface LinkBlock {
  */
 export interface LinkStreamBlock {
   /**
-   * How many bursts were found: submissions beyond what the background explains; with a limit of yours, those that reach half of it.
+   * Number of bursts found. A burst is a short interval with more submissions than the background explains or, with a user-defined limit, one that reaches half of the limit.
    */
   bursts_found: number;
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number;
   /**
-   * What the I/Os do: read, write, discard or flush; of requests to files in (only read), out (wrote), mixed, none or sync.
+   * Class of the I/Os: read, write, discard or flush. Of file requests: in (only read), out (wrote), mixed, none or sync.
    */
   class: Class;
   /**
-   * The burst of most bytes.
+   * The burst with the most bytes.
    */
   largest: BurstBlock | null;
   /**
-   * Width of a slot of time; 0 for single I/Os.
+   * Length of a time slot; 0 for individual I/Os.
    */
   slot_s: number;
 }
 /**
- * A burst of demand.
+ * A burst of submitted I/O.
  */
 export interface BurstBlock {
   /**
-   * The stream's own rate outside its bursts, per second, in bytes or in I/Os as `measure` says.
+   * Rate of the stream outside its bursts, per second: bytes or I/Os, see `measure`.
    */
   baseline_per_s: number;
   /**
-   * Depth of the token bucket that would absorb it at its own mean rate over one second.
+   * Token bucket depth that would absorb the burst at the stream's own mean rate over one second.
    */
   bucket_bytes: number;
   /**
-   * Bytes that these I/Os, or this request, moved; of a burst those submitted in it, of a file to take out its size. `null` if the source does not say.
+   * Bytes moved by these I/Os or by this request. In a burst: bytes submitted during it. Of an attached file: its size. `null` if the source does not report bytes.
    */
   bytes: number;
   /**
-   * It touches the edge of the recording: it may have been longer.
+   * Whether it touches the start or end of the recording, so that it may have been longer.
    */
   censored: boolean;
   /**
-   * Slots of at least half of the burst's own peak, added up.
+   * Total length of the burst's intervals with a rate of at least half of its peak.
    */
   core_s: number;
   /**
@@ -3537,23 +3539,23 @@ export interface BurstBlock {
    */
   end_s: number;
   /**
-   * Whether its peak reaches 95 % of the limit.
+   * Whether the burst's peak reaches 95 % of the limit.
    */
   exceeds_limit: boolean;
   /**
-   * How many times less than its peak one-second samples show; `null` where they show nothing.
+   * Ratio of the peak to the highest one-second sample; `null` if one-second samples show nothing.
    */
   hidden_factor: number | null;
   /**
-   * Completed block I/Os, as the device saw them; of a burst those submitted in it, of losses those that are missing, of a wait those that waited. `null` if nothing says how many.
+   * Completed block I/Os, as seen by the device. In a burst: I/Os submitted during it. In losses: lost I/Os. In waits: I/Os that waited. `null` if the number is not known.
    */
   ios: number;
   /**
-   * I/Os are missing from it: its numbers are lower bounds.
+   * Whether I/Os are missing from it. If so, its values are lower bounds.
    */
   lossy: boolean;
   /**
-   * What one-second samples would have shown: the highest of them, in the middle of 100 phases of the sampler.
+   * Peak rate that one-second sampling shows: the highest sample, median over 100 sampling phases.
    */
   mean_1s_bytes_per_s: number;
   /**
@@ -3561,23 +3563,23 @@ export interface BurstBlock {
    */
   mean_request_bytes: number;
   /**
-   * What is measured: a burst has too many bytes or too many I/Os; of a comparison a rate or a latency.
+   * Measured quantity. Of a burst: bytes or I/Os. Of a comparison: a rate or a latency.
    */
   measure: Measure;
   /**
-   * How likely chance alone shows something like it. Which test gives it, and what it is allowed for, is in docs/calibration.md.
+   * Probability that chance alone produces a result at least this extreme. Tests and corrections: docs/calibration.md.
    */
   p_value: number;
   /**
-   * The least that the burst's highest throughput was: bytes of I/Os issued and completed inside a window of 10 ms or more, over its length.
+   * Lower bound of the burst's peak throughput: bytes of I/Os both issued and completed inside a window of at least 10 ms, divided by the window's length.
    */
   peak_bytes_per_s: number;
   /**
-   * I/Os of the burst's highest slot, where they were submitted, per second.
+   * Submission rate in the burst's highest slot, in I/Os per second.
    */
   peak_iops: number;
   /**
-   * The burst's peak as a share of the limit.
+   * Peak of the burst in percent of the limit.
    */
   percent_of_limit: number;
   /**
@@ -3590,23 +3592,23 @@ export interface BurstBlock {
  */
 export interface ViewBlock {
   /**
-   * Beginning of the stretch that was asked for or is known, in seconds since 1970 (UTC).
+   * Start of the requested or recorded time range, in seconds since 1970 (UTC).
    */
   from_unix_s: number;
   /**
-   * It ends now, whenever that is.
+   * Whether the time range ends at the present time and moves with it.
    */
   live: boolean;
   /**
-   * The server's clock.
+   * Time of the server's clock.
    */
   now_unix_s: number;
   /**
-   * A live page shows what is new after this.
+   * Refresh interval of a live page.
    */
   refresh_s: number;
   /**
-   * End of the stretch that was asked for or is known, in seconds since 1970 (UTC).
+   * End of the requested or recorded time range, in seconds since 1970 (UTC).
    */
   to_unix_s: number;
 }
