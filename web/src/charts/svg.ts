@@ -95,8 +95,7 @@ export function even(low: number, high: number, step: number, from = 0): number[
   return out;
 }
 
-/** Powers of ten within `[lo, hi]`, with 2 and 5 between them if there are few; if these are still few, even steps.
- * */
+/** Powers of ten within `[lo, hi]`, with 2 and 5 between them if there are few; if these are still few, even steps. */
 export function logTicks(lo: number, hi: number): number[] {
   const whole = decades(lo, hi, 8);
   const span = Math.log10(hi / lo);

@@ -25,8 +25,7 @@ const ROWS: [string, number, (t: ClassTable) => Cell, (v: number | null | undefi
   ["From response times: overhead", 0, (t) => [t.classical?.overhead_us, null], format.micros],
 ];
 
-/** The decomposition of response times, classical and direct, over all requests and over the peak, with the verdict.
- * */
+/** The decomposition of response times, classical and direct, over all requests and over the peak, with the verdict. */
 export function costs(data: FilesBlock): HTMLElement {
   const columns = data.classes.flatMap((c) => [
     { title: `${c.class}, all`, table: c.all },

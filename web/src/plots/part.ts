@@ -106,8 +106,7 @@ interface Device {
 /** More lines than this are unreadable; the others can be switched on. */
 const MAX_LINES = 12;
 
-/** A chart per column that some device has, with a line per device; if a sum is meaningful, also a line with the sum.
- * */
+/** A chart per column that some device has, with a line per device; if a sum is meaningful, also a line with the sum. */
 function ofSeveral(q: Quantity, devices: Device[], counted: Set<string>): PlotSpec[] {
   return q.columns.flatMap((c): PlotSpec[] => {
     if (!devices.some((d) => isSaid(c, d.rows, false))) return [];
