@@ -27,10 +27,10 @@ web: ## the report's page: web/dist
 	@if command -v npm >/dev/null; then ci/web.sh; else \
 	  echo "npm is missing: the program is built without the HTML report (install Node.js and npm for it)"; fi
 
-# Tests that need no root, no device and no Python: what runs after every edit.
+# Tests that need no root, no device and no Python, to run after every edit.
 FAST_TESTS := --lib --test rooms --test iostat --test abi --test integration --test figures
 
-test: web ## all tests; what the machine lacks is skipped with a message. FAST=1: the unprivileged ones only
+test: web ## all tests; if the machine lacks something, the test is skipped with a message. FAST=1: only those without root
 ifdef FAST
 	@echo "Fast tests: a few minutes, the first time 10 more to build them (2 CPUs)."
 	$(CARGO) test --workspace --locked $(FAST_TESTS)
@@ -46,7 +46,7 @@ package: web ## a .deb, a static tar.gz, a container image's files and the wheel
 	@ci/setup.sh $(if $(filter-out amd64,$(ARCH)),cross-$(ARCH))
 	CARGO="$(CARGO)" ARCH="$(ARCH)" packaging/build.sh
 
-package-test: package ## install the .deb in a clean Debian root, record, ask, purge: nothing remains
+package-test: package ## install the .deb in a clean Debian root, record, query, purge: nothing remains
 	@ci/setup.sh package
 	packaging/test.sh
 
@@ -56,7 +56,7 @@ container-test: package ## the container image and the DaemonSet: schema, flags;
 	  target/venv-container/bin/pip install -q --disable-pip-version-check kubernetes-validate pyyaml; }
 	target/venv-container/bin/python packaging/container/test.py target/package
 
-metrics-test: build ## the metrics of serve beside the real node_exporter, in a real Prometheus: dashboard and alerts
+metrics-test: build ## the metrics of serve compared with the real node_exporter, in a real Prometheus: dashboard and alerts
 	@ci/setup.sh metrics
 	packaging/metrics_test.py target/release/iolens
 
@@ -79,7 +79,7 @@ schema: web ## the JSON schemas of what the program prints (docs/schema/), the p
 	IOLENS_WRITE_SCHEMA=1 $(CARGO) test --workspace --locked --lib --test rooms -- present::schema store::tests::documentation every_file
 	cd web && npm run --silent types
 
-bench: build ## speed side by side with the peers; see docs/measurements.md
+bench: build ## speed compared with similar tools; see docs/measurements.md
 	@ci/setup.sh bench
 	bench/run.sh
 
@@ -105,7 +105,7 @@ kernels: build ## other kernels in QEMU: do they record exactly? docs/kernels.md
 	$(PYTHON_ENV)/bin/python ci/kernels/kernels.py --docs docs/kernels.md $(KERNEL)
 endif
 
-faults: build ## serve beside a clock that is set, sleep, a disk that turns read-only (in QEMU), and twenty kills
+faults: build ## serve with clock changes, suspend, a disk that turns read-only (in QEMU), and twenty kills
 	@ci/setup.sh kernels
 	@ci/venv.sh $(PYTHON_ENV)
 	$(PYTHON_ENV)/bin/python ci/kernels/kernels.py --serve $(KERNEL)
@@ -123,14 +123,14 @@ diagnose: ## does it name who made whom wait? Scenarios on a programmed disk, re
 go: ## the Go module (go/, docs/signal.md): vet, tests, race detector, other systems
 	@ci/go.sh
 
-go-bench: ## the Go module's cost beside opening, scanning and parsing each file
+go-bench: ## the Go module's cost compared with opening, scanning and parsing each file
 	cd go && PATH=$$PATH:/usr/local/go/bin go test -run '^$$' -bench . -count 3
 
-python: ## the Python package: style, types, tests, wheel (target/wheel), which is installed and asked
+python: ## the Python package: style, types, tests; builds its wheel (target/wheel), installs and tries it
 	@ci/python.sh $(PYTHON_ENV) -q
 	@packaging/wheel_test.sh target/wheel
 
-python-spark: ## the package's questions on a Spark cluster of one master and two workers (minutes)
+python-spark: ## the package's queries on a Spark cluster of one master and two workers (minutes)
 	@ci/setup.sh spark
 	@ci/python.sh $(PYTHON_ENV) -q -m spark
 

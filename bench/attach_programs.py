@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Loads BPF objects with libbpf, attaches all their programs, prints "ready" and keeps them until it is interrupted.
 
-A source file is compiled with clang first. With --histogram NAME the sum of that map of numbers is printed at the end:
-how much was counted.
+A source file is compiled with clang first. With --histogram NAME, the sum of that map of numbers (the number of counted events)
+is printed at the end.
 
   bench/attach_programs.py [-I FOLDER] [--histogram NAME] FILE.bpf.o|FILE.bpf.c...
 """

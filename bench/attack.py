@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What clients that ask for much, or do not read, do to a recorder: the figures of docs/measurements.md.
+"""Measures how demanding or non-reading clients affect a recorder: the values of docs/measurements.md.
 
   bench/attack.py [--seconds 20] [unread heavy silent watchers]
 
-Needs root and fio. The recorder is a process of its own beside reads of 4 KiB; the clients are another user's (nobody's).
-Printed for each attack: memory of the recorder before and at most, what /healthz and /metrics answered meanwhile, I/Os lost.
+Needs root and fio. The recorder is a separate process beside reads of 4 KiB; the clients run as another user (nobody). Printed
+for each attack: the recorder's memory before and its maximum, the answers of /healthz and /metrics meanwhile, I/Os lost.
 """
 import argparse, os, pathlib, re, signal, socket, sys, tempfile, threading, time
 
@@ -21,7 +21,7 @@ def send(path: str) -> socket.socket:
 
 
 def unread(n: int = 40) -> None:
-    """Ask for 10 MB each, read 12 bytes, wait."""
+    """Request 10 MB on each connection, read 12 bytes, wait."""
     held = []
     for _ in range(n):
         try:
@@ -33,7 +33,7 @@ def unread(n: int = 40) -> None:
 
 
 def heavy(n: int = 100) -> None:
-    """Ask one long question after the other and read the answers."""
+    """Send expensive queries one after the other and read the answers."""
 
     def one() -> None:
         while True:
@@ -51,7 +51,7 @@ def heavy(n: int = 100) -> None:
 
 
 def silent(n: int = 300) -> None:
-    """Connect and say nothing, again as soon as they are closed."""
+    """Connect and send nothing; reconnect as soon as the connection is closed."""
     held = [socket.create_connection(ADDRESS) for _ in range(n)]
     while True:
         time.sleep(1)
@@ -67,14 +67,14 @@ def silent(n: int = 300) -> None:
 
 
 def watchers(n: int = 16) -> None:
-    """Watch what happens and never read."""
+    """Follow the live events and never read."""
     held = [send("/api/v1/live?since=0") for _ in range(n)]
     time.sleep(3600)
     del held
 
 
 def as_nobody(attack) -> int:
-    """Runs it in a process of that user; its number."""
+    """Run it in a process of that user; returns its process ID."""
     pid = os.fork()
     if pid == 0:
         os.setgroups([])
@@ -88,7 +88,7 @@ def as_nobody(attack) -> int:
 
 
 class Watcher(threading.Thread):
-    """One live viewer that reads: how many events it got, and whether it was cut off."""
+    """A live viewer that reads: the number of its events, and whether it was disconnected."""
 
     def __init__(self):
         super().__init__(daemon=True)

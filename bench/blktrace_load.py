@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a blktrace file (version 7, little endian) of made-up I/Os: random reads and sequential writes on one device.
+"""Writes a blktrace file (version 7, little endian) of generated I/Os: random reads and sequential writes on one device.
 
     bench/blktrace_load.py IOS OUT        makes OUT.blktrace.0
 """
@@ -36,7 +36,7 @@ def main():
         ]
     events.sort()
     with open(f"{out}.blktrace.0", "wb") as file:
-        # Names of processes come first, as from the kernel: btt looks them up.
+        # Names of processes come first, as from the kernel, because btt looks them up.
         for pid in (0, *PIDS):
             name = f"load{pid}".encode().ljust(16, b"\0")
             file.write(RECORD.pack(MAGIC, 0, 0, 0, 0, NOTIFY, pid, DEVICE, 0, 0, len(name)) + name)

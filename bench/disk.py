@@ -1,4 +1,4 @@
-"""Disks of their own for benchmarks."""
+"""Loop devices for benchmarks."""
 
 import contextlib
 import subprocess

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 
 
 class Loop:
-    """The program: a measurement (ns of CPU time per call, and of time that passed) each time it is asked."""
+    """The program: it returns a measurement (ns of CPU time per call, and of elapsed time) on each request."""
 
     def __init__(self, directory):
         source, program = f"{directory}/loop.c", f"{directory}/loop"
@@ -80,7 +80,7 @@ class Loop:
 
 
 def contenders(iolens, pid, directory):
-    """Command and the sign that it runs: a path that appears, or a word that it prints."""
+    """Command, and how to tell that it runs: a path that appears, or a word that it prints."""
     record = [iolens, "record", "-q", "--for", "5m", "-o"]
     rec = f"{directory}/r.iolens"
     empty = os.path.join(os.path.dirname(os.path.abspath(__file__)), "empty_programs.py")
@@ -91,8 +91,8 @@ def contenders(iolens, pid, directory):
         "without --files": (record + [rec], rec),
     }
     if shutil.which("bpftrace"):
-        # What any program on system call tracepoints must cost: of all calls, of pread64 alone, and of another call, which
-        # leaves to a pread64 only the kernel's slow way in and out. BEGIN runs when all are attached.
+        # The minimum cost of any program on system call tracepoints: of all calls, of pread64 alone, and of another call, which
+        # adds to a pread64 only the kernel's slow entry and exit path. BEGIN runs when all are attached.
         pair = 'BEGIN {{ printf("ready\\n"); }} tracepoint:{0} {{}} tracepoint:{1} {{}}'
         raw = pair.format("raw_syscalls:sys_enter", "raw_syscalls:sys_exit")
         out["bpftrace, empty, all system calls"] = (["bpftrace", "-e", raw], "ready")
@@ -107,7 +107,7 @@ def contenders(iolens, pid, directory):
 
 
 def wait_for(process, log, sign):
-    """Until it is at work; false if it ended instead."""
+    """Wait until it is attached; false if it ended instead."""
     for _ in range(300 if sign else 30):
         time.sleep(0.1)
         if process.poll() is not None:
@@ -119,7 +119,7 @@ def wait_for(process, log, sign):
 
 
 def run(loop, command, sign, directory):
-    """Ratios of the speed beside `command` to that without, and ns of CPU time without; or why there are none."""
+    """Ratios of the speed with `command` to that without, and ns of CPU time without; or the reason why there are none."""
     before = loop.measure(7)
     log = f"{directory}/log"
     with open(log, "w") as out:

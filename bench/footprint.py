@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the recorder takes: CPU per recorded I/O, memory, bytes on disk per I/O (beside the blk tracer's), idle cost.
+"""The recorder's resource use: CPU per recorded I/O, memory, bytes on disk per I/O (compared with the blk tracer's), idle cost.
 
   bench/footprint.py [--seconds 15]
 """
@@ -15,7 +15,7 @@ def sh(*words):
 
 
 class Recorder:
-    """iolens record, with what it has used so far."""
+    """iolens record, with its resource use so far."""
 
     def __init__(self, directory, *arguments):
         self.directory = directory

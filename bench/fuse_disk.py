@@ -30,7 +30,7 @@ import time
 FALLOCATE, PUNCH_HOLE, ZERO_RANGE = 43, 2, 16
 IN, OUT = struct.Struct("<IIQQIIII"), struct.Struct("<IiQ")
 MAX_WRITE = 1 << 20
-# A write to the cache takes so long.
+# Duration of a write to the cache.
 CACHE_US = 100.0
 ENOENT, ENOSYS, EOPNOTSUPP = 2, 38, 95
 
@@ -78,7 +78,7 @@ def options():
 
 
 class Service:
-    """When each request is done: channels that serve one request at a time, pauses, slow requests and a limit."""
+    """Completion time of each request: channels that serve one request at a time, pauses, slow requests and a limit."""
 
     def __init__(self, chosen):
         self.chosen = chosen
@@ -95,14 +95,14 @@ class Service:
     def start(self):
         self.begin = time.monotonic()
         self.slow = sorted(self.chosen.slow)
-        # The generic cell rate algorithm: the time at which the next request conforms, held back by the credit.
+        # The generic cell rate algorithm: the time at which the next request conforms, reduced by the credit.
         self.conforms_at = self.begin - self.chosen.credit / (self.chosen.limit or 1.0)
 
     def stop(self):
         self.begin = None
 
     def done_at(self, arrived, base_us, length):
-        """A request of `length` bytes that arrives now is done then."""
+        """The completion time of a request of `length` bytes that arrives now."""
         if self.begin is None:
             return arrived
         since = arrived - self.begin
@@ -113,7 +113,7 @@ class Service:
         start = max(heapq.heappop(self.free_at), arrived)
         if self.chosen.limit:
             start = max(start, self.conforms_at)
-            # Credit is no larger than it was at the start.
+            # Credit never exceeds its initial value.
             oldest = start - self.chosen.credit / self.chosen.limit
             self.conforms_at = max(self.conforms_at, oldest) + 1 / self.chosen.limit
         done = start + took
@@ -132,9 +132,9 @@ def main():
     os.ftruncate(file, size)
     data = memoryview(mmap.mmap(file, size))
     fd = mount(chosen.point)
-    # A disk does not wait for a processor.
+    # A real disk does not wait for a CPU.
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
-    # What is in service: (when it is done, order of arrival, reply, when it arrived).
+    # Requests in service: (completion time, order of arrival, reply, arrival time).
     serving, arrivals, service = [], 0, Service(chosen)
     os.set_blocking(fd, False)
     times = open(os.environ["FUSE_DISK_TIMES"], "w", buffering=1) if "FUSE_DISK_TIMES" in os.environ else None

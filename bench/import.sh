@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How fast logs are imported: megabytes of each kind per second of processor, and the same of blkparse on the same trace.
+# Speed of imports: megabytes per CPU second for each kind of log, and the same of blkparse on the same trace.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What iolens' iostat costs beside the distribution's, as ratios within one run.
+# Cost of iolens' iostat compared with the distribution's, as ratios within one run.
 #
 #   bench/iostat.sh [IOLENS]      (default: target/release/iolens)
 #
@@ -24,7 +24,7 @@ done
 
 cargo build --quiet --release -p iolens-observe --example poll_cost
 sleeper=target/release/examples/poll_cost
-# What no program can do without: the wake-up alone, and with the reads and the write of a report (floor.c).
+# The minimum of any program: the wake-up alone, and with the reads and the write of a report (floor.c).
 if cc -O2 -static -o "$work/floor" bench/floor.c 2>/dev/null; then
 	sleeping="$work/floor 0"
 	reading="$work/floor"
@@ -34,8 +34,8 @@ else
 	reading="$sleeping"
 fi
 
-# Nanoseconds on a processor per sample, after the first (`schedstat` counts them exactly): ours, the reference's, and
-# the floor's, all at the same time.
+# CPU nanoseconds per sample, after the first (`schedstat` counts them exactly): of iolens, the reference and the
+# floor, all at the same time.
 compare() {
 	what=$1
 	shift
@@ -69,7 +69,7 @@ compare "-x ALL, $devices devices" -x ALL
 compare "-x, 500 devices (-f)" -x -f "$work/500"
 compare "-x -p ALL, 500 devices (-f)" -x -f "$work/500" -p ALL
 
-# Start to end of one report, ten at a time in turns, so that the clock's own start hardly counts; medians.
+# Duration of one report, ten at a time in turns, so that the overhead of the clock is negligible; medians.
 ten() {
 	n=0
 	while [ $n -lt 10 ]; do
@@ -94,8 +94,8 @@ awk -v o="$ours" -v t="$theirs" 'BEGIN { printf "start to end of one report: %.2
 
 "$sleeper"
 
-# The same poll of 500 devices that the kernel really has to print: loop devices without a file behind them, for a
-# minute (the kernel takes its time to remove them).
+# The same poll of 500 devices that the kernel really prints: loop devices without a file, for a minute (the kernel
+# removes them slowly).
 if [ -w /dev/loop-control ] && command -v python3 >/dev/null; then
 	python3 - "$sleeper" <<'PYTHON'
 import fcntl, os, signal, subprocess, sys

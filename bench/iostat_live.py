@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`iolens iostat -x 1` and the distribution's `iostat -x 1` beside each other on a device under fio.
+"""Compares `iolens iostat -x 1` with the distribution's `iostat -x 1` on a device under fio.
 
     bench/iostat_live.py [IOLENS]        15 s; IOLENS_FULL=1 for the whole minute
 
@@ -24,8 +24,8 @@ SECONDS = 60 if os.environ.get("IOLENS_FULL") else 15
 IOLENS = sys.argv[1] if len(sys.argv) > 1 else "target/release/iolens"
 JIFFY_S = 0.004
 HUNDREDTH_S = 0.010
-# The two start one after the other. A real-time priority keeps a busy machine from waking one of them late, and from
-# turning the even load into bursts.
+# The two start one after the other. A real-time priority prevents a busy machine from waking one of them late, and from turning
+# the steady load into bursts.
 FIRST = ["chrt", "--fifo", "10"]
 SHIFT_S = 0.010
 DEPTH = 4
@@ -46,7 +46,7 @@ def reports(process, device):
 
 def allowed(field, a, b):
     value = max(abs(a), abs(b))
-    # The two decimals of both.
+    # Rounding of both to two decimals.
     rounding = value * HUNDREDTH_S + 0.01
     if field == "util":
         return 100 * JIFFY_S + rounding + 100 * SHIFT_S
@@ -74,7 +74,7 @@ def main():
 
 
 def together(commands, env):
-    """Starts both within SHIFT of each other, as far as can be seen from here."""
+    """Start both within SHIFT of each other, as far as this process can measure it."""
     for _ in range(50):
         began = time.monotonic()
         started = [subprocess.Popen([*FIRST, *c], stdout=subprocess.PIPE, text=True, env=env) for c in commands]
@@ -116,7 +116,7 @@ def compare(path):
         if good < (0.99 if field == "util" else 0.95) * len(pairs):
             failed.append(field)
     for field, count in (("r_await", "r/s"), ("w_await", "w/s")):
-        # A mean over a second changes with every stall that falls to one side; over the run they agree.
+        # A mean over one second changes with every stall on a boundary; over the run they agree.
         mean = [sum(x[field] * x[count] for x in side) / max(sum(x[count] for x in side), 1) for side in (a, b)]
         print(f"{field:8} over the run: {mean[0]:.4f} and {mean[1]:.4f} ms")
     print(f"{inside} of {total} values inside the budget ({100 * inside / total:.1f} %) over {len(a)} s")

@@ -41,7 +41,7 @@ MINUTES = 1440
 DIFFERENT = 8
 HOURS = 24
 CELLS = 24
-# Of the format: the durations of a histogram.
+# Of the format: the durations of a histogram's buckets.
 BUCKETS = 496
 SUMS = ("ios", "bytes", "merges", "errors", "queue_sum_ns", "device_sum_ns", "busy_ns", "in_flight_ns")
 # Of disk 0; the others count on from it.
@@ -49,7 +49,7 @@ DEV = 8 << 20
 
 
 def disk(number: int) -> dict[str, Any]:
-    """What `meta.json` has of a host's disk."""
+    """The entry of a host's disk in `meta.json`."""
     return {"name": f"sd{chr(ord('a') + number)}", "id": DEV + 16 * number, "kind": "request", "stable_id": f"wwn{number}", "model": "M"}
 
 
@@ -114,7 +114,7 @@ def table(dev: int, name: str, step_s: int, ios: np.ndarray, columns: dict[str, 
 
 
 def peers(root: Path) -> None:
-    """What it takes to read the same files, and DuckDB to copy each table of a host and day by itself, with nothing else done."""
+    """Time to read the same files, and time that DuckDB takes just to copy each table of a host and day."""
     groups = defaultdict(list)
     for path in sorted(root.glob("host=*/start_ns=*")):
         if json.loads((path / "meta.json").read_text())["end_ns"] is not None:
@@ -143,9 +143,9 @@ def peers(root: Path) -> None:
 
 
 def compacted(root: Path) -> None:
-    """Compacts what is there, and says how fast."""
+    """Compact the recordings, and print the speed."""
     peers(root)
-    # These were not written just now.
+    # Make the files look older, so that they count as settled.
     for path in root.glob("host=*/start_ns=*/**/"):
         os.utime(path, (0, 0))
     begin, cpu = time.monotonic(), cpu_s()
@@ -193,7 +193,7 @@ def make(root: Path, hosts_: int, days: int, disks: int, links: bool, is_compact
 
 
 def cpu_s() -> float:
-    """CPU time of this process and of all that it has started, those that have ended included."""
+    """CPU time of this process and all processes that it started, including those that have exited."""
     parents, used = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -214,7 +214,7 @@ def cpu_s() -> float:
 
 @contextmanager
 def session(engine: str, master: str | None, memory: str) -> Iterator[Any]:
-    """What `iolens.lake` takes as `spark`; its executors run."""
+    """The value for `spark` of `iolens.lake`; its executors are running."""
     if engine == "duckdb":
         yield None
         return

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the screen of `iolens live` takes beside `iolens record` on the same load: CPU time, memory, bytes to the terminal,
-time for a frame, time to the first picture, and what it loses.
+"""Cost of the screen of `iolens live`, compared with `iolens record` on the same load: CPU time, memory, bytes to the terminal,
+time per frame, time to the first picture, and losses.
 
   bench/live.py [--rates 10000,100000] [--seconds 15] [--rounds 2] [--minutes 0]
 
-The load is 4 KiB random reads of fio at the rates, on a loop device over tmpfs. The terminal has 80x24 characters and takes
-whatever comes. `--minutes` goes on with the last rate for so long, for the memory of a whole history.
+The load is 4 KiB random reads of fio at the rates, on a loop device over tmpfs. The terminal has 80x24 characters and accepts
+all output immediately. `--minutes` continues with the last rate for that long, for the memory of a whole history.
 """
 import argparse, fcntl, os, pty, re, select, shutil, signal, statistics, struct, subprocess, tempfile, termios, threading, time
 
@@ -26,7 +26,7 @@ def cpu_s(pid):
 
 
 def thread_cpu_s(pid):
-    """Of the main thread, which draws."""
+    """CPU time of the main thread, which draws."""
     return int(open(f"/proc/{pid}/task/{pid}/schedstat").read().split()[0]) / 1e9
 
 
@@ -69,7 +69,7 @@ class Record:
 
 
 class Screen:
-    """`iolens live` on a pseudo-terminal, whose output is read as it comes."""
+    """`iolens live` on a pseudo-terminal, whose output is read continuously."""
 
     def __init__(self, device):
         self.bytes, self.text, self.first, self.attached = 0, b"", None, None
@@ -82,7 +82,7 @@ class Screen:
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
         links = 0
-        # The last probe is attached when no further one comes until the first picture.
+        # The last probe is attached when no further one follows until the first picture.
         while self.first is None:
             found = sum(self.is_probe(fd) for fd in self.descriptors())
             if found > links:
@@ -118,7 +118,7 @@ class Screen:
                 self.first = time.monotonic()
 
     def lost(self):
-        """Of a picture that is drawn whole, because its size is new."""
+        """Time of a frame that is drawn completely, because the terminal size changed."""
         self.text = b""
         self.resize(30, 100)
         deadline = time.monotonic() + 10

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What recording costs the recorded: iolens beside its peers, in one run.
+"""The slowdown of a recorded load: iolens compared with similar tools, in one run.
 
 A loop device over tmpfs is the fastest disk a machine has, so its IOPS show every nanosecond that a probe takes; where the
 kernel has null_blk, --disk null takes that. Each round runs, in shuffled order, (nothing, contender, nothing), so that slow
@@ -50,7 +50,7 @@ def cpu_ticks():
 
 
 def counts():
-    """Whether this machine counts COUNTERS; most virtual ones do not."""
+    """Whether this machine has the hardware counters COUNTERS; most virtual machines do not."""
     if not shutil.which("perf"):
         return False
     words = ["perf", "stat", "-x,", "-a", "-e", ",".join(COUNTERS), "true"]
@@ -59,7 +59,7 @@ def counts():
 
 
 def load(device, seconds, jobs, counted=False):
-    """fio's IOPS, and per I/O the machine's CPU nanoseconds and, if counted, COUNTERS meanwhile."""
+    """fio's IOPS; per I/O the machine's CPU nanoseconds and, if available, COUNTERS."""
     words = ["fio", "--name=x", f"--filename={device}", "--direct=1", "--rw=randread", "--bs=4k", "--iodepth=32",
              "--ioengine=libaio", f"--numjobs={jobs}", "--group_reporting", "--time_based", f"--runtime={seconds}",
              "--output-format=json"]
@@ -75,7 +75,7 @@ def load(device, seconds, jobs, counted=False):
 
 
 def family(pid):
-    """A process and all below it."""
+    """A process and all its descendants."""
     pids = [pid]
     for p in pids:
         for children in glob.glob(f"/proc/{p}/task/*/children"):
@@ -84,7 +84,7 @@ def family(pid):
 
 
 def rezolus():
-    """What attach_programs.py needs for the block I/O samplers of Rezolus; nothing if its crate is not here."""
+    """Arguments of attach_programs.py for the block I/O samplers of Rezolus; nothing if its crate is not here."""
     cargo = os.environ.get("CARGO_HOME", os.path.expanduser("~/.cargo"))
     root = os.environ.get("REZOLUS") or max(glob.glob(f"{cargo}/registry/src/*/rezolus-*"), default="")
     sources = sorted(glob.glob(f"{root}/src/agent/samplers/blockio/linux/*/mod.bpf.c")) if root else []
@@ -139,7 +139,7 @@ class Contender:
 
 
 class BlkTracer(Contender):
-    """The kernel's own block tracer, what blktrace reads; without debugfs through the tracing pipe."""
+    """The kernel's own block tracer, which blktrace uses; without debugfs through the tracing pipe."""
 
     def available(self):
         return os.path.exists(TRACING + "/current_tracer")
@@ -162,7 +162,7 @@ class BlkTracer(Contender):
 
 
 class Disk:
-    """The fastest disk that this kernel has of a kind."""
+    """The fastest disk of a kind that this kernel has."""
 
     def __init__(self, kind):
         self.kind, self.backing = kind, None
@@ -210,7 +210,7 @@ def contenders_on(device):
 
 
 def measure(contenders, device, o, jobs, counted):
-    """Rows of each contender: unrecorded IOPS, ratio of IOPS, then what it adds per I/O."""
+    """Rows of each contender: unrecorded IOPS, ratio of IOPS, then the added cost per I/O."""
     results = {c.name: [] for c in contenders}
     for _ in range(o.rounds):
         random.shuffle(contenders)
@@ -250,13 +250,13 @@ def idle(contenders, seconds):
 
 
 def programs_now():
-    """Time in each loaded BPF program and its runs, by its number."""
+    """Time in each loaded BPF program and its number of runs, by its ID."""
     shown = json.loads(sh("bpftool", "-j", "prog", "show"))
     return {p["id"]: (p.get("run_time_ns", 0), p.get("run_cnt", 0)) for p in shown}
 
 
 def ios_of_machine():
-    """I/Os that all disks have completed: most contenders look at every disk."""
+    """I/Os that all disks have completed: most contenders observe every disk."""
     return sum(sum(int(x) for x in open(stat).read().split()[0:5:4]) for stat in glob.glob("/sys/block/*/stat"))
 
 

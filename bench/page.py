@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The application's figures in Chromium: first paint, frames, memory, report files. Those of what it asks are of `bench/serve.py zoom`.
+"""Performance of the application in Chromium: first paint, frames, memory, report files. Requests: `bench/serve.py zoom`.
 
   bench/page.py [--store DIR] [--minutes 5] [--runs 10] [answer paint frames memory hour file]
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# What `iolens report --json` costs: growth from 1 to 50 million I/Os, memory, and beside `blkparse | btt` on one load.
-# CPU time does not depend on what else runs, wall-clock time does; the report has four threads, blkparse and btt one each,
-# one after the other, as btt reads what blkparse has written.
+# Cost of `iolens report --json`: growth from 1 to 50 million I/Os, memory, and compared with `blkparse | btt` on one
+# load. CPU time does not depend on other load, wall-clock time does. The report has four threads; blkparse and btt
+# have one each and run one after the other, because btt reads the output of blkparse.
 #
 #   bench/report.sh [IOLENS]      (default: target/release/iolens; MILLIONS="1 10 50", TRACED=2000000 I/Os for btt)
 #
@@ -17,7 +17,7 @@ maker=${CARGO_TARGET_DIR:-target}/release/examples/store_cost
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Prints: wall s, CPU s of all threads, CPU s of the busiest, peak MiB. Threads are watched while they run.
+# Prints: wall s, CPU s of all threads, CPU s of the busiest, peak MiB. Threads are sampled while they run.
 watch() {
 	python3 - "$@" <<'PY'
 import os, subprocess, sys, threading, time

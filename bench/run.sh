@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every benchmark, side by side with its peers; needs root and an idle machine. docs/measurements.md explains the figures.
+# Every benchmark, compared with similar tools; needs root and an idle machine. docs/measurements.md explains the
+# values.
 #   bench/run.sh [quick]
 set -euo pipefail
 cd "$(dirname "$0")/.."

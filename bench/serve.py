@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `iolens serve` costs beside `record` of the same load, and how fast it answers: the figures of docs/serve.md.
+"""Cost of `iolens serve` compared with `record` on the same load, and its response times: the values of docs/serve.md.
 
   bench/serve.py [--seconds 15] [--rounds 3] [--store DIR] [cost ship idle answers zoom clients metrics incidents]
 
@@ -24,12 +24,12 @@ S3 |= {"AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "secret"}
 
 def fio(device: str, seconds: float, *more: str) -> subprocess.Popen:
     words = ["--name=x", f"--filename={device}", "--direct=1", "--rw=randread", "--bs=4k", "--ioengine=libaio", "--iodepth=16"]
-    # A thread, and no child that outlives it.
+    # A thread instead of a child process, which could outlive it.
     return subprocess.Popen(["fio", *words, "--thread", "--time_based", f"--runtime={seconds}", "--minimal", *more], stdout=subprocess.DEVNULL)
 
 
 class Service:
-    """`iolens serve`, or `record`, and what it uses."""
+    """`iolens serve`, or `record`, and its resource use."""
 
     def __init__(self, *arguments: str):
         self.p = subprocess.Popen([PROGRAM, *arguments], stderr=subprocess.DEVNULL, env={**os.environ, **S3})
@@ -74,7 +74,7 @@ def ask(path: str, accept: str = "*/*") -> tuple[int, bytes]:
 
 
 def follow(stop: threading.Event) -> None:
-    """A page that is open: it follows `live`, and is made anew as often as it asks for that."""
+    """An open page: it follows `live`, and reloads as often as it requests that."""
     connection = http.client.HTTPConnection(*ADDRESS, timeout=5)
     connection.request("GET", "/api/v1/live")
     stream, next_page = connection.getresponse(), 0.0
@@ -114,7 +114,7 @@ def cost(work: pathlib.Path, options) -> None:
 
 @contextlib.contextmanager
 def bucket():
-    """An S3 server on loopback in a process of its own, with a bucket `lake`; nothing without moto."""
+    """An S3 server on loopback in a separate process, with a bucket `lake`; nothing without moto."""
     moto = shutil.which(os.environ.get("MOTO_SERVER", "moto_server"))
     if moto is None:
         print("without S3: moto_server is missing")
@@ -144,14 +144,14 @@ def bucket():
 
 
 def samples(name: str) -> dict[str, float]:
-    """The samples of a metric, by their labels as they are written."""
+    """The samples of a metric, by their labels as printed."""
     lines = ask("/metrics", "text/plain")[1].decode().splitlines()
     found = (line.rpartition(" ") for line in lines if line.startswith((name + " ", name + "{")))
     return {sample.removeprefix(name): float(value) for sample, _, value in found}
 
 
 def shown(name: str) -> float:
-    """A metric without labels."""
+    """The value of a metric without labels."""
     return samples(name).get("", 0.0)
 
 
@@ -204,7 +204,7 @@ def idle(work: pathlib.Path, options) -> None:
 
 
 def store_of(work: pathlib.Path, options) -> pathlib.Path:
-    """The store that the command line names, which is made if it is not there."""
+    """The store from the command line, created if it does not exist."""
     store = options.store or work / "store"
     if not store.exists():
         subprocess.run([MAKER, str(store)], check=True)
@@ -263,15 +263,15 @@ def answers(work: pathlib.Path, options) -> None:
 
 # Pixels of the application's chart in a window of 1400 x 900: columns of two, rows of four.
 PLOT_WIDTH, HEAT_HEIGHT = 1290, 190
-# From view.ts: steps of the series, and below which width single I/Os are shown.
+# From view.ts: steps of the series, and the width below which single I/Os are shown.
 STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
 IO_SPAN_S = 0.05
-# Of the store, as the application knows it after its first step.
+# State of the store that the application knows after its first step.
 IOS_PER_S = 30_000
 
 
 def zoom_step(begin: float, span: float) -> dict[str, list[str]]:
-    """What the application asks at a zoom step, by path."""
+    """The application's requests at a zoom step, by path."""
     margin, column = span / 4, 2 * span / PLOT_WIDTH
     low, high = begin - margin, begin + span + margin
     if column >= 0.5:
@@ -347,7 +347,7 @@ def metrics(work: pathlib.Path, options) -> None:
 
 
 def incidents(work: pathlib.Path, options) -> None:
-    """Bursts of large writes beside more reads than the looks for stories can see."""
+    """Bursts of large writes beside more reads than the search for stories can process."""
     with loop_device(512) as device:
         root = work / "incidents"
         said = root / "said"
@@ -370,7 +370,7 @@ def incidents(work: pathlib.Path, options) -> None:
 
 
 def run_parts(parser: argparse.ArgumentParser, functions: tuple) -> None:
-    """Runs the parts that the command line names, all by default, each with a folder to work in."""
+    """Run the parts from the command line, all by default, each with a working directory."""
     parts = {f.__name__: f for f in functions}
     parser.add_argument("parts", nargs="*", metavar="PART", help=" ".join(parts))
     parser.add_argument("--store", type=pathlib.Path)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The signal and the throttle: a cached reading, a refresh, what `throttle` itself takes, and what it is worth.
+# The signal and the throttle: a cached reading, a refresh, the cost of `throttle` itself, and its benefit.
 #   bench/signal.sh [PATH]     the disks under PATH [.]
 # The exit code is 1 if a condition does not hold.
 set -euo pipefail
@@ -12,7 +12,7 @@ target/release/examples/signal_cost "$path" || failed=1
 busy=""
 trap '[ -z "$busy" ] || kill "$busy" 2>/dev/null || true; rm -f "$path/.iolens-bench-read"' EXIT
 
-# CPU of iolens itself, and of its guardian, for 20 s, without the command's.
+# CPU of iolens itself and of its guardian for 20 s, without the command's.
 own_cost() { # NAME ARGUMENTS...
   local name=$1; shift
   target/release/iolens throttle -q --path "$path" "$@" -- sleep 24 & local pid=$!
@@ -32,7 +32,7 @@ own_cost() { # NAME ARGUMENTS...
 own_cost counters --source counters
 if [ "$(id -u)" = 0 ]; then own_cost events; else echo "SKIP: events need root"; fi
 
-# The same while it holds the command all the time, beside a reader.
+# The same while it holds the command all the time, with a reader.
 head -c 64M /dev/zero >"$path/.iolens-bench-read"
 (while :; do dd if="$path/.iolens-bench-read" of=/dev/null bs=64k iflag=direct status=none || sleep 1; done) & busy=$!
 own_cost "counters, holding" --source counters --low 0 --high 10 --max 11

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""How well fail-slow devices are found in fleets that the method was not tuned on; prints a table.
+"""Measures how well fail-slow devices are found in fleets that the method was not tuned on; prints a table.
 
     bench/slow.py [--fleets 2] [--devices 1000] [--hosts-of 12] [--histograms] [VARIANT...]
 
-The generator is another one than that of the tests: a queue with a service time by load, arrivals in on and off periods, hosts
-with jobs of their own, sizes that shift, ages. Each variant changes one thing. 2 % of the devices are slow, by factors of
-1.5 to 6 for 5 to 100 % of the time, in episodes or at single entries. Precision: of the named devices, how many were planted;
-recall: of those planted with a factor of 2 and more, how many are named; `false`: named in a fleet without any.
+The generator differs from that of the tests: a queue with a service time by load, arrivals in on and off periods, hosts with
+different jobs, shifting sizes, ageing. Each variant changes one property. 2 % of the devices are slow, by factors of 1.5 to 6
+for 5 to 100 % of the time, in episodes or at single entries. Precision: the share of reported devices that are really slow.
+Recall: the share of slow devices with a factor of at least 2 that are reported. `false`: devices reported in a fleet without
+any slow ones.
 
 With --histograms the entries have them, as rollups do: I/Os around the entry's latency, one in 200 of them far slower (a share
 that differs by device and by five minutes). Then 2 % more are planted of which only 1 to 5 % of the I/Os are slow, by factors of 5
@@ -34,14 +35,14 @@ IO_BYTES = 10**6
 
 
 class Fleet:
-    """One variant: what is made, and what is done to it before it is judged."""
+    """One variant: how the fleet is generated, and how its entries are changed before they are judged."""
 
     def __init__(self, rng: np.random.Generator, devices: int, disks: int, planted: bool) -> None:
         self.rng, self.devices, self.disks, self.planted = rng, devices, disks, planted
         self.truth: dict[str, float] = {}
         self.tails: dict[str, Tail] = {}
 
-    # What variants change.
+    # The properties that variants change.
     spread = 0.06
     days = 1
 
@@ -50,7 +51,7 @@ class Fleet:
         return self.rng.gamma(25, 1 / 25, shape)
 
     def shape_load(self, load: Array) -> Array:
-        """Bytes per second as the log has them."""
+        """Bytes per second as in the log."""
         return load
 
     def age(self, disks: int) -> Array:
@@ -58,11 +59,11 @@ class Fleet:
         return self.rng.lognormal(0, self.spread, disks)
 
     def seen(self, entries: slow.Entries) -> slow.Entries:
-        """What the log keeps."""
+        """The entries that the log keeps."""
         return entries
 
     def hosts(self) -> list[slow.Entries]:
-        """All of them; `truth` has the factors of the slow devices."""
+        """All entries; `truth` has the factors of the slow devices."""
         chosen = set(self.rng.choice(self.devices, self.devices // 50, replace=False)) if self.planted else set()
         found = []
         for first in range(0, self.devices, self.disks):
@@ -72,7 +73,7 @@ class Fleet:
         return found
 
     def with_histograms(self, seed: int) -> list[slow.Entries]:
-        """The hosts as `hosts` makes them, with histograms and tails."""
+        """The hosts of `hosts`, with histograms and tails."""
         whole: list[slow.Entries] = []
         seen = self.seen
         self.seen = lambda e: (whole.append(e), seen(e))[1]  # type: ignore[method-assign]
@@ -108,7 +109,7 @@ class Fleet:
 
     @staticmethod
     def moments_of(rng: np.random.Generator, n: int, share: float) -> Array:
-        """Stretches of 15 to 100 minutes."""
+        """Periods of 15 to 100 minutes."""
         slots = np.full(n, share >= 1)
         while slots.mean() < share:
             begin = rng.integers(0, n)
@@ -116,7 +117,7 @@ class Fleet:
         return slots
 
     def host(self, first: int, disks: int, chosen: set[int]) -> slow.Entries:
-        """A closed queue: utilisation of a host's jobs in on and off periods, with bursts that one drive has alone."""
+        """A closed queue: utilisation of a host's jobs in on and off periods, with bursts on a single drive."""
         rng, n = self.rng, SLOTS * self.days
         jobs = np.zeros(n)
         for _ in range(rng.integers(2, 6)):
@@ -125,7 +126,7 @@ class Fleet:
         share = rng.dirichlet(np.full(disks, 30)) * disks
         own = np.repeat(rng.gamma(2, 0.5, (disks, n // 60 + 1)), 60, axis=1)[:, :n]
         busy = np.clip(share[:, None] * jobs * own * rng.gamma(12, 1 / 12, (disks, n)), 0.001, 0.93)
-        # Service time by load, as of a queue; each entry is a mean of a random number of I/Os.
+        # Service time by load, as in a queue. Each entry is a mean over a random number of I/Os.
         latency = 4.0 * self.age(disks)[:, None] / (1 - busy) ** 0.7 * self.tail((disks, n))
         for i in sorted(chosen):
             factor = float(rng.uniform(1.5, 6))
@@ -151,10 +152,10 @@ class Fleet:
 
 
 class HeavyTails(Fleet):
-    """Single entries of a Pareto with finite mean and hardly a variance."""
+    """Single entries from a Pareto distribution with finite mean and almost infinite variance."""
 
     def tail(self, shape: tuple[int, int]) -> Array:
-        """The usual, and rare entries of many times that."""
+        """The usual values, and rare entries of many times that."""
         return super().tail(shape) + 0.05 * self.rng.pareto(1.8, shape)
 
 
@@ -180,14 +181,14 @@ class Missing(Fleet):
 
 
 class Ages(Fleet):
-    """Half of each host's drives are older: a fifth slower all the time, which is no failure."""
+    """Half of each host's drives are older: always a fifth slower, which is not a failure."""
 
     def age(self, disks: int) -> Array:
         return super().age(disks) * np.where(self.rng.random(disks) < 0.5, 1.2, 1.0)
 
 
 class Sizes(Fleet):
-    """The same bytes in other sizes: the load of an entry says half as much about its latency."""
+    """The same bytes in other sizes: the load of an entry explains only half as much of its latency."""
 
     def shape_load(self, load: Array) -> Array:
         return load * np.repeat(self.rng.lognormal(0, 0.5, (len(load), load.shape[1] // 30 + 1)), 30, axis=1)[:, : load.shape[1]]
@@ -236,7 +237,7 @@ def main() -> None:
 
 
 class Tally:
-    """What was found in the fleets of a variant."""
+    """The results for the fleets of a variant."""
 
     def __init__(self) -> None:
         self.devices = self.named = self.right = self.strong = self.hit = self.hit_by_means = self.false = 0

@@ -13,7 +13,7 @@ from disk import loop_device
 
 PROGRAM = os.environ.get("IOLENS", "target/release/iolens")
 ADDRESS = "127.0.0.1:19951"
-# Beside its own growth: what an allocator keeps more or less of from one minute to the next.
+# Tolerance: an allocator keeps more or less memory from one minute to the next.
 MAX_GROWTH_MIB = 8
 
 
@@ -49,11 +49,11 @@ def usage(pid: int) -> dict[str, float]:
 
 
 class Viewers:
-    """One that follows `live`, and one that asks this and that of any stretch recorded so far."""
+    """Viewers: one follows `live`, the other queries random ranges recorded so far."""
 
     def __init__(self, begin: float) -> None:
         self.answers: collections.Counter = collections.Counter()
-        # How long each path took, in seconds, and how often it did not answer with 200.
+        # Duration of the requests by path, in seconds, and the number of answers other than 200.
         self.took: dict[str, list[float]] = collections.defaultdict(list)
         self.refused: collections.Counter = collections.Counter()
         self.live_lines, self.begin = 0, begin
@@ -131,7 +131,7 @@ def verdict(samples: list[dict], most: int, keep: int) -> list[str]:
         faults.append(f"resident memory grows: {median(middle):.0f} MiB, then {median(last):.0f} MiB")
     for what in ("fds", "threads"):
         before, after = (max(s[what] for s in part) for part in (middle, last))
-        # A connection more or less that happens to be open.
+        # One connection more or less may be open.
         if after > before + 3:
             faults.append(f"{what} grow: {before}, then {after}")
     return faults

@@ -22,7 +22,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 MIB = 1 << 20
-# Slow enough that what the processor does to each I/O hardly counts.
+# Slow enough that CPU time per I/O is negligible.
 BASE_US, MB_PER_S, CHANNELS, JITTER, READAHEAD_KIB = 6000, 100, 4, 0.5, 128
 READER_PER_S = 45
 TARGET, SETTLED_PP, SETTLE_SAMPLES = 70, 5, 10
@@ -35,19 +35,19 @@ def sh(*words, **more):
     return subprocess.run(words, check=True, capture_output=True, text=True, **more).stdout.strip()
 
 
-# Whatever runs on the disk: it must be gone before the disk can be.
+# Everything that runs on the disk must have ended before the disk can be removed.
 RUNNING = []
 
 
 def start(words, **more):
-    """A program in a process group of its own, which `end_all` ends with all its children."""
+    """A program in its own process group, which `end_all` ends with all its children."""
     RUNNING.append(subprocess.Popen(words, process_group=0, **more))
     return RUNNING[-1]
 
 
 def end_all():
     for process in RUNNING:
-        # iolens passes SIGTERM on and lets its command run, so that it can end; killed it could not.
+        # iolens passes SIGTERM on and resumes its command, so that it can end; with SIGKILL it could not.
         for number in (signal.SIGTERM, signal.SIGKILL):
             if process.poll() is None:
                 try:
@@ -58,7 +58,7 @@ def end_all():
 
 
 def umount(path):
-    """A command that is ended while it writes lets go of its files only when what is in flight is done."""
+    """A command that is ended while it writes closes its files only when its I/O in flight is done."""
     for attempt in range(60):
         try:
             return sh("umount", path)
@@ -69,7 +69,7 @@ def umount(path):
 
 
 class Disk:
-    """The programmed disk, its loop device and the file system; taken down in reverse."""
+    """The programmed disk, its loop device and the file system; removed in reverse order."""
 
     def __init__(self, mib):
         self.mib = mib
@@ -83,19 +83,19 @@ class Disk:
         try:
             command = [sys.executable, str(HERE / "fuse_disk.py"), self.fuse, str(self.mib), self.backing,
                        str(BASE_US), str(MB_PER_S), str(CHANNELS), str(JITTER)]
-            # Whatever ends this program must not end the disk first: what is in flight on it would never be answered.
+            # A signal to this program must not end the disk first: its I/O in flight would never complete.
             subprocess.Popen(command, start_new_session=True)
             self.undo.append(lambda: umount(self.fuse))
             while not os.path.exists(f"{self.fuse}/disk"):
                 time.sleep(0.05)
             self.loop = sh("losetup", "--find", "--show", "--direct-io=on", f"{self.fuse}/disk")
             self.undo.append(lambda: sh("losetup", "-d", self.loop))
-            # As fast disks have it by default; the kernel's own brakes on writes would hide what iolens is for.
+            # The default of fast disks. The kernel's own write throttling would hide the effect of iolens.
             for knob, value in (("read_ahead_kb", READAHEAD_KIB), ("scheduler", "none"), ("wbt_lat_usec", 0)):
                 with open(f"/sys/block/{os.path.basename(self.loop)}/queue/{knob}", "w") as f:
                     f.write(str(value))
             sh("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=1", self.loop)
-            # The kernel's own zeroing of inode tables would be a third party on this disk.
+            # The kernel's own zeroing of inode tables would be additional load on this disk.
             sh("mount", "-o", "noinit_itable", self.loop, self.mount)
             self.undo += [lambda: umount(self.mount), end_all]
         except BaseException:
@@ -104,7 +104,7 @@ class Disk:
         return self
 
     def __exit__(self, *_):
-        # A second signal must not leave half of it: on this disk nothing takes long.
+        # A second signal must not interrupt the removal; on this disk it is quick.
         for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
         for step in reversed(self.undo):
@@ -115,7 +115,7 @@ class Disk:
 
 
 def fill(path, mib):
-    """Bytes that differ from MiB to MiB."""
+    """Bytes that differ in every MiB."""
     block = os.urandom(MIB)
     with open(path, "wb") as f:
         for i in range(mib):
@@ -151,7 +151,7 @@ def size_of(path):
 
 
 class Copy:
-    """A cp under `prefix` with the reader beside it for so many seconds."""
+    """A cp under `prefix` with the reader beside it for this many seconds."""
 
     def __init__(self, disk, prefix, seconds, to_the_end=True):
         source, target = f"{disk.mount}/source", f"{disk.mount}/target"
@@ -174,7 +174,7 @@ class Copy:
         cp.wait()
         self.took = time.monotonic() - begin
         self.whole = to_the_end and subprocess.run(["cmp", "-s", source, target]).returncode == 0
-        # Progress while both ran, once it has settled.
+        # Progress while both ran, after the start-up.
         late = [m for m in marks if m[0] >= min(SETTLE_SAMPLES, seconds / 3) and 0 < m[1] < os.stat(source).st_size]
         (t0, b0), (t1, b1) = (late[0], late[-1]) if len(late) > 1 else ((0, 0), (0, 0))
         self.mib_per_s = (b1 - b0) / MIB / (t1 - t0) if t1 > t0 else float("nan")
@@ -189,7 +189,7 @@ def mean(values):
 
 
 class Throttled(Copy):
-    """The same under `iolens throttle`, with what it logged while the reader ran."""
+    """The same under `iolens throttle`, with its log while the reader ran."""
 
     def __init__(self, disk, a, seconds, *options, to_the_end=True):
         log = f"{disk.dir}/log"
@@ -200,10 +200,10 @@ class Throttled(Copy):
         self.steps = [s for s in steps if s["time_unix_s"] - steps[0]["time_unix_s"] < seconds - 4]
         self.settled = self.steps[SETTLE_SAMPLES:] or self.steps
         self.busy = mean(s["busy_percent"] for s in self.settled)
-        # Means of ten samples, as one sample of a bursty disk says little.
+        # Means of ten samples, as one sample of a bursty disk varies too much.
         windows = [mean(s["busy_percent"] for s in self.settled[i:i + 10]) for i in range(max(len(self.settled) - 9, 1))]
         self.furthest = max(windows, key=lambda u: abs(u - TARGET))
-        # In whichever minute has the most; decisions are a second apart.
+        # Of the minute with the most; decisions are a second apart.
         changes = [x["mode"] != y["mode"] for x, y in zip(self.settled, self.settled[1:])]
         self.changes = max(sum(changes[i:i + 60]) for i in range(max(len(changes) - 59, 1)))
 
@@ -223,10 +223,10 @@ def verdict(what, value, holds):
 
 
 def best_static(disk, a, solo):
-    """The fixed share that moves the most while it keeps the same conditions: busy within the target, p99 within its limit."""
+    """The fixed share that copies the most within the same conditions: busy within the target, p99 within its limit."""
     best = None
     for fixed in FIXED_PERCENT:
-        # Marks this low are always exceeded: the floor is all that there is.
+        # Watermarks this low are always exceeded, so only the floor applies.
         r = Throttled(disk, a, 20, "--low", "0", "--high", "10", "--max", "11", "--floor", str(fixed), to_the_end=False)
         fits = r.p99 <= P99_TIMES * solo and r.busy <= TARGET + SETTLED_PP
         print(f"  fixed share {fixed:2} %: {r.mib_per_s:6.1f} MiB/s, busy {r.busy:.0f} %, p99 {r.p99 / solo:.2f} times"
@@ -253,7 +253,7 @@ def main():
         fill(f"{disk.mount}/fg", 64), fill(f"{disk.mount}/source", a.mib)
         solo, average = p99_ms(reader(disk, min(a.seconds, 30)))
         print(f"reader alone: p99 {solo:.2f} ms, mean {average:.2f} ms", flush=True)
-        # As long as the throttled one's: what a cp has written reaches the disk 30 s later, all at once.
+        # As long as the throttled run: data written by a cp reaches the disk 30 s later, all at once.
         plain = Copy(disk, [], a.seconds)
         print(f"beside a plain cp of {a.mib} MiB: p99 {plain.p99:.2f} ms ({plain.p99 / solo:.2f} times), mean {plain.mean:.2f} ms; cp {plain.took:.1f} s")
         verdict(f"unbraked, p99 is beyond {P99_TIMES} times", f"{plain.p99 / solo:.2f}", plain.p99 > P99_TIMES * solo)

@@ -16,7 +16,7 @@ disk=$(losetup --find --show "$image")
 pipe=$(mktemp -u)
 mkfifo "$pipe"
 trap 'losetup -d "$disk"; rm -f "$image" "$pipe"' EXIT
-# Pages that were never written are faster than those that were.
+# Pages that were never written are faster to read than others.
 dd if=/dev/urandom of="$disk" bs=1M oflag=direct status=none 2>/dev/null || true
 
 load() { # jobs -> IOPS

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# All tests: Rust, then the page, Go and Python. Those in a browser wait most of the time. Python takes what they leave of the
-# CPUs, in two parts: fleets with slow disks, and all else.
-# What has not ended after an hour and a half hangs, also on a machine that is busy otherwise: it is ended, and the rest reports.
+# All tests: Rust, then the page, Go and Python. Browser tests wait most of the time. Python uses the remaining CPU
+# time, in two parts: fleets with slow disks, and all other tests. A part that has not ended after 90 minutes hangs,
+# even on a busy machine: it is stopped, and the others report.
 #   ci/all-tests.sh PYTHON_VENV
 set -uo pipefail
 cd "$(dirname "$0")/.."
-# Python's modules are compiled when they are first imported (ci/venv.sh): that is kept.
+# Python's modules are compiled when they are first imported (ci/venv.sh); the compiled files are kept.
 unset PYTHONDONTWRITEBYTECODE
 ci/cargo-test.sh || exit
 
-# limited COMMAND...: for an hour and a half at most.
+# limited COMMAND...: for at most 90 minutes.
 limited() {
   timeout --kill-after=10 5400 "$@"
   local status=$?
@@ -17,7 +17,7 @@ limited() {
   return $status
 }
 
-# Made once, before both parts look for it. What fails here fails there again, and is said there.
+# Created once, before both parts need it. A failure here fails there again, and is reported there.
 ci/python-venv.sh "$1" >/dev/null 2>&1
 limited nice ci/python.sh "$1" -q --ignore=tests/test_slow.py >target/python.log 2>&1 &
 python=$!

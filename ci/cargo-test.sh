@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# All Rust tests. An integration test that fails is repeated alone, twice at most: it shares disks, clocks and CPUs with
-# the others and with whatever else the machine does. What passes then is counted as flaky and named (ci/totals.sh).
-# Unit tests are never repeated, nor are more failures than a busy machine explains.
-#   ci/cargo-test.sh [--no-run]      with --no-run they are built only
+# All Rust tests. A failed integration test is repeated alone, at most twice: it shares disks, clocks and CPUs with
+# the others and with other load on the machine. If it passes then, it is counted as flaky and named (ci/totals.sh).
+# Unit tests are never repeated, and neither are more failures than a busy machine explains.
+#   ci/cargo-test.sh [--no-run]      with --no-run they are only built
 set -uo pipefail
 cd "$(dirname "$0")/.."
 log=$(mktemp)
@@ -20,15 +20,15 @@ build() {
 build || exit
 [ "${1:-}" = --no-run ] && exit
 
-# Simulations of the core, and examples in the documentation, need no disk and no clock: they take what other tests leave of the CPUs.
-# One at a time, so that the load of the machine stays low enough for disks with a programmed time.
+# Simulations of the core, and examples in the documentation, need no disk and no clock: they use the remaining CPU
+# time. One at a time, so that the load of the machine stays low enough for disks with a programmed time.
 simulations() {
   chrt --idle 0 "${run[@]}" --test integration -- --show-output --test-threads=1
   local status=$?
   chrt --idle 0 "${run[@]}" --doc -- --show-output && return $status
 }
 
-# All else. Most of it waits for disks and timers, not for a CPU: three at once take less time than two on 2 CPUs.
+# All others. Most of them wait for disks and timers, not for a CPU: three at once take less time than two on 2 CPUs.
 others() {
   ci/logged.sh "$log" "${run[@]}" --lib --bins --test '[!i]*' --test 'io*' -- --show-output --test-threads=3
 }
@@ -49,7 +49,7 @@ failed=$(awk '
   /^test .* \.\.\. FAILED$/ { print target, $2 }
 ' "$log")
 count=$(printf '%s' "$failed" | grep -c .)
-# As many targets as cargo lists: one that crashed has no line for the test it crashed in.
+# As many targets as cargo lists: a crashed target has no line for the test in which it crashed.
 targets=$(cut -d' ' -f1 <<<"$failed" | sort -u | wc -l)
 listed=$(grep -c '^    `-p ' "$log")
 if [[ $count -eq 0 || $count -gt 8 || $targets -ne $listed ]] || grep -q '^unit ' <<<"$failed"; then exit 1; fi
@@ -58,7 +58,7 @@ status=0
 while read -r target test; do
   for try in 2 3; do
     echo "REPEAT: $target $test, try $try"
-    # Its own result is not added to the totals: the line is said below.
+    # Its own result is not added to the totals; the line is printed below.
     if ci/logged.sh "$log" "$cargo" test --workspace --locked --test "$target" -- --exact "$test" --test-threads=1 --nocapture </dev/null |
       sed 's/^test result:/repeated:/'; then
       echo "FLAKY: $test"

@@ -14,7 +14,7 @@ for program in target/release/iolens target/debug/iolens; do
   [ -z "${IOLENS:-}" ] && [ -x "$program" ] && export IOLENS=$PWD/$program
 done
 
-# check WHAT COMMAND...: says nothing unless it fails.
+# check WHAT COMMAND...: prints nothing unless it fails.
 check() {
   local what=$1
   shift
@@ -30,7 +30,7 @@ for module in go examples/go/aistore; do
   unformatted=$(gofmt -l .)
   [ -z "$unformatted" ] || { echo "--- FAIL: $module: gofmt -l: $unformatted"; status=1; }
   check "$module: go vet" go vet ./...
-  # As object stores are built: no cgo, also where there are no disks to read.
+  # As object stores are built: without cgo, also on systems without support for reading disks.
   check "$module: linux, arm64" env CGO_ENABLED=0 GOARCH=arm64 go build ./...
   check "$module: darwin" env CGO_ENABLED=0 GOOS=darwin go vet ./...
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs a command with its output in LOG, and shows that output as it comes. What the command leaves behind is named and ended.
-# A file and not a pipe: a process that a test left behind keeps a pipe open, and who reads it then waits for ever.
+# Runs a command with its output in LOG, and prints that output as it comes. Processes that the command leaves behind
+# are named and ended. It uses a file and not a pipe: a process left by a test keeps a pipe open, and its reader would
+# wait for ever.
 #   ci/logged.sh LOG COMMAND...
 set -uo pipefail
 log=$1

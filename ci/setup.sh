@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs beyond Rust, Node and a C compiler, and says so.
-# Without root it names what is missing and goes on: tests that need it skip with a message.
-# As root a package that cannot be installed is an error, so that no test is skipped unnoticed; SKIP_SETUP=1 goes on without.
+# Without root it names the missing packages and continues: tests that need them are skipped with a message. As root,
+# a package that cannot be installed is an error, so that no test is skipped unnoticed; SKIP_SETUP=1 continues without
+# it.
 #   ci/setup.sh test | cross-arm64 | kernels-arm64 | bench | bpf | kernels | package | container | diagnose | spark | web
 set -euo pipefail
 
@@ -40,7 +41,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
   exit 0
 fi
 
-# A cloud machine runs apt by itself after its first boot: its lock is waited for. A line per package is the progress.
+# A cloud machine runs apt itself after its first boot, so this waits for the lock. Progress is a line per package.
 wait_s=900
 echo "installing with apt-get (waiting up to $((wait_s / 60)) minutes for its lock): ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
@@ -56,7 +57,7 @@ stop() {
   exit 1
 }
 
-# apt-get update does not wait for the lock of its lists by itself.
+# apt-get update itself does not wait for the lock of its lists.
 for ((s = 0; ; s += 5)); do
   updated=$(apt update 2>&1) && break
   grep -q 'Could not get lock' <<<"$updated" && ((s < wait_s)) || stop "apt-get update failed: $(tail -1 <<<"$updated")"
@@ -64,7 +65,7 @@ for ((s = 0; ; s += 5)); do
   sleep 5
 done
 if ! install "${missing[@]}"; then
-  # One by one, so that one unknown package does not cost the others.
+  # One by one, so that one unknown package does not prevent the installation of the others.
   failed=()
   for p in "${missing[@]}"; do install "$p" || failed+=("$p"); done
   [ ${#failed[@]} -eq 0 ] || stop "could not be installed: ${failed[*]}"

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Moves a program's debug information into PROGRAM.debug, which debuggers and perf find by the link that stays behind.
+# Moves a program's debug information into PROGRAM.debug, which debuggers and perf find by a link in the program.
 #   ci/split-debug.sh PROGRAM
 set -euo pipefail
 program=$1
-# The tools of the program's machine: this machine's own, those of a cross compiler, or LLVM's, which know all.
+# The tools for the program's architecture: this machine's own, those of a cross compiler, or LLVM's, which support
+# all.
 machine=$(od -An -t u2 -j 18 -N 2 "$program" | tr -d ' ')
 case $machine in 62) machine=x86_64 ;; 183) machine=aarch64 ;; esac
 tool() {
@@ -11,7 +12,7 @@ tool() {
 }
 objdump=$(tool objdump) && objcopy=$(tool objcopy) ||
   { echo "split-debug.sh: no objcopy for $machine; install binutils-$machine-linux-gnu or llvm" >&2; exit 1; }
-# Cargo links the built program to this name anew at each build, so it has debug information again only after a build.
+# Cargo links the built program to this name at each build, so it has debug information again only after a build.
 "$objdump" -h "$program" | grep -q '\.debug_info' || exit 0
 "$objcopy" --only-keep-debug --compress-debug-sections "$program" "$program.debug"
 "$objcopy" --strip-debug --add-gnu-debuglink="$program.debug" "$program" "$program.stripped"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the static program of a machine, amd64 or arm64 (as Debian names them; without one: this machine's), with its debug
-# information beside it; the last line is its path.
+# Builds the static program for an architecture, amd64 or arm64 (Debian's names; default: this machine's), with its
+# debug information beside it. The last line is its path.
 #   ci/static-build.sh [ARCH]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Adds up the results of every test runner in a log and prints them in one line; fails if none ran or any failed.
-# The failed tests come before that line, each with what it said, so that the end of a long log is enough.
+# The failed tests come before that line, each with its output, so that the end of a long log is sufficient.
 # A test that passed when it was repeated (ci/cargo-test.sh) counts as flaky, not as failed.
 #   ci/totals.sh LOG
 set -euo pipefail
 
-# What cargo test prints of a failed test: "---- NAME stdout ----" and the lines until the next heading. Passed tests
-# have such blocks too (--show-output), so the names of the failed ones are collected first.
+# The output of cargo test for a failed test: "---- NAME stdout ----" and the lines until the next heading. Passed
+# tests have such blocks too (--show-output), so the names of the failed ones are collected first.
 
 awk '
   FNR == NR { if ($0 ~ /^test .* \.\.\. FAILED$/) failed[$2] = 1; next }

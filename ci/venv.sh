@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A Python environment with the Parquet readers and the statistics that ours are checked against.
+# A Python environment with the Parquet readers and the statistics libraries against which iolens is tested.
 #   ci/venv.sh DIR
 set -euo pipefail
 dir=$1
@@ -7,7 +7,7 @@ dir=$1
 if ! command -v python3 >/dev/null; then echo "python3 is missing: the checks with pyarrow, DuckDB and SciPy will be skipped"; exit 0; fi
 echo "making a Python environment with pyarrow, pandas, duckdb and scipy in $dir"
 mkdir -p "$(dirname "$dir")"
-# A module is compiled when it is first imported: most of them never are.
+# Modules are compiled when they are first imported, because most of them never are.
 { python3 -m venv "$dir" && "$dir/bin/pip" install -q --no-compile --disable-pip-version-check pyarrow pandas duckdb scipy; } ||
   {
     echo "pyarrow, pandas, duckdb and scipy could not be installed; SKIP_SETUP=1 goes on without, their checks are then skipped" >&2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests of the report's page: pure parts in node, the page itself in headless Chromium.
+# Tests of the report's page: unit tests in node, the page itself in headless Chromium.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 [ -f package.json ] || exit 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Bundles the pages; one that has not changed keeps its time, so that cargo does not build the program anew.
+# Bundles the pages. An unchanged page keeps its modification time, so that cargo does not rebuild the program.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 [ -f package.json ] || exit 0

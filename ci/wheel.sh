@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel of the Python package: pure Python, the same bytes from the same commit.
-#   ci/wheel.sh VENV DIR      VENV is made if need be
+# Builds the wheel of the Python package: pure Python, identical bytes from the same commit.
+#   ci/wheel.sh VENV DIR      VENV is created if needed
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$(realpath -m "$1") out=$(realpath -m "$2")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Busy time (%util) from the kernel's io_ticks: how each kernel version counts, and how its bias is taken out.
+// Busy time (%util) from the kernel's io_ticks: how each kernel version counts, and how its bias is corrected.
 
 package iolens
 
@@ -17,19 +17,20 @@ type regime int
 const (
 	regimeUnknown      regime = iota
 	regimeRoundStats          // up to 4.16: at each start and end, if anything was in flight
-	regimeAllocated           // 4.17 to 4.19: requests that are allocated count too
+	regimeAllocated           // 4.17 to 4.19: allocated requests count too
 	regimeTouched             // 5.0 to 5.6: each jiffy that an end touches
 	regimeStartTouches        // 5.7 to 6.9: each jiffy that a start touches, and what was in flight
 	regimeSampled             // from 6.10: what was in flight when a jiffy turned
 )
 
-// Estimator finds busy time in the counters of a kernel.
+// Estimator calculates busy time from the counters of a kernel.
 type Estimator struct {
 	regime regime
 	hz     uint32
 }
 
-// NewEstimator is the estimator of a kernel release (uname -r) with hz jiffies per second (CONFIG_HZ; 0: not known).
+// NewEstimator returns the estimator of a kernel release (uname -r) with hz jiffies per second (CONFIG_HZ; 0:
+// unknown).
 func NewEstimator(release string, hz uint32) *Estimator {
 	return &Estimator{regime: regimeOf(release), hz: hz}
 }
@@ -66,7 +67,7 @@ func regimeOf(release string) regime {
 
 var hostEstimator = sync.OnceValue(func() *Estimator { return estimatorOf("/") })
 
-// jiffy is the kernel's tick; 10 ms where it is not known.
+// jiffy is the kernel's tick; 10 ms if it is unknown.
 func (e *Estimator) jiffy() time.Duration {
 	if e.hz == 0 {
 		return 10 * time.Millisecond
@@ -74,7 +75,7 @@ func (e *Estimator) jiffy() time.Duration {
 	return time.Second / time.Duration(e.hz)
 }
 
-// busy finds the busy share of an interval. Nothing is known in less than a jiffy.
+// busy calculates the busy share of an interval. It is unknown for less than a jiffy.
 func (e *Estimator) busy(span time.Duration, ticksMs, inQueueMs, ios count) Busy {
 	unknown := Busy{Percent: NaN, TicksPercent: NaN, SigmaPercent: NaN, Method: MethodTicks, Span: span}
 	hz := e.hz
@@ -108,13 +109,14 @@ func (e *Estimator) busy(span time.Duration, ticksMs, inQueueMs, ios count) Busy
 	return out
 }
 
-// sigma is the standard deviation of sampling n I/Os of a mean length once per jiffy, in percentage points.
+// sigma is the standard deviation of busy time from sampling n I/Os of a mean length once per jiffy, in percentage
+// points.
 func sigma(n uint64, meanNs, jiffyNs, spanNs float64) float64 {
 	p := min(meanNs/jiffyNs, 1)
 	return 100 * jiffyNs * math.Sqrt(float64(n)*p*(1-p)) / spanNs
 }
 
-// load is what the counters say that are kept in nanoseconds and have no bias.
+// load is calculated from the counters that are kept in nanoseconds and have no bias.
 type load struct {
 	perS     float64 // I/Os completed per second
 	inFlight float64 // mean number in flight
@@ -134,25 +136,25 @@ func (l load) meanS() float64 {
 	return 0
 }
 
-// correct takes the bias of a touched jiffy out: U' = 1-(1-U)exp(-rate J) solved for U, within what the time in flight
-// allows. I/Os longer than a jiffy hide from these kernels instead; L/(1+L) is then a better lower bound.
+// correct removes the bias of touched jiffies: it solves U' = 1-(1-U)exp(-rate J) for U, limited to what the time in
+// flight allows. These kernels miss I/Os longer than a jiffy; then L/(1+L) is a better lower bound.
 func (l load) correct(ticksPercent, jiffyS float64) (float64, Method) {
 	least := 100 * l.inFlight / (1 + l.inFlight)
 	if l.meanS() > jiffyS {
 		return max(min(ticksPercent, 100), least), MethodRaised
 	}
 	touched := min(ticksPercent/100, 1)
-	// The conversions keep each product rounded on processors that would fuse it with the difference.
+	// The conversions force rounding of each product on processors that would fuse it with the difference.
 	untouched := float64((1 - touched) * math.Exp(float64(l.perS*jiffyS)))
 	solved := 100 * (1 - untouched)
 	most := 100 * min(l.inFlight, 1)
 	return min(max(solved, least), most), MethodCorrected
 }
 
-// combined is how busy several disks are together.
+// combined is the busy time of several disks together.
 type combined struct{ mean, max, any float64 }
 
-// combine returns NaN unless every disk is known: one that is not may be the busiest.
+// combine returns NaN unless all disks are known: an unknown disk may be the busiest.
 func combine(busyPercent []float64) combined {
 	if len(busyPercent) == 0 {
 		return combined{NaN, NaN, NaN}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Linux system calls: reads sysfs and procfs files, notices changed mounts, connects to the socket of `iolens serve`.
+// Linux system calls: reads sysfs and procfs files, detects changed mounts, connects to the socket of `iolens serve`.
 
 package iolens
 
@@ -13,14 +13,14 @@ import (
 	"unsafe"
 )
 
-// Magic numbers of the file systems that the kernel makes up (statfs(2)).
+// Magic numbers of the kernel's virtual file systems (statfs(2)).
 const (
 	procMagic  = 0x9fa0
 	sysfsMagic = 0x62656572
 )
 
-// kernelFile is a small file of sysfs or procfs that is read again and again through one descriptor: one pread at offset
-// 0 makes the kernel print afresh.
+// kernelFile is a small file of sysfs or procfs that is read repeatedly through one descriptor. One pread at offset 0
+// makes the kernel print it again.
 type kernelFile struct {
 	path string
 	fd   int
@@ -31,8 +31,8 @@ type kernelFile struct {
 	opened uint32
 }
 
-// read fills buf and returns how many bytes the file has, at most len(buf). A file whose device is gone is opened again:
-// a device that came back under the same name is found.
+// read fills buf and returns how many bytes the file has, at most len(buf). If the device is gone, the file is opened
+// again, which finds a device that came back under the same name.
 func (f *kernelFile) read(buf []byte) (int, error) {
 	if f.open && f.ordinary && f.replaced() {
 		f.close()
@@ -64,14 +64,14 @@ func (f *kernelFile) preadAt(buf []byte, offset int) (int, error) {
 	}
 }
 
-// pageLessALine is a page less the longest line of /proc/diskstats, generously.
+// pageLessALine is a page minus an upper bound of the longest line of /proc/diskstats.
 const pageLessALine = 4096 - 512
 
 // readAll reads a file of several pages, which the kernel prints in whole lines.
 func (f *kernelFile) readAll(buf []byte) (int, error) {
 	n, err := f.read(buf)
 	got := n
-	// A page that leaves room for another line is the last one; this saves the pread that returns nothing.
+	// A page with space for another line is the last one; this saves the pread that would return nothing.
 	for err == nil && got > 0 && n < len(buf) && (f.ordinary || got >= pageLessALine) {
 		got, err = f.preadAt(buf[n:], n)
 		n += max(got, 0)
@@ -104,12 +104,12 @@ func (f *kernelFile) close() {
 	}
 }
 
-// isGone reports whether an error of reading means that the disk is not there.
+// isGone reports whether a read error means that the disk is gone.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ENXIO)
 }
 
-// blockDevice is the number of the device whose node is at path.
+// blockDevice returns the number of the device whose node is at path.
 func blockDevice(path string) (devID, bool) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) != fs.ModeDevice {
@@ -125,7 +125,7 @@ func blockDevice(path string) (devID, bool) {
 	return devID{major, minor}, true
 }
 
-// mountWatch notices at the cost of one system call that mounts have come or gone (proc_pid_mounts(5)).
+// mountWatch detects with one system call that mounts were added or removed (proc_pid_mounts(5)).
 type mountWatch struct {
 	file *os.File
 	fd   int
@@ -150,7 +150,7 @@ const (
 	pollPri = 0x2
 )
 
-// ready reports what is ready on a descriptor now; it does not wait.
+// ready returns the events that are ready on a descriptor now; it does not block.
 func ready(fd int, events int16) int16 {
 	p := pollFd{fd: int32(fd), events: events}
 	var now syscall.Timespec
@@ -165,7 +165,7 @@ func (w *mountWatch) changed() bool { return ready(w.fd, pollPri)&pollPri != 0 }
 
 func (w *mountWatch) close() { w.file.Close() }
 
-// stream is a connection to a unix socket that never waits.
+// stream is a connection to a unix socket that never blocks.
 type stream struct{ fd int }
 
 var errWouldWait = syscall.EAGAIN
@@ -188,7 +188,7 @@ func dial(socket string, request []byte) (*stream, error) {
 	return s, nil
 }
 
-// read returns errWouldWait where nothing has come, and 0 at the end.
+// read returns errWouldWait if no data has arrived, and 0 at the end.
 func (s *stream) read(buf []byte) (int, error) {
 	for {
 		n, err := syscall.Read(s.fd, buf)
@@ -198,7 +198,7 @@ func (s *stream) read(buf []byte) (int, error) {
 	}
 }
 
-// wait returns when something has come or the other end has closed, or after the time.
+// wait returns when data has arrived or the other end has closed, or after the timeout.
 func (s *stream) wait(d time.Duration) {
 	deadline := time.Now().Add(d)
 	for ready(s.fd, pollIn) == 0 && time.Now().Before(deadline) {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// NaN is the value of every figure that is not known.
+// NaN is the value of every unknown figure.
 var NaN = math.NaN()
 
-// ClassRate is what reads, writes, discards or flushes did over an interval. NaN: not known, or a mean over no I/O.
+// ClassRate is the reads, writes, discards or flushes over an interval. NaN: unknown, or a mean over no I/O.
 type ClassRate struct {
 	IOs           float64 // completed in the interval
 	PerSecond     float64 // IOPS
@@ -23,7 +23,7 @@ type ClassRate struct {
 	RequestBytes  float64 // mean size
 }
 
-// Method says how busy time was found.
+// Method is how busy time was calculated.
 type Method string
 
 // The methods; docs/util.md describes them.
@@ -32,27 +32,27 @@ const (
 	MethodTicks     Method = "io-ticks"           // the kernel's io_ticks, right on average on this kernel
 	MethodCorrected Method = "io-ticks-corrected" // the same less what short I/Os add to it on this kernel
 	MethodRaised    Method = "io-ticks-raised"    // this kernel misses long I/Os: at least what the time in flight implies
-	MethodBiased    Method = "io-ticks-biased"    // of a kernel whose bias is not known or cannot be taken out
+	MethodBiased    Method = "io-ticks-biased"    // the kernel's bias is unknown or cannot be corrected
 )
 
 // Busy is the share of time with at least one I/O in flight.
 type Busy struct {
 	Percent      float64       // best estimate, 0 to 100; NaN: not known, for instance in less than a jiffy
-	TicksPercent float64       // what the kernel counted; may exceed 100
-	SigmaPercent float64       // one standard deviation of sampling, in percentage points, where it is known
+	TicksPercent float64       // from the kernel's counter; may exceed 100
+	SigmaPercent float64       // one standard deviation of sampling, in percentage points, if it is known
 	Method       Method        // where Percent comes from
-	Span         time.Duration // the time that it is of
+	Span         time.Duration // the time that it covers
 }
 
-// Rate is what a disk did between two samples.
+// Rate is the activity of a disk between two samples.
 type Rate struct {
 	// Span is the true length of the interval.
 	Span time.Duration
-	// Reset: the disk was removed and came back in between. Nothing about the interval is known.
+	// Reset: the disk was removed and came back in between. All values of the interval are unknown.
 	Reset bool
-	// NotAccounted: the kernel does not count the disk's I/O. Nothing is known; it is not idle.
+	// NotAccounted: the kernel does not count the disk's I/O. Its values are unknown; it is not idle.
 	NotAccounted bool
-	// Lossy: events were lost in the interval, so figures are lower bounds. Only where they come from events.
+	// Lossy: events were lost in the interval, so values are lower bounds. Only set if values come from events.
 	Lossy bool
 
 	Read, Write, Discard, Flush ClassRate
@@ -64,13 +64,13 @@ type Rate struct {
 	Busy         Busy
 }
 
-// Known reports whether the interval says anything.
+// Known reports whether the interval has any known value.
 func (r *Rate) Known() bool { return !r.Reset && !r.NotAccounted && r.Span > 0 }
 
-// Between is the rate between two samples of one disk, with the busy time that this machine's kernel allows.
+// Between is the rate between two samples of one disk, with busy time as this machine's kernel counts it.
 func Between(a, b *Sample) Rate { return hostEstimator().Between(a, b) }
 
-// count is a difference of counters that may not be known.
+// count is a difference of counters that may be unknown.
 type count struct {
 	v  uint64
 	ok bool
@@ -78,7 +78,7 @@ type count struct {
 
 func known(v uint64) count { return count{v, true} }
 
-// grown is the difference of a counter that only grows.
+// grown is the difference of a counter that only increases.
 func grown(before, after uint64) count {
 	return count{after - before, after >= before}
 }
@@ -95,7 +95,7 @@ func grownMs(before, after uint64) count {
 	return count{d, d <= math.MaxUint32-backwardMs}
 }
 
-// plus adds two counts; the sum of an unknown one is unknown.
+// plus adds two counts; the sum is unknown if one of them is.
 func (c count) plus(o count) count {
 	if !c.ok || !o.ok {
 		return count{}
@@ -133,7 +133,7 @@ func (b *ClassCounters) to(a *ClassCounters) classDelta {
 	}
 }
 
-// perSecond divides by the length of an interval; nothing is known of one without length.
+// perSecond divides by the length of an interval; NaN if it is zero.
 func perSecond(c count, span time.Duration) float64 {
 	if !c.ok || span <= 0 {
 		return NaN
@@ -155,7 +155,7 @@ func (d *classDelta) rate(span time.Duration) ClassRate {
 
 var unknownClass = ClassRate{NaN, NaN, NaN, NaN, NaN, NaN, NaN}
 
-// unknownRate is an interval of which nothing but its length is known.
+// unknownRate is an interval of which only the length is known.
 func unknownRate(span time.Duration) Rate {
 	return Rate{
 		Span: span,
@@ -189,7 +189,7 @@ func (e *Estimator) Between(a, b *Sample) Rate {
 	read, write := a.Read.to(&b.Read), a.Write.to(&b.Write)
 	out.Read, out.Write = read.rate(span), write.rate(span)
 	ios, sectors, ticksMs := read.ios.plus(write.ios), read.sectors.plus(write.sectors), read.ticksMs.plus(write.ticksMs)
-	// An old kernel that has no discards did none; the estimator counts those that are known.
+	// An old kernel without discards did none; the estimator counts the known classes.
 	completed := allKnown(read.ios, write.ios)
 	if a.hasDiscard() && b.hasDiscard() {
 		discard := a.Discard.to(&b.Discard)
@@ -210,7 +210,7 @@ func (e *Estimator) Between(a, b *Sample) Rate {
 	return out
 }
 
-// allKnown adds those that are known.
+// allKnown adds the known counts.
 func allKnown(a, b count) count {
 	switch {
 	case !a.ok:

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// maxDepth is more layers than any machine has; a deeper tree leads round in a ring.
+// maxDepth is more layers than any machine has; a deeper tree has a cycle.
 const maxDepth = 32
 
 // maxLinks is the kernel's own limit of symbolic links in a path.
@@ -36,13 +36,13 @@ func parseDevID(s string) (devID, bool) {
 	return devID{uint32(major), uint32(minor)}, found && err1 == nil && err2 == nil
 }
 
-// machine is the machine that is seen under a root: "/", or "/host" in a container.
+// machine is the machine whose files are under a root: "/", or "/host" in a container.
 type machine struct{ root string }
 
-// at is how this process names a path of the machine.
+// at is the name by which this process opens a path of the machine.
 func (m machine) at(path string) string { return filepath.Join(m.root, path) }
 
-// text is the trimmed text of a file; empty where there is none.
+// text is the trimmed text of a file; empty if there is none.
 func text(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -61,7 +61,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// names lists a directory in order; nothing where there is none.
+// names lists a directory, sorted; nothing if there is none.
 func names(dir string) []string {
 	entries, _ := os.ReadDir(dir)
 	out := make([]string, 0, len(entries))
@@ -106,7 +106,7 @@ func gunzip(path string) []byte {
 	return out
 }
 
-// canonical resolves links, "." and ".." of a path inside the root: an absolute link leads to the root's own file.
+// canonical resolves links, "." and ".." of a path inside the root. An absolute link refers to a file under the root.
 func (m machine) canonical(path string) (string, error) {
 	done, links := "/", 0
 	todo := components(path)
@@ -155,7 +155,7 @@ type mount struct {
 	options       string
 }
 
-// mounts reads the mount table: this process' own one of the live machine, that of process 1 elsewhere.
+// mounts reads the mount table: of this process on the live machine, of process 1 under another root.
 func (m machine) mounts() ([]mount, error) {
 	who := "1"
 	if m.root == "/" {
@@ -193,7 +193,7 @@ func parseMount(line string) (mount, bool) {
 	return out, true
 }
 
-// unescape undoes the kernel's octal digits for blank, tab, newline and backslash.
+// unescape decodes the kernel's octal escapes of blank, tab, newline and backslash.
 func unescape(field string) string {
 	var out strings.Builder
 	for i := 0; i < len(field); i++ {
@@ -216,7 +216,7 @@ func isUnder(path, point string) bool {
 
 func depthOf(point string) int { return len(components(point)) }
 
-// mountOf walks from the root downwards as the kernel does, so that a mount which a later one covers is not taken.
+// mountOf walks from the root downwards as the kernel does, so that a mount hidden by a later one is not used.
 func mountOf(table []mount, path string) *mount {
 	hasParent := func(m *mount) bool {
 		return slices.ContainsFunc(table, func(p mount) bool { return p.id == m.parent && p.id != m.id })
@@ -228,7 +228,7 @@ func mountOf(table []mount, path string) *mount {
 			at = m
 		}
 	}
-	// Each step goes to a child, so no walk is longer than the table.
+	// Each step goes to a child, so a walk has at most as many steps as the table has lines.
 	for range table {
 		var child *mount
 		for i := range table {
@@ -248,11 +248,11 @@ func mountOf(table []mount, path string) *mount {
 	return at
 }
 
-// bottom is a disk at the bottom of a stack: what can be busy.
+// bottom is a disk at the bottom of a stack: the device that can be busy.
 type bottom struct {
 	name  string
 	dev   devID
-	stats []string // where its counters are; several for an NVMe multipath disk whose kernel counts its paths only
+	stats []string // files with its counters; several for an NVMe multipath disk whose kernel counts only its paths
 }
 
 // layer is a block device and the devices under it.
@@ -264,11 +264,11 @@ type layer struct {
 	below  []layer
 }
 
-// resolver looks paths up in one state of the mount table.
+// resolver resolves paths in one state of the mount table.
 type resolver struct {
 	machine
 	table []mount
-	// literal: paths are taken as they are, without a look at file systems that may have to wait for a disk.
+	// literal: paths are used as given, without queries of file systems that may block on a disk.
 	literal bool
 }
 
@@ -280,7 +280,7 @@ func (m machine) resolver() (*resolver, error) {
 	return &resolver{machine: m, table: table}, nil
 }
 
-// place is what a path is, found once: its canonical form, and the device if it is the node of one.
+// place is a resolved path: its canonical form, and the device if it is a device node.
 type place struct {
 	path   string
 	node   devID
@@ -296,7 +296,7 @@ func (r *resolver) place(path string) (place, error) {
 	return place{path: canonical, node: node, isNode: isNode}, nil
 }
 
-// disksOf are the disks under a path, by name; the error says why there is none.
+// disksOf returns the disks under a path, by name; the error is the reason if there are none.
 func (r *resolver) disksOf(p place) ([]bottom, error) {
 	var layers []layer
 	why := errors.New("the mount table does not say what it is on")
@@ -314,7 +314,7 @@ func (r *resolver) disksOf(p place) ([]bottom, error) {
 	return disks, nil
 }
 
-// whyNone says why there is no disk under a mount.
+// whyNone returns the reason why there is no disk under a mount.
 func whyNone(m *mount) error {
 	kind := m.fsType
 	switch kind {
@@ -336,12 +336,12 @@ func whyNone(m *mount) error {
 	return fmt.Errorf("its device %s is not in sysfs (removed?)", m.dev)
 }
 
-// device is the device with this number and all under it; nothing where sysfs has none.
+// device returns the device with this number and all devices under it; nothing if sysfs does not list it.
 func (r *resolver) device(dev devID, depth int) []layer {
 	return r.directory(r.at("/sys/dev/block/"+dev.String()), depth)
 }
 
-// directory is the device of a sysfs directory or of a link to one.
+// directory returns the device of a sysfs directory or of a link to one.
 func (r *resolver) directory(dir string, depth int) []layer {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -372,7 +372,7 @@ func (r *resolver) belowOf(dir, name string, depth int) []layer {
 	return r.nvmePaths(name)
 }
 
-// follow is the canonical form of a path, or the path itself where it is not there or may not be looked at.
+// follow returns the canonical form of a path, or the path itself if it does not exist or may not be read.
 func (r *resolver) follow(path string) (string, bool) {
 	if r.literal {
 		return path, true
@@ -384,7 +384,7 @@ func (r *resolver) follow(path string) (string, bool) {
 	return canonical, true
 }
 
-// backing are the devices under a loop device's file. A deleted one is still on the disk of its directory.
+// backing returns the devices under a loop device's file. A deleted file is still on the disk of its directory.
 func (r *resolver) backing(file string, depth int) []layer {
 	path, _ := r.follow(file)
 	if m := mountOf(r.table, path); m != nil {
@@ -393,7 +393,7 @@ func (r *resolver) backing(file string, depth int) []layer {
 	return nil
 }
 
-// nvmePaths are the hidden paths nvmeXcYnZ of a multipath head nvmeXnZ (Linux 4.15 and newer).
+// nvmePaths returns the hidden paths nvmeXcYnZ of a multipath head nvmeXnZ (Linux 4.15 and newer).
 func (r *resolver) nvmePaths(head string) []layer {
 	subsystem, namespace, ok := strings.Cut(strings.TrimPrefix(head, "nvme"), "n")
 	if !strings.HasPrefix(head, "nvme") || !ok {
@@ -411,7 +411,7 @@ func (r *resolver) nvmePaths(head string) []layer {
 	return out
 }
 
-// layersOf are the devices right under a file system.
+// layersOf returns the devices directly under a file system.
 func (r *resolver) layersOf(m *mount, depth int) []layer {
 	switch {
 	case depth >= maxDepth:
@@ -430,7 +430,7 @@ func (r *resolver) layersOf(m *mount, depth int) []layer {
 	return r.bySource(m, depth)
 }
 
-// overlay has the disks of the upper and all lower directories.
+// overlay returns the disks of the upper and all lower directories.
 func (r *resolver) overlay(m *mount, depth int) []layer {
 	var directories []string
 	for _, option := range splitOptions(m.options) {
@@ -459,8 +459,8 @@ func (r *resolver) overlay(m *mount, depth int) []layer {
 	return out
 }
 
-// splitOptions splits at commas; one in a directory's name is protected by a backslash. Backslashes before colons stay,
-// for the list of lower directories.
+// splitOptions splits at commas; a comma in a directory's name is escaped by a backslash. Backslashes before colons
+// stay, for the list of lower directories.
 func splitOptions(options string) []string {
 	var out []string
 	var one strings.Builder
@@ -479,7 +479,7 @@ func splitOptions(options string) []string {
 	return append(out, one.String())
 }
 
-// splitProtected splits at a separator that a backslash protects.
+// splitProtected splits at a separator, except where a backslash escapes it.
 func splitProtected(list string, separator byte) []string {
 	var out []string
 	var one strings.Builder
@@ -498,7 +498,7 @@ func splitProtected(list string, separator byte) []string {
 	return append(out, one.String())
 }
 
-// btrfs has all members of the file system.
+// btrfs returns all members of the file system.
 func (r *resolver) btrfs(m *mount, depth int) ([]layer, bool) {
 	member := r.kernelName(m.source)
 	base := r.at("/sys/fs/btrfs")
@@ -516,7 +516,7 @@ func (r *resolver) btrfs(m *mount, depth int) ([]layer, bool) {
 	return nil, false
 }
 
-// zfs has the members of the pool: it says nothing in sysfs, but udev wrote down each member's label.
+// zfs returns the members of the pool. zfs has no entry in sysfs, but udev stores each member's label.
 func (r *resolver) zfs(m *mount, depth int) []layer {
 	pool, _, _ := strings.Cut(m.source, "/")
 	data := r.at("/run/udev/data")
@@ -532,7 +532,7 @@ func (r *resolver) zfs(m *mount, depth int) []layer {
 			out = append(out, r.device(dev, depth)...)
 		}
 	}
-	// udev labels the whole disk and its partition alike: the partition is the member.
+	// udev labels the whole disk and its partition alike; the partition is the member.
 	under := map[devID]bool{}
 	for _, l := range out {
 		for _, b := range l.below {
@@ -542,7 +542,7 @@ func (r *resolver) zfs(m *mount, depth int) []layer {
 	return slices.DeleteFunc(out, func(l layer) bool { return under[l.dev] })
 }
 
-// bySource is for file systems without a device number of their own that were mounted from devices (/dev/a:/dev/b).
+// bySource is for file systems without a device number of their own that are mounted from devices (/dev/a:/dev/b).
 func (r *resolver) bySource(m *mount, depth int) []layer {
 	if !strings.HasPrefix(m.source, "/dev/") {
 		return nil
@@ -564,7 +564,8 @@ func (r *resolver) named(name string, depth int) []layer {
 	return r.directory(r.at("/sys/block/"+name), depth)
 }
 
-// kernelName is the kernel's name of a node under /dev: its own, that of the link's target, or that of the dm device.
+// kernelName returns the kernel name of a node under /dev: its own, that of the link's target, or that of the dm
+// device.
 func (r *resolver) kernelName(source string) string {
 	path, err := r.canonical(source)
 	if err != nil {
@@ -583,8 +584,8 @@ func (r *resolver) kernelName(source string) string {
 	return ""
 }
 
-// bottoms are the disks at the bottom of layers, each once, by name. A loop device whose file is on no disk is itself the
-// lowest thing that can be busy; an NVMe multipath head is one disk, whatever the number of its paths.
+// bottoms returns the disks at the bottom of layers, each once, by name. A loop device whose file is on no disk is
+// itself the lowest device that can be busy. An NVMe multipath head is one disk, whatever the number of its paths.
 func (r *resolver) bottoms(layers []layer) []bottom {
 	var out []bottom
 	var collect func(l *layer)
@@ -612,8 +613,8 @@ func (r *resolver) bottoms(layers []layer) []bottom {
 	return slices.CompactFunc(out, func(a, b bottom) bool { return a.name == b.name })
 }
 
-// statsOf are the files with a disk's counters. Before Linux 6.1 the head of an NVMe multipath disk counted nothing: its
-// paths are read instead, so nothing need be written to the head's settings.
+// statsOf returns the files with a disk's counters. Before Linux 6.1 the head of an NVMe multipath disk counts
+// nothing, so its paths are read instead. This needs no change of the head's settings.
 func (m machine) statsOf(name string, paths []string) []string {
 	own := m.statFile(name)
 	if len(paths) == 0 || strings.Trim(text(own), "0 ") != "" {
@@ -638,7 +639,8 @@ func (m machine) statFile(name string) string {
 	return m.at("/sys/block/" + name + "/stat")
 }
 
-// wholeDisks are the disks of the machine that data is on: whole, with a size, not made of other devices, not in memory.
+// wholeDisks returns the disks of the machine that hold data: whole disks with a size, not made of other devices, not
+// in memory.
 func (m machine) wholeDisks() []string {
 	var out []string
 	block := m.at("/sys/block")

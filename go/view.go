@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// The figures of one refresh: the reading of each disk, and the busiest disk, mean and sums of each path.
+// The values of one refresh: the reading of each disk, and the busiest disk, mean and sums of each path.
 
 package iolens
 
@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// GroupBy is how the disks of a path become one figure.
+// GroupBy selects how the disks of a path are combined into one value.
 type GroupBy int
 
 const (
 	// Max is the busiest disk: a RAID is as fast as its slowest leg.
 	Max GroupBy = iota
-	// Mean is the mean over the disks: one hot disk hides in it.
+	// Mean is the mean over the disks, which can hide one busy disk.
 	Mean
 )
 
@@ -26,7 +26,7 @@ func (g GroupBy) String() string {
 	return "max"
 }
 
-// Source says what a reading rests on.
+// Source is the origin of a reading.
 type Source string
 
 // The sources.
@@ -41,7 +41,7 @@ type Reading struct {
 	Rate   Rate
 	Source Source
 	Own    Own // with Options.Own
-	// Err: nothing is known, and all figures are NaN.
+	// Err: the values are unknown, and all of them are NaN.
 	Err error
 	// endNs is the end of the interval on the monotonic clock.
 	endNs int64
@@ -50,7 +50,7 @@ type Reading struct {
 // Group is the disks under one path over one interval.
 type Group struct {
 	Path string
-	// Percent is the busy time that Options.Group asks for; By says which.
+	// Percent is the busy time selected by Options.Group; By is that selection.
 	Percent float64
 	By      GroupBy
 
@@ -63,11 +63,11 @@ type Group struct {
 	InFlight    uint64
 	// Disks are the names. Do not change them.
 	Disks []string
-	// Err: a disk is not known, or the path has none; then Percent and sums are NaN.
+	// Err: a disk is unknown, or the path has none; then Percent and sums are NaN.
 	Err error
 }
 
-// View is everything of one refresh. It does not change until [View.Release].
+// View is all readings of one refresh. It does not change until [View.Release].
 type View struct {
 	refs   atomic.Int32
 	lay    *layout
@@ -78,10 +78,10 @@ type View struct {
 	busy   []float64
 }
 
-// writing marks a view that a refresh fills.
+// writing marks a view that a refresh is filling.
 const writing = -1
 
-// pin keeps the view from being written again; false where it is being written.
+// pin prevents the view from being overwritten; false if it is being written.
 func (v *View) pin() bool {
 	for {
 		n := v.refs.Load()
@@ -94,8 +94,8 @@ func (v *View) pin() bool {
 	}
 }
 
-// Release gives the view back, so that a later refresh can use its memory. Without it nothing breaks: the view stays as
-// it is, and a refresh allocates another one. Do not use the view, its readings or groups afterwards.
+// Release returns the view, so that a later refresh can reuse its memory. It is optional: without it the view stays
+// as it is, and a refresh allocates another one. Do not use the view, its readings or groups afterwards.
 func (v *View) Release() {
 	for {
 		n := v.refs.Load()
@@ -114,16 +114,16 @@ func (v *View) Age() time.Duration { return time.Duration(monotonicNs() - v.at) 
 // Age is the time since the end of the interval.
 func (r *Reading) Age() time.Duration { return time.Duration(monotonicNs() - r.endNs) }
 
-// Disks are all disks, by name.
+// Disks returns all disks, by name.
 func (v *View) Disks() []Reading { return v.disks }
 
-// Groups are all paths, in the order in which they were added.
+// Groups returns all paths, in the order in which they were added.
 func (v *View) Groups() []Group { return v.groups }
 
-// Errors are all errors: disks that are lost or not known, paths without a disk, a service that does not answer.
+// Errors returns all errors: disks that are lost or unknown, paths without a disk, a service that does not answer.
 func (v *View) Errors() []error { return v.errors }
 
-// Disk is the reading of a disk, with its error.
+// Disk returns the reading of a disk, with its error.
 func (v *View) Disk(name string) (*Reading, error) {
 	i, ok := v.lay.diskIndex[name]
 	if !ok || i >= len(v.disks) {
@@ -132,7 +132,7 @@ func (v *View) Disk(name string) (*Reading, error) {
 	return &v.disks[i], v.disks[i].Err
 }
 
-// Group is a path's disks together, with the error of one that is not known.
+// Group returns a path's disks together, with the error of one that is unknown.
 func (v *View) Group(path string) (*Group, error) {
 	i, ok := v.lay.groupIndex[path]
 	if !ok || i >= len(v.groups) {
@@ -141,7 +141,7 @@ func (v *View) Group(path string) (*Group, error) {
 	return &v.groups[i], v.groups[i].Err
 }
 
-// fillGroups makes the groups from the readings.
+// fillGroups calculates the groups from the readings.
 func (v *View) fillGroups(by GroupBy) {
 	for i, def := range v.lay.groups {
 		g := &v.groups[i]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds what is installed: a .deb and a static tar.gz of the same binary, the files of a container image with it, and
-# the wheel of the Python package; target/package/. None depends on a library of the machine that it is installed on.
-# ARCH=arm64 or amd64: for that machine, whichever this one is.
+# Builds the packages: a .deb and a static tar.gz of the same binary, the files of a container image with it, and the
+# wheel of the Python package; target/package/. None depends on a library of the target machine. ARCH=arm64 or amd64
+# selects the architecture, whichever this machine has.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}
@@ -22,7 +22,7 @@ if ! cargo-deb --version 2>/dev/null | grep -qwF "$CARGO_DEB_VERSION"; then
 fi
 
 program=$(CARGO=$CARGO ci/static-build.sh ${ARCH:-} | tail -1)
-# Manual pages and completions are those of the same source, built for this machine.
+# Manual pages and completions are from the same source, built for this machine.
 pages=$program
 if [ "$target" != "$host" ]; then
   $CARGO build --locked -p iolens
@@ -37,11 +37,11 @@ mkdir -p "$share/bash-completion/completions" "$share/zsh/vendor-completions" "$
 "$pages" generate completions bash >"$share/bash-completion/completions/iolens"
 "$pages" generate completions zsh >"$share/zsh/vendor-completions/_iolens"
 "$pages" generate completions fish >"$share/fish/vendor_completions.d/iolens.fish"
-# `iolens query` names it in its advice.
+# `iolens query` names it in its hint.
 ci/wheel.sh target/venv-wheel "$share/iolens"
 ls "$share"/iolens/iolens-*.whl >/dev/null || { echo "the packages carry the wheel, which could not be built" >&2; exit 1; }
 find "$out/root/share/man" -name '*.1' -exec gzip -9n {} +
-# What changed is in CHANGELOG.md; Debian wants a file of this form beside it.
+# The changes are in CHANGELOG.md; Debian requires a file of this form beside it.
 date=$(git log -1 --format=%cD)
 printf 'iolens (%s) unstable; urgency=medium\n\n  * New release.\n\n -- The iolens developers <maintainers@iolens.invalid>  %s\n' \
   "$version" "$date" >"$out/root/changelog"

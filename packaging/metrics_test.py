@@ -27,9 +27,9 @@ sys.path.insert(0, str(HERE.parent / "bench" / "diagnosis"))
 from stage import DiskSpec, StageError, raw_disk
 
 IOLENS, NODE, PROMETHEUS = "127.0.0.1:19950", "127.0.0.1:19100", "127.0.0.1:19090"
-# The same with native histograms, which it gets by its own protocol.
+# The same with native histograms, scraped by Prometheus' own protocol.
 NATIVE = "127.0.0.1:19091"
-# What node_exporter knows and iolens does not show.
+# Metrics of node_exporter that iolens does not have.
 NODE_ONLY = {"node_disk_info", "node_disk_filesystem_info", "node_disk_device_mapper_info", "node_disk_ata_rotation_rate_rpm",
              "node_disk_ata_write_cache", "node_disk_ata_write_cache_enabled"}
 # node_exporter's default since 1.6; Debian's older one shows zram, too.
@@ -43,7 +43,7 @@ def get(address: str, path: str, **query: str) -> str:
 
 
 def wait_for(what: str, done, seconds: float = 60):
-    """The first true answer of `done`; what fails until then is tried again."""
+    """The first true result of `done`, which is retried until then, also after errors."""
     end = time.monotonic() + seconds
     last = None
     while time.monotonic() < end:
@@ -64,7 +64,7 @@ def node_disk(address: str) -> dict[str, float]:
 
 
 def compare_with_node() -> None:
-    """Each value of the node exporter lies between those of iolens before and after it: counters only grow."""
+    """Each value of the node exporter is between those of iolens before and after it, because counters only increase."""
     before, theirs, after = node_disk(IOLENS), node_disk(NODE), node_disk(IOLENS)
     if before.keys() != theirs.keys():
         sys.exit(f"FAIL: only iolens: {sorted(before.keys() - theirs)[:5]}; only node_exporter: {sorted(theirs.keys() - before)[:5]}")
@@ -125,13 +125,13 @@ def fires(name: str) -> None:
 
 
 def short(rules: str) -> str:
-    """The shipped rules over seconds instead of minutes."""
+    """The shipped rules, with seconds instead of minutes."""
     rules = re.sub(r"(iolens_ship_lag_seconds) > \d+", r"\1 > 5", rules)
     return re.sub(r"offset \d+m", "offset 8s", re.sub(r"\[\d+m\]", "[8s]", re.sub(r"for: \d+m", "for: 1s", rules)))
 
 
 class Processes:
-    """What is started here, and ended with this program."""
+    """Processes started here, which end with this program."""
 
     def __init__(self) -> None:
         self.running: list[subprocess.Popen] = []
@@ -179,19 +179,19 @@ def a_program_that_waits(processes: Processes) -> Iterator[None]:
 
 
 def failing_device(work: Path) -> str:
-    """A loop device whose file has no room: what is written fails."""
+    """A loop device whose file has no space: writes fail."""
     return loop_device(memory(work / "small", "1m") / "disk")
 
 
 def memory(directory: Path, size: str) -> Path:
-    """A file system of so much in memory, mounted there; `main` unmounts it."""
+    """A file system of this size in memory, mounted there; `main` unmounts it."""
     directory.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", directory], check=True)
     return directory
 
 
 def fill(directory: Path) -> Path:
-    """A file that takes all that is free."""
+    """A file that takes all free space."""
     path = directory / "filling"
     free = os.statvfs(directory)
     with path.open("wb") as file:
@@ -259,7 +259,7 @@ def run(program: Path, work: Path, processes: Processes, loops: list[str]) -> No
     steady.terminate()
     steady.wait()
 
-    # The rings overflow while they are not emptied. The rule looks back 8 s: it must see the time before, too.
+    # The rings overflow while they are not emptied. The rule looks back 8 s, so it must also see the time before.
     flood = load(processes, loops[0], 64, 20, "4k")
     time.sleep(2)
     service.send_signal(signal.SIGSTOP)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the .deb in a clean Debian root, as a user would: doctor, a service that records real I/O, a question about it,
-# SQL by the wheel in a new environment, purge. Nothing may remain. Needs root, mmdebstrap and a Debian mirror; says SKIP without them.
+# Installs the .deb in a clean Debian root, as a user would: doctor, a service that records real I/O, a query, SQL by
+# the wheel in a new environment, purge. Nothing may remain. Needs root, mmdebstrap and a Debian mirror; prints SKIP
+# without them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 skip() { echo "SKIP: $*"; exit 0; }
@@ -43,7 +44,7 @@ inside dpkg --install /tmp/iolens.deb
 cmp packaging/debian/copyright "$root/usr/share/doc/iolens/copyright"
 inside iolens --version
 inside iolens doctor
-# A disk that no other program writes to, and a port that no other program has.
+# A disk and a port that no other program uses.
 truncate -s 64M "$work/disk"
 disk=$(losetup --find --show "$work/disk")
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
@@ -61,7 +62,7 @@ python3 - "$work/report" "${disk#/dev/}" <<'PY'
 import json, sys
 report = json.load(open(sys.argv[1]))
 losses = {l["reason"]: l["ios"] for l in report["recording"]["losses"] if l["reason"] != "censored"}
-# The kernel hides an I/O's end now and then.
+# The kernel occasionally hides an I/O's completion.
 hidden = losses.pop("unseen", 0)
 assert not losses, f"I/Os were lost: {losses}"
 written = next(d["write"]["bytes"] for d in report["devices"] if d["name"] == sys.argv[2])

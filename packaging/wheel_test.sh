@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Installs the wheel of a directory into a new environment, as a user would, and asks with it: of a recording and of a root.
-#   packaging/wheel_test.sh DIR [IOLENS ROOT]     DIR holds the wheel; ROOT a recording root that `IOLENS query` is asked of as well
+# Installs the wheel of a directory into a new environment, as a user would, and queries a recording and a root with
+# it.
+#   packaging/wheel_test.sh DIR [IOLENS ROOT]     DIR contains the wheel; `IOLENS query` is also run on the recording
+# root ROOT
 # Needs Python with venv, and a package index for duckdb and pyarrow; says SKIP without them.
 set -euo pipefail
 wheels=$(realpath "$1") program=${2:-} root=${3:-}

@@ -1,10 +1,10 @@
-"""Does iolens name who made whom wait? Scenarios made for real, each with its quiet twin, judged by the load generators.
+"""Does iolens name who made whom wait? Real scenarios, each with its quiet twin; the load generators' own times are the truth.
 
     bench/diagnosis [NAME...] [--load medium] [--seed 1] [--program target/debug/iolens] [--short] [--again] [--table]
 
-Each case is a line of target/diagnosis/results.jsonl, and a case that has one is not run again (--again: it is). Without
-names all scenarios run. The recordings stay in target/diagnosis/recordings. Needs root, FUSE, loop devices and e2fsprogs;
-what the machine lacks is skipped with a message.
+Each case is a line of target/diagnosis/results.jsonl. A case that has one is not run again, except with --again. Without names
+all scenarios run. The recordings stay in target/diagnosis/recordings. Needs root, FUSE, loop devices and e2fsprogs; scenarios
+for which the machine lacks something are skipped with a message.
 """
 
 import argparse
@@ -32,7 +32,7 @@ SHORT, SHORT_LENGTH_S = ("writeback", "backup", "hiccup", "lock"), 9.0
 
 
 class Case:
-    """A scenario at one load with one seed: run with what is wrong, and without."""
+    """A scenario at one load with one seed, run with and without its fault."""
 
     def __init__(self, scenario: Scenario, load: str, seed: int, program: Path, length_s: float = LENGTH_S) -> None:
         self.scenario, self.load, self.seed, self.program, self.length_s = scenario, load, seed, program, length_s
@@ -79,7 +79,7 @@ class Case:
                     is_needed = directory == stage.directory or scenario.layout != "guest" or name == "data"
                     if is_needed:
                         fill(directory / name, mib)
-            # The right device: of a mirror that with the faults.
+            # The correct device: of a mirror, the disk with the faults.
             disk = stage.disks[-1 if scenario.layout == "mirror" else 0]
             groups = stack.enter_context(control_group(scenario.name, disk, {} if is_twin else scenario.limits))
             logs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -92,7 +92,7 @@ class Case:
     def loads(self, stage: Stage, groups: list[Path], logs: Path, *, is_twin: bool) -> dict[str, Requests]:
         """Start all programs and wait for them."""
         scenario = self.scenario
-        # As long as Python takes to start on a busy machine.
+        # The time that Python takes to start on a busy machine.
         loads = Loads(time.monotonic() + 2.0, logs)
         for n, actor in enumerate(scenario.actors):
             if is_twin and actor.guilty:
@@ -113,7 +113,7 @@ class Case:
 
 
 def shown_findings(report: Line) -> list[Line]:
-    """Findings that stand alone, and how serious they are."""
+    """Findings outside stories, and their severities."""
     return [{key: finding[key] for key in ("kind", "severity", "device")} for finding in report["findings"]]
 
 
@@ -123,7 +123,7 @@ def mean_ms(requests: Requests) -> float:
 
 
 def busiest(report: Line, device: str) -> dict[str, list[str]]:
-    """Programs on the device with most bytes, I/Os and I/O time, the first first."""
+    """Programs on the device with most bytes, I/Os and I/O time, sorted."""
     sums: dict[str, dict[str, float]] = {"bytes": {}, "ios": {}, "time": {}}
     for actor in report["actors"]:
         if actor["device"] == device and actor["process"]:
@@ -134,7 +134,7 @@ def busiest(report: Line, device: str) -> dict[str, list[str]]:
 
 
 def commit() -> str:
-    """What the program was built from, as far as the repository says."""
+    """The source version of the program, as far as the repository shows it."""
     words = ["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty", "--exclude=*"]
     return str(subprocess.run(words, check=False, capture_output=True, text=True).stdout.strip())
 
@@ -161,13 +161,13 @@ def arguments() -> argparse.Namespace:
 
 
 def results(path: Path) -> dict[tuple[str, str, int], Line]:
-    """Lines by case; of several lines of one case the last."""
+    """Lines by case; the last line of each case."""
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     return {(line["scenario"], line["load"], line["seed"]): line for line in lines}
 
 
 def short(program: Path) -> int:
-    """A few scenarios beside each other: no wrong program is named, and of those hurt at most one is not explained."""
+    """A few scenarios in parallel: no wrong program is named, and at most one of the affected ones is not explained."""
     scenarios = {scenario.name: scenario for scenario in SCENARIOS if scenario.name in SHORT}
     cases = [Case(scenario, "medium", 1, program, SHORT_LENGTH_S) for scenario in scenarios.values()]
     try:
@@ -182,7 +182,7 @@ def short(program: Path) -> int:
     missed = [v.scenario for v in hurt if v.at_3 < 1]
     wrong = []
     for line, verdict in zip(lines, verdicts, strict=True):
-        # Where the machine is busy the disk, which is a process, may really have paused. That names no program.
+        # On a busy machine the disk, which is a process, may really have paused; such a finding names no program.
         stories = [story for story in line["stories"] if story["culprits"] or story["kind"] not in PAUSES]
         is_blamed_in_vain = verdict.is_innocent and verdict.is_positive and stories
         if verdict.is_wrong_named or line["twin_stories"] or is_blamed_in_vain:
@@ -192,9 +192,9 @@ def short(program: Path) -> int:
 
 
 def main() -> None:
-    """Run what is chosen and print the table."""
+    """Run the selected cases and print the table."""
     chosen = arguments()
-    # What was started is taken down, however this ends.
+    # Everything that was started is stopped, however this ends.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit("ended by a signal"))
     if chosen.short:

@@ -1,4 +1,4 @@
-"""Answers beside the truth: what a result line is worth, and the table of all of them."""
+"""Compares answers with the truth: the verdict on a result line, and the table of all of them."""
 
 import statistics
 from collections.abc import Callable, Iterable
@@ -7,7 +7,7 @@ from typing import Any
 
 from scenarios import Scenario
 
-# A victim is hurt if it needs so much more time in all, in seconds and as a share of what it needs without the culprit.
+# A victim is affected if it needs this much more time in total, in seconds and as a share of its time without the culprit.
 MIN_HARM_S = 0.3
 MIN_HARM_SHARE = 0.3
 # Findings that blame no program and no device.
@@ -27,12 +27,12 @@ COLUMNS = (
 )
 
 Line = dict[str, Any]
-# When each was to start, how long it took from then, how long its call took.
+# Scheduled start of each request, its latency from then, and the duration of its call.
 Requests = list[tuple[float, float, float]]
 
 
 def harm_s(disturbed: Requests, calm: Requests, column: int = 1) -> float:
-    """Time that requests (with column 2: their calls) took longer than as many would have taken in the twin."""
+    """Time that requests (with column 2: their calls) took longer than the same number would have taken in the twin."""
     if not disturbed or not calm:
         return 0.0
     mean = sum(request[column] for request in calm) / len(calm)
@@ -40,7 +40,7 @@ def harm_s(disturbed: Requests, calm: Requests, column: int = 1) -> float:
 
 
 def is_hurt(disturbed: Requests, calm: Requests) -> bool:
-    """Whether the load generator itself saw the victim hurt."""
+    """Whether the load generator itself measured that the victim was affected."""
     harm = harm_s(disturbed, calm)
     without = sum(took for _, took, _ in disturbed) - harm
     return harm >= MIN_HARM_S and harm >= MIN_HARM_SHARE * without
@@ -48,7 +48,7 @@ def is_hurt(disturbed: Requests, calm: Requests) -> bool:
 
 @dataclass(frozen=True)
 class Answer:
-    """One story of a report, as far as it is judged."""
+    """One story of a report, the parts that are judged."""
 
     kind: str
     device: str
@@ -70,21 +70,21 @@ class Answer:
 
     @staticmethod
     def of_finding(finding: dict[str, Any]) -> "Answer":
-        """The answer of a finding that stands alone: it has no culprit, and says no victim."""
+        """The answer of a finding outside stories: it has no culprit, and names no victim."""
         return Answer(finding["kind"], finding["device"], "", frozenset(), 0.0)
 
     def causes(self) -> list[str]:
-        """Whom or what it blames: programs, or the kind where no program is."""
+        """The named culprits: programs, or the kind if there is no program."""
         return sorted(self.culprits) or [self.kind]
 
 
 @dataclass
 class Verdict:
-    """What one case came to."""
+    """The result of one case."""
 
     scenario: str
     is_positive: bool
-    # Programs that should be named; none: the kind is the answer.
+    # Programs that should be named; if there are none, the kind is the answer.
     is_exact: bool = False
     at_1: float = 0.0
     at_3: float = 0.0
@@ -92,7 +92,7 @@ class Verdict:
     is_empty: bool = False
     harm_error: float | None = None
     baselines: dict[str, float] | None = None
-    # Stories of the twin; of a case in which storage is innocent those of the case itself, too.
+    # Stories of the twin; of a case in which storage is not the cause, also those of the case itself.
     false_stories: int = 0
     quiet_reports: int = 0
     is_innocent: bool = False
@@ -100,7 +100,7 @@ class Verdict:
 
 
 def answers_of(line: Line, stories: str, findings: str) -> list[Answer]:
-    """What a reader sees first: the stories, then the warnings that are about the load."""
+    """The first answers that a reader sees: the stories, then the warnings about the load."""
     warnings = [f for f in line[findings] if f["severity"] != "info" and f["kind"] not in ABOUT_THE_RECORDING]
     return [*map(Answer.of, line[stories]), *map(Answer.of_finding, warnings)]
 
@@ -117,13 +117,13 @@ def right_causes(answers: Iterable[Answer], scenario: Scenario, n: int) -> float
 
 
 def baseline(busiest: list[str], scenario: Scenario) -> float:
-    """AC@1 of blaming the program that did most, the victims left out."""
+    """AC@1 of naming the program that did most I/O, without the victims."""
     others = [name for name in busiest if name not in scenario.truth.victims - scenario.truth.culprits]
     return float(bool(others) and others[0] in scenario.truth.culprits)
 
 
 def harm_error(answers: list[Answer], line: Line, scenario: Scenario) -> float | None:
-    """Relative error of the harm of the first right story against the intervention."""
+    """Relative error of the harm of the first correct story, compared with the intervention."""
     for answer in answers:
         if answer.victim in scenario.truth.victims and answer.culprits == scenario.truth.culprits:
             true = float(line["harm_in_calls_s"][answer.victim])
@@ -165,7 +165,7 @@ def percent(values: list[float] | list[bool]) -> str:
 
 
 def table(lines: list[Line], scenarios: dict[str, Scenario]) -> str:
-    """What is printed: a row for each scenario, then the sums."""
+    """The printed output: a row for each scenario, then the sums."""
     verdicts = [judge(line, scenarios[line["scenario"]]) for line in lines if line["scenario"] in scenarios]
     positive = [v for v in verdicts if v.is_positive and not v.is_innocent]
     rows = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""One program of a scenario: it takes a name of its own, waits for the common begin, and does one kind of I/O.
+"""One program of a scenario: it sets its own name, waits for the common start time, and does one kind of I/O.
 
     load.py NAME ROLE BEGIN LOG KEY=VALUE...
 
-BEGIN is a time of the monotonic clock. LOG gets one JSON document: of a role with requests, when each was to start (seconds
-since BEGIN), how long it took from then, whatever the requests before it did, and how long its call took.
+BEGIN is a time of the monotonic clock. LOG gets one JSON document. For a role with requests it has each one's scheduled start
+(seconds since BEGIN), its latency from then, including waits for earlier requests, and the duration of its call.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ FITRIM = 0xC0185879
 
 
 class Options:
-    """What the command line says, as numbers or texts."""
+    """The command line's options, as numbers or texts."""
 
     def __init__(self, words: list[str]) -> None:
         self.values = dict(word.split("=", 1) for word in words)
@@ -50,7 +50,7 @@ class Options:
 
 
 class Clock:
-    """Time since the begin that all programs of a scenario share."""
+    """Time since the start that all programs of a scenario share."""
 
     def __init__(self, begin: float) -> None:
         self.begin = begin
@@ -67,14 +67,14 @@ class Clock:
 
 
 def buffer_of(size: int) -> mmap.mmap:
-    """Memory that direct I/O accepts, with something in it."""
+    """Memory suitable for direct I/O, with some content."""
     memory = mmap.mmap(-1, size)
     memory.write(os.urandom(min(size, MIB)) * (size // min(size, MIB)))
     return memory
 
 
 def in_threads(work: Callable[[int], None], threads: int) -> None:
-    """Run `work` on so many threads and wait for all of them."""
+    """Run `work` on this many threads and wait for all of them."""
     all_threads = [threading.Thread(target=work, args=(n,)) for n in range(threads)]
     for thread in all_threads:
         thread.start()
@@ -92,14 +92,14 @@ def arrivals(options: Options, chance: random.Random) -> list[float]:
 
 
 def compute(seconds: float) -> None:
-    """Use the CPU for so long."""
+    """Use the CPU for this long."""
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass
 
 
 def request(options: Options, chance: random.Random) -> Callable[[], None]:
-    """What one request of an open-loop program does; each thread has its own."""
+    """The work of one request of an open-loop program; each thread has its own."""
     kind, size = options.text("op", "read"), options.count("bytes", BLOCK)
     path, memory = options.text("file"), buffer_of(size)
     if kind == "read":
@@ -114,7 +114,7 @@ def request(options: Options, chance: random.Random) -> Callable[[], None]:
         file = os.open(path, os.O_WRONLY | os.O_DIRECT | os.O_DSYNC)
         blocks = os.fstat(file).st_size // size
         return lambda: void(os.pwritev(file, [memory], chance.randrange(blocks) * size))
-    # An append to a log of its own, which a sync makes durable.
+    # An append to its own log, which a sync makes durable.
     file = os.open(f"{path}.{threading.get_ident()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def append() -> None:
@@ -130,7 +130,7 @@ def void(_: object) -> None:
 
 def requests(options: Options, clock: Clock, seed: int) -> Requests:
     """Open loop: requests start at fixed times as long as one of `workers` threads is free; latency is from that time."""
-    # What it measures is the truth of a case: other work on the machine should not delay it.
+    # Its measurement is the truth of a case, so other work on the machine should not delay it.
     os.nice(options.count("nice", -10))
     times = iter(arrivals(options, random.Random(seed)))
     lock, done = threading.Lock(), []
@@ -139,7 +139,7 @@ def requests(options: Options, clock: Clock, seed: int) -> Requests:
     tick_s = options.number("tick_ms", 0) / 1e3
     shared = threading.Lock()
     if options.text("op", "read") == "cached":
-        # What it works on is in memory before its requests come, as far as there is room.
+        # Its data is read into memory before its requests come, as far as there is room.
         with Path(options.text("file")).open("rb") as file:
             while file.read(MIB):
                 pass
@@ -151,14 +151,14 @@ def requests(options: Options, clock: Clock, seed: int) -> Requests:
                 at = next(times, None)
             if at is None:
                 return
-            # By a timer of its own it lets through what has come until then.
+            # It releases the requests that have arrived, at the ticks of its own timer.
             clock.wait_until(math.ceil(at / tick_s) * tick_s if tick_s else at)
             called = clock.now()
             serve()
             call = clock.now() - called
             compute(compute_s)
             if think_s:
-                # Another program's answer, for which only one request at a time waits.
+                # Waits for another program's answer; only one request at a time waits for it.
                 with shared:
                     time.sleep(think_s)
             took = clock.now() - at
@@ -221,7 +221,7 @@ def scan(options: Options, clock: Clock, seed: int) -> Requests:
 
 
 def play(options: Options, clock: Clock, _: int) -> Requests:
-    """Reads through the page cache, `mib_per_s`, a piece at a time, ahead of which the kernel reads. Latency is from the call."""
+    """Reads through the page cache, `mib_per_s`, in pieces, with kernel readahead. Latency is from the call."""
     size, path, pace = options.count("bytes", 64 << 10), options.text("file"), options.number("mib_per_s", 2) * MIB
     memory, done = buffer_of(size), []
     file = os.open(path, os.O_RDONLY)
@@ -263,7 +263,7 @@ def syncs(options: Options, clock: Clock, seed: int) -> None:
 
 
 def engine(options: Options, clock: Clock, seed: int) -> Requests:
-    """Requests, and with `mib` in the same program data that is written to the page cache and flushed."""
+    """Requests, and with `mib` also data that the same program writes to the page cache and flushes."""
     flusher = threading.Thread(target=flush, args=(options, clock, seed))
     if options.count("mib", 0):
         flusher.start()
@@ -274,7 +274,7 @@ def engine(options: Options, clock: Clock, seed: int) -> Requests:
 
 
 def trim(options: Options, clock: Clock, seed: int) -> None:
-    """Twice, delete every other file below `file` and discard what is free."""
+    """Twice, delete every other file below `file` and discard the free blocks."""
     directory = Path(options.text("file"))
     place = os.open(directory, os.O_RDONLY)
     for at, odd in ((options.number("from", 5), 1), (options.number("from", 5) + 4, 0)):
@@ -320,7 +320,7 @@ ROLES = {role.__name__: role for role in (requests, flush, scan, play, syncs, en
 
 
 def stop_self(at: float, seconds: float, clock: Clock) -> None:
-    """A child stops this process for a while: no CPU is short and no I/O is slow."""
+    """A child stops this process for a while: CPUs are not scarce and no I/O is slow."""
     own = os.getpid()
     if os.fork() == 0:
         clock.wait_until(at)
@@ -331,9 +331,9 @@ def stop_self(at: float, seconds: float, clock: Clock) -> None:
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Do the work that the command line describes."""
     name, role, begin, log, *words = sys.argv[1:]
-    # Before there are threads: they take its name.
+    # Before there are threads, which inherit its name.
     ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
     options, clock = Options(words), Clock(float(begin))
     for at in filter(float, options.text("stops").split()):

@@ -1,4 +1,4 @@
-"""The scenarios: what runs, what is wrong, and which answers are right. Accepted kinds are fixed before any answer is seen.
+"""The scenarios: programs, fault, and correct answers. Accepted kinds are fixed before any answer is seen.
 
 The quiet twin of a scenario is the same without its `guilty` programs, its faulty disk and its limits.
 """
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from stage import DiskSpec
 
-# What the victims' rates are multiplied by.
+# Factors of the victims' rates.
 LOADS = {"light": 0.6, "medium": 1.0, "heavy": 1.5}
-# Victims begin late, so that what others did before does not hurt them.
+# Victims start late, so that earlier I/O of others does not affect them.
 VICTIMS_FROM_S = 3.0
 # Files on the disk and their MiB.
 FILES = {"data": 64, "archive": 256, "table": 64}
@@ -17,7 +17,7 @@ FILES = {"data": 64, "archive": 256, "table": 64}
 
 @dataclass(frozen=True)
 class Truth:
-    """The right answer. Without kinds there is none to give: storage is innocent."""
+    """The correct answer. Without kinds there is none: storage is not the cause."""
 
     culprits: frozenset[str]
     victims: frozenset[str]
@@ -35,7 +35,7 @@ class Actor:
     group: bool = False
     # Options that differ in the twin, where the culprit is the victim itself.
     calm: dict[str, object] = field(default_factory=dict)
-    # Its files are not on the disk but on what the layout adds.
+    # Its files are not on the disk but on the device that the layout adds.
     elsewhere: bool = False
 
 
@@ -43,8 +43,8 @@ class Actor:
 class Scenario:
     """One scenario; `faults` are options of the disk, and `limits` those of the control group, that the twin lacks.
 
-    `layout` says what is beside the disk (stage.py): a second one, its mirror, or a guest in a file on it. Of a mirror the
-    second disk has the faults and is the right device.
+    `layout` is the device beside the disk (stage.py): a second one, its mirror, or a guest in a file on it. Of a mirror the
+    second disk has the faults and is the correct device.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Scenario:
     files: dict[str, int] = field(default_factory=lambda: FILES)
     mount: str = "defaults"
     layout: str = "alone"
-    # Some 1 % of all I/Os are lost: the recorder is stopped while another device fills its rings.
+    # About 1 % of all I/Os are lost: the recorder is stopped while another device fills its rings.
     losses: bool = False
 
 
@@ -67,7 +67,7 @@ def truth(culprits: str, victims: str, kinds: str) -> Truth:
 
 
 def guilty(name: str, role: str, file: str, *, elsewhere: bool = False, **options: object) -> Actor:
-    """A program that is what is wrong, for some seconds amid the run."""
+    """The program that is the fault, for some seconds in the middle of the run."""
     return Actor(name, role, {"file": file, "from": 5, "to": 12} | options, guilty=True, elsewhere=elsewhere)
 
 
@@ -79,19 +79,19 @@ def shop(
     wrong: dict[str, object] | None = None,
     **options: object,
 ) -> Actor:
-    """A program that reads small blocks at random and must answer at once; `wrong`: what it does, but in its twin does not."""
+    """A latency-sensitive program that reads small blocks at random; `wrong`: options that its twin lacks."""
     wrong = wrong or {}
     options = {"file": "data", "op": "read", "rate": rate} | options | wrong
     return Actor("shop", "requests", options, group=group, calm=dict.fromkeys(wrong, 0), elsewhere=elsewhere)
 
 
-# Moves more bytes than any culprit, before anybody can be hurt.
+# Transfers more bytes than any culprit, before any victim can be affected.
 LOADER = Actor("loader", "scan", {"file": "archive", "from": 0, "to": 2.5})
-# Makes more I/Os than any culprit, before anybody can be hurt.
+# Does more I/Os than any culprit, before any victim can be affected.
 POLLER = Actor("poller", "scan", {"file": "archive", "from": 0, "to": 2.5, "bytes": 4096, "depth": 2})
 # Writes blocks in place and waits until each is durable.
 LEDGER = Actor("ledger", "requests", {"file": "table", "op": "overwrite", "rate": 20})
-# Does a little all the time.
+# Does a little I/O all the time.
 INDEXER = Actor("indexer", "scan", {"file": "archive", "bytes": 65536, "mib_per_s": 1})
 
 SCENARIOS = (
@@ -111,7 +111,7 @@ SCENARIOS = (
         (shop(), LOADER, guilty("logger", "syncs", "log", threads=6)),
         DiskSpec(options=("--flush-us", "10000")),
     ),
-    # Writes are fast until a sync of any program writes out what all of them have left in the disk's cache.
+    # Writes are fast until a sync of any program flushes the data of all of them from the disk's cache.
     Scenario(
         "write-cache",
         truth("importer", "mailer", "bulk-writes"),
@@ -123,7 +123,7 @@ SCENARIOS = (
         DiskSpec(options=("--cache-mb-per-s", "60")),
     ),
     Scenario("cgroup-limit", truth("", "shop", "held rate-limit"), (shop(70, group=True), LOADER), limits={"read_iops": 55}),
-    # Reads through the page cache what fits into memory, but not into that of its control group.
+    # Reads through the page cache a file that fits into memory, but not into its control group's limit.
     Scenario(
         "memory-limit",
         truth("", "shop", "cache-misses"),
@@ -258,7 +258,7 @@ SCENARIOS = (
         file_system="btrfs",
         layout="mirror",
     ),
-    # Storage is innocent: the program's own code, its own pace, a lock, the CPUs, a process that was stopped.
+    # Storage is not the cause: the program's own code, its own pace, a lock, the CPUs, a stopped process.
     Scenario("slow-code", truth("", "shop", ""), (shop(80, workers=1, wrong={"compute_ms": 6}), LOADER, INDEXER)),
     Scenario("own-pace", truth("", "shop", ""), (shop(80, wrong={"tick_ms": 50}), LOADER, INDEXER)),
     Scenario("lock", truth("", "shop", ""), (shop(50, wrong={"peer_ms": 18}), LOADER, INDEXER)),
@@ -269,7 +269,7 @@ SCENARIOS = (
         (shop(60, wrong={"compute_ms": 8}, workers=1), LOADER, guilty("backup", "scan", "archive", elsewhere=True)),
         layout="beside",
     ),
-    # What is read ahead of a player comes late, but before the player needs it.
+    # The readahead of a player is late, but completes before the player needs the data.
     Scenario(
         "read-ahead",
         truth("", "shop", ""),

@@ -1,4 +1,4 @@
-"""What a scenario plays on: a programmed disk under a loop device with a file system, control groups, a recorder."""
+"""The environment of a scenario: a programmed disk under a loop device with a file system, control groups, a recorder."""
 
 import json
 import os
@@ -26,7 +26,7 @@ MAKE = {
     "btrfs": ("mkfs.btrfs", "-q", "-f"),
 }
 GUEST_MIB = 320
-# How the recorder loses I/Os: it is stopped for so long, so often, while another device makes so many a second.
+# How the recorder loses I/Os: it is stopped this long, this often, while another device does this many I/Os per second.
 STOP_S, STOP_EVERY_S, NOISE_IOPS = 0.06, 1.0, 15_000
 
 
@@ -69,16 +69,16 @@ class Disk:
         return Path(f"/sys/block/{self.name}/dev").read_text().strip()
 
     def start(self) -> None:
-        """From now on requests take their time."""
+        """From now on requests take their programmed time."""
         self.process.send_signal(signal.SIGUSR1)
 
     def stop(self) -> None:
-        """From now on they take none."""
+        """From now on requests take no time."""
         self.process.send_signal(signal.SIGUSR2)
 
 
 def run(*words: str) -> str:
-    """What a command prints; its complaint is the error's text."""
+    """The output of a command; its standard error is the exception's text."""
     done = subprocess.run(words, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise StageError(f"{' '.join(words)}: {done.stderr.strip() or done.returncode}")
@@ -86,7 +86,7 @@ def run(*words: str) -> str:
 
 
 def wait_for(what: str, path: Path, process: subprocess.Popen[bytes]) -> None:
-    """Until `path` exists, as long as `process` is there to make it."""
+    """Wait until `path` exists, as long as the `process` that creates it is running."""
     until = time.monotonic() + PATIENCE_S
     while not path.exists():
         if process.poll() is not None or time.monotonic() > until:
@@ -95,7 +95,7 @@ def wait_for(what: str, path: Path, process: subprocess.Popen[bytes]) -> None:
 
 
 def end(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
-    """Ask a process to end and wait; kill it if it does not."""
+    """Send SIGTERM to a process and wait; kill it if it does not exit."""
     with suppress(ProcessLookupError):
         process.send_signal(number)
     try:
@@ -106,7 +106,7 @@ def end(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
 
 
 def unmount(path: Path) -> None:
-    """Unmount; what is still in flight keeps a file system busy for a moment."""
+    """Unmount; I/O in flight keeps a file system busy for a moment."""
     for _ in range(40):
         if subprocess.run(["umount", path], check=False, capture_output=True).returncode == 0:
             return
@@ -159,16 +159,16 @@ class Stage:
 
     @property
     def devices(self) -> list[str]:
-        """What is recorded: the disks, and the device of a guest."""
+        """The recorded devices: the disks, and the device of a guest."""
         return [disk.name for disk in self.disks] + ([self.guest] if self.guest else [])
 
     def start(self) -> None:
-        """From now on requests take their time."""
+        """From now on requests take their programmed time."""
         for disk in self.disks:
             disk.start()
 
     def stop(self) -> None:
-        """From now on they take none."""
+        """From now on requests take no time."""
         for disk in self.disks:
             disk.stop()
 
@@ -185,7 +185,7 @@ def mounted(device: str, directory: Path, options: str) -> Iterator[None]:
 
 @contextmanager
 def staged(spec: DiskSpec, faults: tuple[str, ...], file_system: str, options: str, layout: str) -> Iterator[Stage]:
-    """The disk with a file system, and what `layout` adds.
+    """The disk with a file system, and the devices that `layout` adds.
 
     `beside`: a second disk with an own file system; `mirror`: a second disk, which has the faults, in the same btrfs;
     `guest`: a file system in a file on the disk.
@@ -217,7 +217,7 @@ def staged(spec: DiskSpec, faults: tuple[str, ...], file_system: str, options: s
             stage.elsewhere = disk.directory.parent / "guest"
             stage.elsewhere.mkdir()
             undo.enter_context(mounted(device, stage.elsewhere, "defaults"))
-        # Before anything is unmounted requests take no time again.
+        # Before anything is unmounted, requests take no time again.
         undo.callback(stage.stop)
         yield stage
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the files of the container image from the tar.gz of `make package`; needs no privileges.
+"""Creates the files of the container image from the tar.gz of `make package`; needs no privileges.
 
     image.py iolens-VERSION-ARCH-linux.tar.gz iolens-VERSION-ARCH-image.tar.gz
 
@@ -18,7 +18,7 @@ USER = 65532
 # Numbers of linux/capability.h. Probes are attached with the first two, CAP_SYSLOG resolves the kernel's symbols,
 # CAP_DAC_READ_SEARCH names files and control groups by their numbers.
 CAPABILITIES = {"BPF": 39, "PERFMON": 38, "SYSLOG": 34, "DAC_READ_SEARCH": 2}
-# Where files of the archive go; directories end in a slash.
+# Destinations of the archive's files; directories end in a slash.
 PLACES = {
     "bin/iolens": "usr/bin/iolens",
     "LICENSE-APACHE": "usr/share/doc/iolens/LICENSE-APACHE",
@@ -35,7 +35,7 @@ def capability_attribute() -> bytes:
 
 
 def write(source: tarfile.TarFile, target: tarfile.TarFile) -> None:
-    """Copies what the image has."""
+    """Copy the files of the image."""
     top = source.getnames()[0].split("/")[0]
     made_s = max(member.mtime for member in source.getmembers())
 
@@ -60,7 +60,7 @@ def write(source: tarfile.TarFile, target: tarfile.TarFile) -> None:
 
 
 def main() -> None:
-    """Reads one archive, writes the other; the same input gives the same bytes."""
+    """Read one archive and write the other; the same input gives the same bytes."""
     if len(sys.argv) != 3:
         raise SystemExit("usage: image.py ARCHIVE.tar.gz IMAGE.tar.gz")
     with tarfile.open(sys.argv[1]) as source, open(sys.argv[2], "wb") as raw:

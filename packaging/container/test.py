@@ -32,7 +32,7 @@ KUBERNETES = HERE.parent / "kubernetes"
 SECCOMP = Path("/usr/share/containers/seccomp.json")
 LOAD = 8 << 20
 BLOCK = 64 << 10
-# The kernel hides an I/O's end now and then; what began before it was watched is no loss.
+# The kernel occasionally hides an I/O's completion. An I/O that began before the device was watched is not lost.
 HIDDEN, NO_LOSS = "unseen", "censored"
 
 
@@ -54,7 +54,7 @@ def check(holds: bool, what: str) -> None:
 
 
 def valid(text: str, what: str) -> dict[str, dict[str, Any]]:
-    """The objects of a manifest by kind, held against the API's schema, which has none for those of operators."""
+    """The objects of a manifest by kind, validated against the API's schema, which lacks those of operators."""
     try:
         import kubernetes_validate
         import yaml
@@ -69,12 +69,12 @@ def valid(text: str, what: str) -> dict[str, dict[str, Any]]:
 
 
 def load_manifest() -> dict[str, dict[str, Any]]:
-    """The objects of the files as they are."""
+    """The objects of the files without changes."""
     return valid("\n---\n".join((KUBERNETES / name).read_text() for name in ("daemonset.yaml", "priority.yaml")), "manifest")
 
 
 def check_kustomize(work: Path, program: Path) -> None:
-    """The base, and an overlay as a user writes it, with every component, in one order and in the other."""
+    """The base, and an overlay as a user writes it, with every component, in both orders."""
     if shutil.which("kubectl") is None:
         print("SKIP: container: kubectl is missing: no Kustomize")
         return
@@ -102,7 +102,7 @@ def check_kustomize(work: Path, program: Path) -> None:
 
 
 def check_objects(program: Path, directory: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
-    """The pod, its container and all objects that Kustomize makes of a directory."""
+    """The pod, its container and all objects that Kustomize generates from a directory."""
     objects = valid(run("kubectl", "kustomize", directory), f"Kustomize ({directory.name})")
     pod = objects["DaemonSet"]["spec"]["template"]["spec"]
     container = check_pod(pod, program)
@@ -112,7 +112,7 @@ def check_objects(program: Path, directory: Path) -> tuple[dict[str, Any], dict[
 
 
 def check_components(pod: dict[str, Any], container: dict[str, Any], objects: dict[str, dict[str, Any]]) -> None:
-    """Whether what the components add belongs together."""
+    """Whether the parts that the components add are consistent."""
     monitor = objects["PodMonitor"]["spec"]
     (endpoint,) = monitor["podMetricsEndpoints"]
     labels = objects["DaemonSet"]["spec"]["template"]["metadata"]["labels"]
@@ -128,7 +128,7 @@ def check_components(pod: dict[str, Any], container: dict[str, Any], objects: di
 
 
 def check_pod(pod: dict[str, Any], program: Path) -> dict[str, Any]:
-    """What no schema says: mounts have volumes, ports are those that are probed, flags exist. The container."""
+    """Rules that no schema checks: mounts have volumes, ports are those that are probed, flags exist. Returns the container."""
     volumes = {volume["name"] for volume in pod["volumes"]}
     (container,) = pod["containers"]
     for each in [*pod["initContainers"], container]:
@@ -150,7 +150,7 @@ def check_pod(pod: dict[str, Any], program: Path) -> dict[str, Any]:
 
 
 def build(work: Path, archive: Path) -> Path:
-    """Builds the image; its root file system."""
+    """Build the image; returns its root file system."""
     context = work / "context"
     context.mkdir()
     shutil.copy(HERE / "Containerfile", context)
@@ -161,7 +161,7 @@ def build(work: Path, archive: Path) -> Path:
     run(*podman, "build", "--signature-policy", work / "policy.json", "-t", "iolens:test", context)
     config = json.loads(run(*podman, "image", "inspect", "iolens:test"))[0]["Config"]
     check(config["User"] == "65532:65532" and config["Entrypoint"] == ["/usr/bin/iolens"], f"the image's configuration is {config}")
-    # Copied, as the image is unmounted with its store.
+    # Copied, because the image is unmounted with its store.
     root = work / "rootfs"
     mounted = run(*podman, "image", "mount", "iolens:test").strip()
     run("cp", "-a", mounted, root)
@@ -202,12 +202,12 @@ def seccomp(capabilities: set[str]) -> dict[str, Any] | None:
 
 
 def bundle(work: Path, pod: dict[str, Any], container: dict[str, Any], recordings: Path) -> None:
-    """`config.json` of an OCI bundle, of what the manifest says."""
+    """`config.json` of an OCI bundle, from the manifest."""
     context = container["securityContext"]
     check(context["capabilities"]["drop"] == ["ALL"], "some of the runtime's usual capabilities are kept")
     capabilities = {f"CAP_{name}" for name in context["capabilities"]["add"]}
     held = sorted(capabilities)
-    # What the node may lack is made here, and not on this machine.
+    # Directories that the node may lack are created here, not on this machine.
     made = {v["name"]: v["hostPath"]["type"] == "DirectoryOrCreate" for v in pod["volumes"]}
     paths = {v["name"]: f"{work / 'node' if made[v['name']] else ''}{v['hostPath']['path']}" for v in pod["volumes"]}
     paths["recordings"] = str(recordings)
@@ -245,7 +245,7 @@ def bundle(work: Path, pod: dict[str, Any], container: dict[str, Any], recording
 
 
 def record(work: Path, container: dict[str, Any], recordings: Path, disk: Path) -> None:
-    """Starts the container, writes to the disk, asks, ends it."""
+    """Start the container, write to the disk, query it, stop it."""
     listen = next(w.split("=")[1] for w in container["args"] if w.startswith("--listen="))
     runc = ["runc", "--root", str(work / "runc")]
     with (work / "log").open("wb") as log:
@@ -277,14 +277,14 @@ def record(work: Path, container: dict[str, Any], recordings: Path, disk: Path) 
 
 
 def free_port() -> int:
-    """A port of loopback on which no program listens: the manifest's may be taken on this machine."""
+    """A free port of loopback, because the manifest's may be in use on this machine."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])
 
 
 def ask(program: Path, recordings: Path, disk: Path) -> None:
-    """Whether the recording has what was written, with process and control group."""
+    """Whether the recording has the written data, with process and control group."""
     report = json.loads(run(program, "report", recordings, "--at", "now", "--json"))
     (device,) = (d for d in report["devices"] if d["name"] == disk.name)
     losses = {loss["reason"]: loss["ios"] for loss in report["recording"]["losses"] if loss["reason"] != NO_LOSS}

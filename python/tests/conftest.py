@@ -1,4 +1,4 @@
-"""Recordings that the tests read: fixtures, imports of real logs, and made ones."""
+"""Recordings for the tests: fixtures, imports of real logs, and generated ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def find_program() -> str | None:
 
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The iolens program, against which figures are compared."""
+    """The iolens program, with which results are compared."""
     found = find_program()
     if found is None:
         pytest.skip("SKIP: the iolens program is not built (make build)")
@@ -43,7 +43,7 @@ def run(program: str, *args: object) -> str:
 
 
 def write_recording(path: Path, ios: list[dict[str, Any]], meta: dict[str, Any], **tables: list[dict[str, Any]]) -> Path:
-    """A recording with these rows; integers are 64-bit but for those that the format makes 32-bit."""
+    """A recording with these rows; integers are 64-bit except where the format has 32-bit ones."""
     path.mkdir(parents=True)
     defaults = {"schema_version": 1, "source": "ebpf", "start_unix_ns": START_NS, "host": "h"}
     (path / "meta.json").write_text(json.dumps({**defaults, **meta}))
@@ -117,7 +117,7 @@ NAMES = [
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    """A made recording by its seed."""
+    """A generated recording, by its seed."""
     base = tmp_path_factory.mktemp("made")
     known: dict[int, Path] = {}
 

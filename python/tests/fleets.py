@@ -1,4 +1,4 @@
-"""Fleets with planted slow devices, whose truth is known."""
+"""Fleets with planted slow devices, so that the correct result is known."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make_host(host: str, disks: int, rng: np.random.Generator, planted: dict[int
     load = rng.lognormal(3, 0.4, (disks, 1)) * daily * noise * rng.lognormal(0, 0.3, (disks, n))
     load *= rng.random((disks, n)) > 0.02
     busy = load / (load + 120)
-    # Drives of one model differ by some 7 %; single entries spread by a fifth, and one in a hundred is far out.
+    # Drives of one model differ by some 7 %; single entries vary by a fifth, and one in a hundred is an outlier.
     latency = 0.2 * rng.lognormal(0, 0.07, (disks, 1)) * (1 + 2 * busy + 3 * busy**3) * rng.lognormal(0, 0.2, (disks, n))
     latency *= np.where(rng.random((disks, n)) < 0.01, rng.lognormal(1.2, 0.5, (disks, n)), 1)
     if rng.random() < 0.3:
@@ -72,7 +72,7 @@ def plant(devices: int, slow: int, rng: np.random.Generator) -> dict[int, Plante
 
 
 def make_fleet(devices: int, slow: int, seed: int, disks: int = 12) -> tuple[list[Entries], dict[str, Planted]]:
-    """A fleet of one day; the names of its slow devices with what was planted."""
+    """A fleet of one day; the names of its slow devices with their planted properties."""
     rng = np.random.default_rng(seed)
     planted = plant(devices, slow, rng)
     hosts, truth = [], {}
@@ -84,13 +84,13 @@ def make_fleet(devices: int, slow: int, seed: int, disks: int = 12) -> tuple[lis
     return hosts, truth
 
 
-# Logarithms of durations in nanoseconds that a device's levels may have.
+# Logarithms of durations in nanoseconds: the range of a device's levels.
 LEVELS = np.log(2) * np.arange(16 * 32, 37 * 32) / 32
 
 
 @dataclass(frozen=True)
 class Tail:
-    """A device of which a share of the I/Os takes longer by a factor, in the slots that are marked."""
+    """A device of which a share of the I/Os takes longer by a factor, in the marked slots."""
 
     share: float
     factor: float
@@ -99,7 +99,7 @@ class Tail:
 
 @cache
 def shape(factor: float, sigma: float) -> Array:
-    """For each level the share of its I/Os in each bucket: lognormal, and slower by the factor."""
+    """For each level, the share of its I/Os in each bucket: lognormal, and slower by the factor."""
     at = (slow_tails.edges()[None, 1:-1] - LEVELS[:, None] - math.log(factor)) / sigma
     x = np.linspace(-8, 8, 3201)
     upto = np.interp(at, x, [0.5 * (1 + math.erf(v / math.sqrt(2))) for v in x], left=0, right=1)
@@ -109,7 +109,7 @@ def shape(factor: float, sigma: float) -> Array:
 def histograms(
     rng: np.random.Generator, level: Array, ios: Array, outliers: Array, tails: dict[int, Tail]
 ) -> slow_tails.Buckets:
-    """Of entries by device and slot; `level` is the latency in milliseconds."""
+    """Latencies of entries by device and slot; `level` is in milliseconds."""
     rows = []
     for device, levels in enumerate(level):
         index = np.clip(np.round((np.log(levels * 1e6) - LEVELS[0]) / (LEVELS[1] - LEVELS[0])), 0, len(LEVELS) - 1).astype(int)
@@ -120,7 +120,7 @@ def histograms(
             slowed = (tail.share * tail.slots)[:, None]
             share = share * (1 - slowed) + shape(round(tail.factor), 0.5)[index] * slowed
         expected = share * ios[device][:, None]
-        # Where hardly one of 10,000 such buckets has an I/O, none is drawn: most of them.
+        # If fewer than about one in 10,000 such buckets would have an I/O, none is drawn; that is most of them.
         slot, bucket = np.nonzero(expected > 1e-4)
         counts = rng.poisson(expected[slot, bucket])
         drawn = counts > 0
@@ -129,9 +129,9 @@ def histograms(
 
 
 def with_histograms(e: Entries, rng: np.random.Generator, tails: dict[int, Tail]) -> Entries:
-    """The entries with histograms around their latencies, 40 I/Os a unit of load; means are those of the I/Os with tails.
+    """The entries with histograms around their latencies, 40 I/Os per unit of load; means are those of the I/Os with tails.
 
-    Of the I/Os of healthy devices one in 200 is six times slower, of some devices a few more.
+    Of healthy devices' I/Os one in 200 is six times slower; some devices have a few more.
     """
     disks = len(e.names)
     latency, load = e.latency.reshape(disks, -1), e.throughput.reshape(disks, -1)

@@ -1,4 +1,4 @@
-"""Recording roots of several hosts, with rollups computed here, by another way than the program's."""
+"""Recording roots of several hosts, with rollups computed here by another method than the program's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bucket_of(ns: int) -> int:
 
 
 def rollup_rows(ios: list[dict[str, Any]], step_s: int) -> list[dict[str, Any]]:
-    """Rows of one step; busy time is that of slots longer than any I/O, by marking every microsecond."""
+    """Rows of one step. Busy time is that of slots longer than any I/O, calculated by marking every microsecond."""
     step_ns, rows = step_s * 10**9, []
     # Two losses in each slot of up to a minute.
     slot_ns = min(step_ns, 60 * 10**9)
@@ -64,7 +64,7 @@ def rollup_rows(ios: list[dict[str, Any]], step_s: int) -> list[dict[str, Any]]:
 
 
 ACTOR_STEPS_S = (10, 600)
-# What names an actor, and how it is called, by what the row is of.
+# The columns that identify an actor, and those with its name, by kind of row.
 ACTORS = {"process": ("tgid", "comm"), "cgroup": ("cgroup", "path"), "file": ("fs_dev", "ino", "generation", "path")}
 PATHS = {41: "/system.slice/one.service", 42: "/kubepods/burstable/pod2f4e7a1c-0b0d-4a3c-9a1e-5d6f7a8b9c0d/" + "4a" * 32}
 
@@ -109,7 +109,7 @@ WAIT_CAUSES = ("undisturbed", "own", "held", "device", "unknown")
 
 
 def party(rng: random.Random) -> dict[str, Any]:
-    """One of a few processes, all others, or one that is not known."""
+    """One of a few processes, all others, or an unknown one."""
     cls = rng.choice(["read", "write"])
     if rng.random() < 0.15:
         return {"others": 1, "name": None, "tgid": None, "cgroup": None, "class": cls, "origin": 3}
@@ -130,7 +130,7 @@ def of_culprit(party: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def random_waits(seed: int, slots: int, step_s: int) -> list[dict[str, Any]]:
-    """Rows of which many have equal times, so that the order is not theirs alone."""
+    """Rows many of which have equal times, so that time alone does not determine their order."""
     rng, rows = random.Random(seed), []
     for slot in range(slots):
         for dev in (DISK, DM):
@@ -201,7 +201,7 @@ def make_ended(root: Path, host: str = "d") -> dict[int, list[dict[str, Any]]]:
     truth = {}
     for number in range(5):
         start_ns = START_NS + 2 * number * HOUR_NS
-        # A stretch of a second as two hours.
+        # A range of a second as two hours.
         ios = [{**io, "done_ns": io["done_ns"] * 7000 % (2 * HOUR_NS)} for io in random_ios(50 + number, 300)]
         path = root / f"host={host}/start_ns={start_ns}"
         write_recording(

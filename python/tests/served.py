@@ -1,4 +1,4 @@
-"""The program, showing a root."""
+"""Runs the program as a server of a root."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from free_port import free_port
 
 @contextmanager
 def served(program: str, root: Path) -> Iterator[str]:
-    """The address at which the program shows a root; it listens."""
+    """The address of a program that serves a root; it is listening."""
     address = f"127.0.0.1:{free_port()}"
     words = [program, "serve", "--no-record", "--rec", str(root), "--listen", address, "--public-names"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as service:

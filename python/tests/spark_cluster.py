@@ -57,7 +57,7 @@ def cluster(logs: Path, memory: str) -> Iterator[str]:
 
 @contextmanager
 def session(master: str | None = None, memory: str = "512m") -> Iterator[Any]:
-    """A session on `master`, or on a cluster of its own; `memory` is that of each worker and of the driver."""
+    """A session on `master`, or on a new cluster; `memory` is that of each worker and of the driver."""
     with ExitStack() as stack:
         if master is None:
             logs = stack.enter_context(tempfile.TemporaryDirectory(prefix="iolens-spark-"))
@@ -73,7 +73,7 @@ def session(master: str | None = None, memory: str = "512m") -> Iterator[Any]:
             "spark.ui.showConsoleProgress": "false",
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.cores.max": str(WORKERS),
-            # Executors write a line for every file otherwise, which takes a third of the time to read a small one.
+            # Otherwise executors log a line for every file, which takes a third of the time to read a small one.
             "spark.log.level": "ERROR",
             "spark.executor.syncLogLevel.enabled": "true",
         }

@@ -1,4 +1,4 @@
-"""Who caused I/O, and what stood out, in lakes: against the I/Os, and in a lake that the program recorded."""
+"""Causes of I/O and findings in lakes: compared with the I/Os, and in a lake that the program recorded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def spread(seed: int) -> Ios:
 
 
 def write_lake(root: Path, named: int = 20) -> dict[tuple[str, int], Ios]:
-    """Four recordings; those of the first hour have no I/Os, names and sums of ten seconds left, as the size limit does it."""
+    """Four recordings. Those of the first hour have lost their I/Os, names and sums of ten seconds to the size limit."""
     truth = {}
     for i, host in enumerate(("a", "b")):
         for j in range(2):
@@ -84,7 +84,7 @@ def test_an_actor_has_its_own_ios(tmp_path: Path) -> None:
         assert (ios, size) == (len(of), sum(io["bytes"] for io in of))
         assert device_ns == sum(io["device_ns"] for io in of)
         assert name == {"process": "task7", "cgroup": PATHS[41], "file": None}[by]
-    # Without a number: those that are not known.
+    # Without a number: unknown actors.
     [(n,)] = iolens.lake(tmp_path).rows(
         "select sum(ios) from actors a where a.by = 'process' and others = 0 and tgid is null and name is null"
     )
@@ -103,7 +103,7 @@ def test_control_groups_are_called_what_they_were_when_the_ios_are_gone(tmp_path
 
 
 def worked(relation: str) -> str:
-    """The worked question of the documentation that asks `relation`."""
+    """The example query of the documentation that reads `relation`."""
     text = (FIXTURES.parent / "docs/python.md").read_text()
     [block] = [b for b in re.findall(r"```python\n(.*?)```", text, re.S) if f"from {relation} " in b]
     return str(block)
@@ -121,7 +121,7 @@ def answer(relation: str, lake: iolens.Lake, now_ns: int, monkeypatch: pytest.Mo
 
 def test_the_worked_question_of_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = write_lake(tmp_path)
-    # Of another day, which is not asked for.
+    # Of another day, which is not queried.
     old = tmp_path / f"host=a/start_ns={START_NS - DAY_NS}"
     write_recording(old, [], RANDOM_META)
     write_actors(old, spread(5))
@@ -130,7 +130,7 @@ def test_the_worked_question_of_containers(tmp_path: Path, monkeypatch: pytest.M
     expected = []
     for cgroup, container in ((41, PATHS[41]), (42, "4a" * 32), (None, None)):
         ios = [io for of in truth.values() for io in of if io["cgroup"] == cgroup and io["dev"] == DISK]
-        # Where not all queue times of a slot, class and control group are known their sum is not, either.
+        # If not all queue times of a slot, class and control group are known, their sum is unknown, too.
         expected.append((container, 2, len(ios), sum(io["device_ns"] for io in ios) / 1e3 / len(ios)))
     assert sorted(expected, key=str) == sorted(
         ((r["container"], r["hosts"], r["ios"], pytest.approx(r["mean_device_us"])) for r in rows), key=str
@@ -238,6 +238,6 @@ def test_relations_of_one_recording(recorded: Path, program: str) -> None:
     for relation in ("actors", "actors_10s"):
         assert recording.sql(f"select sum(ios) from {relation} a where a.by = 'file'").fetchall() == whole
     assert len(recording.table("findings").fetchall()) == 5
-    # Those of the report are another thing, and stand beside them.
+    # The findings of the report are separate, and listed beside them.
     assert {row[0] for row in recording.findings.fetchall()} >= {"stall", "slow-io"}
     assert len(recording.sql("select * from findings").fetchall()) == 5

@@ -1,4 +1,4 @@
-"""Compacted lakes answer as the recordings do, whatever the moment."""
+"""Compacted lakes give the same results as the recordings, at any time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*have no table waits")
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the tests write counts as settled at once; other processes need `age`."""
+    """Files written by the tests count as settled immediately; other processes need `age`."""
     monkeypatch.setattr(compaction, "_SETTLED_S", 0)
 
 
@@ -49,14 +49,14 @@ def age(root: Path) -> None:
 
 
 def end(root: Path, host: str, but: int = 0) -> None:
-    """Ends the recordings of a host, all but the newest `but`."""
+    """Ends the recordings of a host, except the newest `but`."""
     files = sorted(root.glob(f"host={host}/start_ns=*/meta.json"))
     for file in files[: len(files) - but]:
         file.write_text(json.dumps({**json.loads(file.read_text()), "end_ns": 2 * HOUR_NS}))
 
 
 def answers(root: Path) -> dict[str, Any]:
-    """All rows of all relations, and the answers to questions."""
+    """All rows of all relations, and the results of queries."""
     with iolens.lake(root) as lake:
         return asked(lake)
 
@@ -68,7 +68,7 @@ def asked(lake: iolens.Lake) -> dict[str, Any]:
 
 
 def files(root: Path) -> dict[str, tuple[int, int]]:
-    """Size and time of each file that is compacted."""
+    """Size and time of each compacted file."""
     found = {}
     for file in (root / "compacted").rglob("*"):
         if file.is_file() and file.name != "lock":
@@ -78,7 +78,7 @@ def files(root: Path) -> dict[str, tuple[int, int]]:
 
 @pytest.fixture(scope="session")
 def saved_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four hosts; of the last the newest recording goes on, and another has no hours. Tests change copies of it."""
+    """Four hosts. The newest recording of the last one has not ended, and another has no hours. Tests change copies of it."""
     path = tmp_path_factory.mktemp("saved") / "lake"
     make_root(path)
     make_ended(path, "e")
@@ -88,13 +88,13 @@ def saved_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=[0, 64 << 10], ids=["joined", "encoded"])
 def root(saved_root: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Four hosts, whose files are joined, or encoded anew."""
+    """Four hosts, whose files are joined, or encoded again."""
     monkeypatch.setattr(compaction, "_MIN_PIECE_BYTES", request.param)
     return shutil.copytree(saved_root, tmp_path / "lake")
 
 
 def add(root: Path, host: str, number: int) -> None:
-    """One more recording of the same day, which has ended."""
+    """One more ended recording of the same day."""
     start_ns = START_NS + number * HOUR_NS
     ios = random_ios(70 + number, 100)
     path = root / f"host={host}/start_ns={start_ns}"
@@ -109,11 +109,11 @@ def test_answers_are_those_of_the_recordings(root: Path) -> None:
     assert all(before[name] for name in (*QUESTIONS, "ios", "rollup", "actors", "actors_10s", "waits", "findings", "buckets"))
     done = compact(root)
     assert [(d.host, d.day, d.recordings) for d in done] == [("a", DAY, 2), ("b", DAY, 2), ("c/1", DAY, 2), ("e", DAY, 4)]
-    # One file a table, or a step of it: of `e` the newest recording is read where it is.
+    # One file per table, or per step of it; the newest recording of `e` is read from its own files.
     names = sorted(file.name for file in (root / f"compacted/host=e/day={DAY}").iterdir())
     assert names == [f"{n}-000001.parquet" for n in ("devices", "io", "rollup-1s", "rollup-3600s", "rollup-60s")]
     assert answers(root) == before
-    # Nothing is read of what is compacted, its description included.
+    # Nothing is read of compacted recordings, including their descriptions.
     for path in sorted(root.glob("host=*/start_ns=*"))[:-1]:
         shutil.rmtree(path)
         if path.parent.name != "host=e":
@@ -125,7 +125,7 @@ def test_answers_are_those_of_the_recordings(root: Path) -> None:
 
 
 def test_devices_of_a_day_that_differ_or_are_none(root: Path) -> None:
-    """Two recordings with other devices, and one whose table of devices has no rows."""
+    """Two recordings with different devices, and one whose table of devices has no rows."""
     row = dict.fromkeys(DEVICES.names) | {"dev": 9, "name": "sdx", "kind": "request", "stable_id": "", "model": "other"}
     paths = sorted(root.glob("host=a/start_ns=*"))
     for path, rows in zip(paths, ([row, {**row, "dev": 10, "name": "sdy"}], []), strict=True):
@@ -179,11 +179,11 @@ def test_whole_recordings_are_summed_once(root: Path) -> None:
     with iolens.lake(root) as lake:
         found = lake.files.of_long()
         starts = sorted(start for host, start, _ in lake.files.recordings if host == "e")
-        # Of a host with two recordings both are read by minutes, as when it was seen first and last is known to the minute.
+        # Both recordings of a host with two are read by minutes, because its first and last time are known to the minute.
         assert {start for host, start in found.by_minutes if host == "e"} == {starts[0]}
         assert (len(found.by_minutes), found.by_hours, found.hours, len(found.sums)) == (7, set(), [], 4)
     assert asked_all() == before
-    # Without the sums the hours say the same; of the fourth recording there are only minutes.
+    # Without the sums, the hours give the same result; the fourth recording has only minutes.
     manifest = root / "compacted/host=e/manifest.json"
     text = json.loads(manifest.read_text())
     assert len(text["sums"]["recordings"]) == 4
@@ -191,7 +191,7 @@ def test_whole_recordings_are_summed_once(root: Path) -> None:
     with iolens.lake(root) as lake:
         assert lake.files.of_long().by_hours == {("e", starts[1]), ("e", starts[2])}
     assert asked_all() == before
-    # The next run makes them.
+    # The next run creates them.
     assert compact(root) == []
     assert len(json.loads(manifest.read_text())["sums"]["recordings"]) == 4
     assert asked_all() == before
@@ -253,7 +253,7 @@ def test_a_day_that_goes_on_is_made_anew(root: Path) -> None:
     done = compact(root)
     assert [(d.host, d.recordings) for d in done] == [("a", 1), ("e", 1)]
     assert answers(root) == with_new
-    # Who had opened the lake goes on with the files of then.
+    # A reader that opened the lake earlier continues with the files of that time.
     assert opened.rows("select count(*) from ios") == [(len(before["ios"]),)]
     old = sorted((root / "compacted").glob("host=[ae]/day=*/*-000001.parquet"))
     assert len(old) == 8 + 5
@@ -264,18 +264,18 @@ def test_a_day_that_goes_on_is_made_anew(root: Path) -> None:
     compact(root)
     assert not any(file.exists() for file in old)
     assert answers(root) == with_new
-    # And looks again when these are gone.
+    # It lists them again when these are gone.
     assert opened.rows("select count(*) from ios") == [(len(with_new["ios"]),)]
     assert asked(opened) == with_new
 
 
 class Killed(BaseException):
-    """What a test ends a compaction with: nothing catches it."""
+    """The exception with which a test ends a compaction: no code catches it."""
 
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], None]], None]:
-    """Sets what is called with its number before each step that reaches the disk."""
+    """Sets a function that is called with the step's number before each step that reaches the disk."""
     count = 0
     call: Callable[[int], None] = lambda _: None  # noqa: E731
 
@@ -328,7 +328,7 @@ def test_no_io_counts_twice_while_it_runs_or_was_killed(tmp_path: Path, steps: A
 
     def look(number: int) -> None:
         seen.append(number)
-        # A look has steps of its own where it is one of a compaction.
+        # A lookup has steps of its own if it is part of a compaction.
         assert sums(root) == whole, number
 
     shutil.copytree(root, tmp_path / "saved")
@@ -350,7 +350,7 @@ def test_no_io_counts_twice_while_it_runs_or_was_killed(tmp_path: Path, steps: A
         steps(lambda _: None)
         compact(root)
         assert sums(root) == whole, killed
-        # All four recordings are compacted, and what was left over goes.
+        # All four recordings are compacted, and leftover files are removed.
         for file in (root / "compacted").glob("host=*/day=*/*"):
             os.utime(file, (0, 0))
         assert compact(root) == []
@@ -382,7 +382,7 @@ c.compact({str(root)!r})
     assert done.returncode == -signal.SIGKILL
     assert any((root / "compacted").rglob("manifest.json.tmp"))
     assert sums(root) == whole
-    # Its lock went with it.
+    # Its lock was released with it.
     assert len(compact(root)) == 2
     assert sums(root) == whole
 
@@ -453,9 +453,9 @@ def test_a_file_of_an_older_version_lacks_columns(root: Path, monkeypatch: pytes
         older.setattr(compaction, "_TABLES", tables)
         older.setattr(compaction, "_SCHEMA", "older")
         compact(root)
-    # A table that it did not know is read where it was.
+    # A table that it did not know is read from the recording's own files.
     assert answers(root) == before
-    # What it did not know is compacted anew, while the recordings are there.
+    # Tables that it did not know are compacted again, while the recordings exist.
     shutil.rmtree(root / f"host=b/start_ns={START_NS}")
     assert [d.host for d in compact(root)] == ["a", "c/1", "e"]
     found = answers(root)
@@ -507,7 +507,7 @@ def test_a_recording_that_was_not_finished_stays_as_it_is(tmp_path: Path) -> Non
     assert compact(tmp_path) == []
     (path / "wal/io-000002.wal").unlink()
     with pytest.MonkeyPatch.context() as patch:
-        # Nor one whose last files have just come.
+        # Nor one whose last files have just arrived.
         patch.setattr(compaction, "_SETTLED_S", 600)
         age(tmp_path)
         write_table(path, "rollup", rollup_rows(random_ios(1, 20), 60), "60s-000001.parquet")
@@ -594,7 +594,7 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def days_of(root: Path) -> tuple[Any, Any, set[str]]:
-    """What days say, to the digit, and the hosts of which peaks were read."""
+    """The results by day, to the digit, and the hosts of which peaks were read."""
     with iolens.lake(root) as lake:
         days = lake._ask(questions.busy_days(lake.engine.largest)).to_pylist()
         return days, lake.capacity().to_pylist(), {host for host, _ in lake.files.of_peaks().by_peaks}
@@ -624,7 +624,7 @@ def test_without_peaks_days_are_from_the_minutes(fleet: Path) -> None:
     compact(fleet)
     manifest = fleet / "compacted/host=follow/manifest.json"
     text = json.loads(manifest.read_text())
-    # A compaction of before knew none; the next one makes them.
+    # An earlier version's compaction had none; the next one creates them.
     manifest.write_text(json.dumps({name: of for name, of in text.items() if name != "peaks"}))
     assert days_of(fleet) == (days, capacity, {"killed", "swapped"})
     assert compact(fleet) == []

@@ -1,4 +1,4 @@
-"""Pods and containers of control groups, as the program's tests have them."""
+"""Pods and containers of control groups, the same cases as in the program's tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def vectors() -> list[dict[str, str | None]]:
 
 
 def write_lake(root: Path) -> list[dict[str, Any]]:
-    """A recording with all those control groups, whose I/Os are of them in turn; the expected rows."""
+    """A recording with all these control groups, with I/Os of each in turn; the expected rows."""
     expected, names = [], []
     for i, vector in enumerate(vectors()):
         at = {"at_ns": 1, "fs_dev": None, "id": i, "generation": None}

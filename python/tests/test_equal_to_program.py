@@ -1,4 +1,4 @@
-"""The package's figures are those of the program, on the same recordings."""
+"""The package's results equal those of the program, on the same recordings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def recordings(made: Callable[[int], Path], program: str, tmp_path: Path) -> lis
 
 
 def rounded(value: Any) -> Any:
-    """As `zoom` rounds: to a thousandth, smaller values to three digits."""
+    """Rounds like `zoom`: to a thousandth, smaller values to three digits."""
     if value is None or isinstance(value, (str, bool)):
         return value
     places = 3.0 if value == 0 or abs(value) >= 0.1 else 2.0 - math.floor(math.log10(abs(value)))
@@ -41,7 +41,7 @@ def same(mine: Any, theirs: Any) -> bool:
 
 
 def as_printed(name: Any) -> Any:
-    """The program shows bytes that are no text as U+FFFD."""
+    """The program prints invalid UTF-8 as U+FFFD."""
     return (name or "").replace("\\xff", "\ufffd")
 
 
@@ -50,7 +50,7 @@ CONTAINER = ("pod", "container", "pod_uid", "container_id", "runtime")
 
 
 def without_idle_devices(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Rows as `zoom` prints them: those of devices that did no I/O at all are left out."""
+    """Rows as `zoom` prints them: devices without any I/O are omitted."""
     active = {row["device"] for row in rows if row["r_per_s"] or row["w_per_s"] or row["inflight_max"]}
     return [row for row in rows if row["device"] in active]
 

@@ -1,4 +1,4 @@
-"""Questions to a lake, against answers computed from its I/Os in Python."""
+"""Queries over a lake, compared with results computed from its I/Os in Python."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_hours_answer_as_minutes_do(tmp_path: Path) -> None:
     minute_ns = 60 * 10**9
     minutes = [start + io["done_ns"] // minute_ns * minute_ns for start, io in of_disk]
     assert (row["first_unix_ns"], row["last_unix_ns"]) == (min(minutes), max(minutes) + minute_ns)
-    # Of the second and third recording the minutes are not read: they could not be.
+    # The minutes of the second and third recording are not read; they are unreadable.
     for start in starts[1:3]:
         for file in (tmp_path / f"hours/host=d/start_ns={start}/rollup").glob("*"):
             if not file.name.startswith("3600s-"):
@@ -176,7 +176,7 @@ def test_a_truncated_file_is_left_out_with_a_warning(tmp_path: Path) -> None:
         if name == "hosts":
             assert rows[1:] == [whole[host] for host in HOSTS[1:]]
             assert (whole["a"]["recordings"], rows[0]["recordings"]) == (2, 1)
-    # That a file is damaged is no answer to a mistake in the question.
+    # A damaged file must not hide an error in the query.
     with pytest.raises(iolens.IolensError, match="nosuch"):
         iolens.lake(tmp_path).query("select nosuch from ios")
 

@@ -1,4 +1,4 @@
-"""What a user of a notebook does: pictures, windows by the clock, `with`, completion, other tools' logs."""
+"""Typical use in a notebook: plots, windows by time of day, `with`, completion, other tools' logs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_windows_are_of_the_clock(tmp_path: Path) -> None:
     assert recording.window_ns(local + hour, local + 2 * hour) == (HOUR_NS, 2 * HOUR_NS)
     assert recording.window_ns("2026-11-18 17:36:40", "2026-11-18T13:06:40Z") == (HOUR_NS, 2 * HOUR_NS)
     assert recording.window_ns("2026-11-18 12:06:40.5+00:00")[0] == HOUR_NS + 500_000_000
-    # The newest such time: on the last day, or on the one before where the last day ends earlier.
+    # The latest such time: on the last day, or on the one before if the last day ends earlier.
     assert recording.window_ns("16:00")[0] == recording.window_ns("2026-11-20 16:00")[0]
     assert recording.window_ns("17:00:00.25")[0] == recording.window_ns("2026-11-19 17:00:00.25")[0]
     for wrong in ("soon", "25:00", "2026-13-01"):

@@ -15,7 +15,7 @@ NOTEBOOKS = FIXTURES.parent / "examples/notebooks"
 
 
 def run_cell(source: str, names: dict[str, Any]) -> Any:
-    """Runs a cell; its last line, if that is an expression, is what a notebook shows."""
+    """Runs a cell; returns the value of its last line, if that is an expression, as a notebook does."""
     tree = ast.parse(source)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, "cell", "exec"), names)
@@ -32,5 +32,5 @@ def test_notebook(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     shown = [run_cell(source, names) for source in cells]
     assert len(shown) >= 7
     assert all(result is not None and str(result) for result in shown)
-    # What is kept in the repository has no output, and no trace of who ran it.
+    # The files in the repository contain no output, and no trace of the user who ran them.
     assert not any(cell.get("outputs") for cell in json.loads(path.read_text())["cells"])

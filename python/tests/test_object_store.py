@@ -22,7 +22,7 @@ from iolens.compact import compact
 
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A made root, and the URL of its copy. The server takes any credentials; the client wants some."""
+    """A generated root, and the URL of its copy. The server accepts any credentials; the client requires some."""
     pytest.importorskip("moto.server", reason="SKIP: moto with its server is not installed")
     pytest.importorskip("flask", reason="SKIP: moto with its server is not installed")
     port = free_port()
@@ -73,7 +73,7 @@ def test_a_bucket_answers_as_the_directory_does(bucket: tuple[Path, str]) -> Non
     here, there = iolens.lake(local), iolens.lake(url)
     assert there.hosts().num_rows == 4
     for name in ("hosts", "latency", "noisy", "capacity"):
-        # Sums of parts come in any order, and so do their last digits.
+        # Sums of parts are added in any order, so their last digits differ.
         for a, b in zip(getattr(there, name)().to_pylist(), getattr(here, name)().to_pylist(), strict=True):
             assert a == {key: pytest.approx(v) if isinstance(v, float) else v for key, v in b.items()}, name
     sql = "select host, start_ns, at_unix_ns, device, stable_id, class, bytes, comm from ios order by all"

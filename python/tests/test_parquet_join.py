@@ -30,7 +30,7 @@ def test_what_the_program_wrote(file: Path, tmp_path: Path) -> None:
     expected = [{"start_ns": value, **row} for value in values for row in own]
     assert join([Part(file, value) for value in values], "start_ns", tmp_path / "one") == len(expected)
     assert rows(tmp_path / "one") == expected
-    # Another reader says the same, and finds rows by the statistics of their pieces.
+    # Another reader gives the same result, and finds rows by the statistics of their pieces.
     relation = duckdb.read_parquet(str(tmp_path / "one"))
     assert [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()] == expected
     assert relation.filter("start_ns = 5").aggregate("count(*)").fetchall() == [(len(own),)]
@@ -66,7 +66,7 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
         (tmp_path / "cut").write_bytes(whole[:length])
         with pytest.raises(NotJoinableError):
             join([Part(tmp_path / "cut", 1)], "start_ns", tmp_path / "one")
-    # Whatever stands in a footer: it is refused, or the rows are there.
+    # Whatever a footer contains, the file is rejected or the rows are complete.
     rng = random.Random(1)
     length = int.from_bytes(whole[-8:-4], "little")
     for _ in range(300):
@@ -95,7 +95,7 @@ def test_other_columns_than_asked_for_are_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "file", pa.table({"n": pa.array([1], pa.int64()), "s": ["a"]}))
     types = {"n": pa.int64(), "s": pa.string()}
     assert join([Part(file, 1)], "start_ns", tmp_path / "one", types) == 1
-    # What was joined already has the added column, which is none of the table's.
+    # Files that were joined already have the added column, which is not one of the table's.
     assert join([Part(tmp_path / "one", None), Part(file, 2)], "start_ns", tmp_path / "two", types) == 2
     for other in ({"n": pa.int64()}, {**types, "more": pa.int64()}, {**types, "n": pa.int32()}):
         with pytest.raises(NotJoinableError, match="other columns"):

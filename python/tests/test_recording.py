@@ -1,4 +1,4 @@
-"""Opening, tables, closed forms, and what a user who errs is shown."""
+"""Opening, tables, closed forms, and error messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def io(done_ns: int, device_ns: int, **more: object) -> dict[str, Any]:
 def test_tables_are_those_of_the_format() -> None:
     text = (FIXTURES.parent / "docs/recording-format.md").read_text()
     for table in TABLES:
-        # `cpu` is described in a sentence; `rollup` comes with always-on recording.
+        # `cpu` is described in a sentence; `rollup` is only in always-on recordings.
         if table.directory == "cpu" or f"### {table.directory}\n" not in text:
             continue
         section = text.split(f"### {table.directory}\n")[1].split("\n### ")[0]
@@ -58,7 +58,7 @@ def test_busy_time_by_hand(tmp_path: Path) -> None:
 
 
 def test_busy_time_of_each_device_over_many_years(tmp_path: Path) -> None:
-    # Eight devices over 36 years are more nanoseconds than an integer of 64 bits holds, were they one after the other.
+    # Eight devices over 36 years, one after the other, would exceed a 64-bit integer of nanoseconds.
     end_ns = 1 << 60
     ios = []
     for i in range(8):

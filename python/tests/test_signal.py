@@ -1,4 +1,4 @@
-"""`iolens.signal`: figures and lookups equal to the Rust library's, and sets of disks that come, go and are read by threads."""
+"""`iolens.signal`: results and lookups equal to the Rust library's, and sets of disks that change while threads read them."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def wait() -> None:
 
 
 def look_again(disks: signal.Set) -> signal.View:
-    """The set looks for changes, as it does by itself every second."""
+    """The set checks for changes, as it does by itself every second."""
     disks._watched_ns = 0
     return disks.refresh()
 
@@ -258,7 +258,7 @@ def test_paths_without_a_disk_are_errors_that_say_why(tree: Tree) -> None:
 def test_threads_read_whole_views_while_the_set_changes(tree: Tree, request: pytest.FixtureRequest) -> None:
     wrong: list[object] = []
     done = threading.Event()
-    # Threads take turns 50 times as often as usual: more meet, and the one that changes the set waits less for its turn.
+    # Threads switch 50 times as often as usual, so that more of them collide and the one that changes the set waits less.
     usual = sys.getswitchinterval()
     request.addfinalizer(lambda: sys.setswitchinterval(usual))
     sys.setswitchinterval(usual / 50)
@@ -308,7 +308,7 @@ def test_own_io_is_told_from_others_by_the_control_group(tree: Tree) -> None:
 
 
 class Service:
-    """Answers on a unix socket with bytes, in pieces of a size."""
+    """Sends these bytes on a unix socket, in pieces of a size."""
 
     def __init__(self, path: Path, raw: bytes, piece: int) -> None:
         self.listener = socket.socket(socket.AF_UNIX)

@@ -1,4 +1,4 @@
-"""Fail-slow devices: planted fleets, and the two ways in."""
+"""Fail-slow devices: planted fleets, and both kinds of input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_fleet_with_twenty_slow_of_a_thousand() -> None:
     steady = [(v, truth[v.device]) for v in found if v.device in truth and truth[v.device].share == 1 and v.slow]
     assert steady
     for verdict, planted in steady:
-        # Healthy drives differ by 7 % one from the other, so a factor cannot be known better than that.
+        # Healthy drives differ from each other by 7 %, so a factor cannot be known more precisely.
         assert verdict.factor == pytest.approx(planted.factor, rel=0.2)
 
 
@@ -65,7 +65,7 @@ def test_slow_ios_are_found_where_means_hide_them() -> None:
     for device, tail in planted.items():
         v = found[f"host{device // 12}-d{device % 12}"]
         assert "tail" in (v.found_by or "")
-        # Not all of the slow I/Os are beyond the peers' 99th percentile, and windows count alike whatever their I/Os.
+        # Not all of the slow I/Os are beyond the peers' 99th percentile, and all windows have equal weight.
         assert 0.4 < (v.tail_percent or 0) / (100 * tail.share * tail.slots.mean()) < 1.4
     assert {v.found_by for name, v in found.items() if name not in expected} == {None}
     assert max(v.tail_percent or 0 for name, v in found.items() if name not in expected) < 1.5
@@ -91,7 +91,7 @@ def test_what_slows_a_whole_host_is_no_drive() -> None:
 
 
 def test_load_alone_is_not_slow() -> None:
-    # One drive has five times the load of its peers, who reach it now and then; its latency is that of the load.
+    # One drive has five times the load of its peers, which reach it occasionally; its latency follows the load.
     rng = np.random.default_rng(4)
     load = rng.lognormal(3, 1.0, (12, slow.DAY_S // 15))
     load[5] *= 5
@@ -186,7 +186,7 @@ def test_a_file_for_each_disk_makes_the_directory_a_host(tmp_path: Path) -> None
 
 
 def test_a_file_for_each_day_makes_the_directory_a_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # As Perseus' data are published: a directory for each host, a file for each day. Disks have the same names on every host.
+    # The layout of Perseus' published data: a directory per host, a file per day. Disks have the same names on every host.
     made = {
         name: make_host("d", 6, np.random.default_rng(i), {2: Planted(3, 1)} if name == "y" else {}, days=3)
         for i, name in enumerate("xyz")
@@ -204,7 +204,7 @@ def test_a_file_for_each_day_makes_the_directory_a_host(tmp_path: Path, capsys: 
     [row] = json.loads(said.out)
     assert (row["host"], row["device"], row["days"]) == ("y", "d-d2", 3)
     assert "1 of 18 devices are slow" in said.err
-    # Several logs of several days in one directory, and hosts of the same time whose disks have the same names.
+    # Several logs of several days in one directory, and hosts at the same time whose disks have the same names.
     for file in (tmp_path / "cluster").rglob("*.csv"):
         text = file.read_text().replace("d-d", f"{file.parent.name}-d")
         (tmp_path / f"{file.parent.name}-{file.name}").write_text(text)

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of one master and two workers gives DuckDB's answers; `make python-spark` runs this."""
+"""A standalone Spark cluster of one master and two workers gives the same results as DuckDB; run by `make python-spark`."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_partitions_are_pruned(cluster: Any, tmp_path: Path) -> None:
         filters = scan.split("PartitionFilters: [")[1]
         assert "= c/1)" in filters, plan
         assert "> 1795" in filters, plan
-    # What is not wanted is not opened: it could not be read.
+    # Files that are not needed are not opened; they are unreadable here.
     for file in tmp_path.glob("host=[ab]/*/*/*.parquet"):
         file.write_bytes(b"no Parquet")
     assert frame.collect()[0]["n"] == 50

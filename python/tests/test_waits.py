@@ -1,4 +1,4 @@
-"""Who waited for whom: sums of the table `waits`, as the program has them."""
+"""Who waited for whom: sums of the table `waits`, equal to the program's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def recorded() -> Path:
 
 
 def made(root: Path, seed: int, slots: int, step_s: int) -> Path:
-    """A recording of which only sums are left."""
+    """A recording of which only sums remain."""
     path = root / f"host=h/start_ns={START_NS}"
     meta = {**RANDOM_META, "end_ns": slots * step_s * S}
     write_recording(path, [], meta, lost=[{**KEPT, "to_ns": slots * step_s * S}], names=NAMES)
@@ -49,7 +49,7 @@ def made(root: Path, seed: int, slots: int, step_s: int) -> Path:
 
 
 def answered(url: str) -> dict[str, Any]:
-    """The answer, which may take several questions on a machine that is very busy: each has ten seconds."""
+    """The answer. On a very busy machine it may take several requests, because each has ten seconds."""
     said = ""
     for _ in range(20):
         try:
@@ -64,7 +64,7 @@ def answered(url: str) -> dict[str, Any]:
 
 
 def program_says(address: str, by: str, from_ns: int, to_ns: int) -> tuple[list[tuple[Any, ...]], list[float]]:
-    """The sums of `/api/v1/waits`, as rows, and what each victim lost in its order."""
+    """The sums of `/api/v1/waits`, as rows, and the total loss of each victim in its order."""
     query = f"by={by}&from={from_ns / 1e9:.9f}&to={to_ns / 1e9:.9f}"
     document = answered(f"{address}/api/v1/waits?{query}")
     assert document["waits_others"]["ios"] == 0
@@ -95,7 +95,7 @@ def mine(recording: iolens.Recording, by: str, **window: Any) -> list[tuple[Any,
     for row in (dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()):
 
         def name(side: str, row: dict[str, Any] = row) -> Any:
-            # A document has no word for who is not known.
+            # A document has no name for an unknown actor.
             text = row[side]
             if text in (None, "(others)", "(not known)"):
                 return None
@@ -109,7 +109,7 @@ def mine(recording: iolens.Recording, by: str, **window: Any) -> list[tuple[Any,
 
 
 def summed(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Sums of what a document cannot tell apart: names are those of a process, control groups aside."""
+    """Sums over rows that a document cannot distinguish: names are those of a process, except for control groups."""
     sums: dict[tuple[Any, ...], list[Any]] = {}
     for *key, seconds, ios in rows:
         entry = sums.setdefault(tuple(key), [0, None])
@@ -131,7 +131,7 @@ def test_sums_are_those_of_the_program(tmp_path: Path, program: str, by: str, se
             rows = mine(recording, by, **window)
             assert len(theirs) > 20
             assert summed(rows) == summed(theirs)
-            # Those that lost most come first.
+            # Sorted by the time lost, the largest first.
             lost: dict[tuple[Any, ...], int] = {}
             relation = recording.who_waited(by, **window)
             at = [
@@ -167,7 +167,7 @@ def test_what_was_recorded_is_summed_as_the_program_sums_it(tmp_path: Path, prog
 
 
 def test_sums_are_what_the_report_says_of_single_ios(program: str) -> None:
-    """The recorder learns undisturbed latencies as it goes, the report ahead: I/Os and times are equal, parts close."""
+    """The recorder learns undisturbed latencies while it runs, the report in advance: I/Os and times are equal, parts close."""
     recording = iolens.open(recorded())
     entries = recording.report()["waits"]
     assert len(entries) == 3
@@ -254,7 +254,7 @@ def noisy_lake(root: Path) -> None:
         behind(0, process(10, 1), {**process(10, 1), "class": "flush"}, 50 * S),
         behind(0, process(11, 1), process(10, 1), 8 * S),
         behind(0, process(20, 2), process(10, 1), 16 * S),
-        # And the pod behind which the system waits.
+        # And the pod behind which system processes wait.
         behind(0, process(30, 3), process(10, 1), S, ios=7),
         behind(0, process(30, 3), NOBODY, S // 2),
         behind(0, NOBODY, NOBODY, 99 * S),

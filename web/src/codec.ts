@@ -1,9 +1,9 @@
 /**
- * Integers packed into text: base64 VLQ as in source maps (5 bits per character, low bits first, bit 5 says that more
- * follow), with two more characters: `.` is an absent value, `~` followed by an unsigned VLQ `n` repeats the item
- * before it `n` more times.
+ * Packs integers into text: base64 VLQ as in source maps (5 bits per character, low bits first, bit 5 means that more
+ * follow), with two additional characters: `.` is an absent value, and `~` followed by an unsigned VLQ `n` repeats
+ * the previous item `n` more times.
  *
- * Columns hold zigzag deltas to the last present value (0 at first); lists hold plain unsigned numbers.
+ * Columns contain zigzag deltas to the last present value (0 at first); lists contain plain unsigned numbers.
  */
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const DOT = 46;
@@ -16,7 +16,7 @@ class Cursor {
   at = 0;
   constructor(readonly text: string) {}
 
-  /** The unsigned number at the cursor. Multiplies instead of shifting: values reach beyond 31 bits. */
+  /** The unsigned number at the cursor. It multiplies instead of shifting, because values exceed 31 bits. */
   number(): number {
     let value = 0;
     let unit = 1;

@@ -1,8 +1,8 @@
-// The definitions of figures and findings in tooltips and glossary, and which one belongs to a piece of evidence.
+// The definitions of values and findings in tooltips and glossary, and the definition of each piece of evidence.
 
 import fields from "../../crates/iolens/src/present/fields.json";
 
-/** What a number means: title, words, formula, the id of its definition in the documentation of the analyses, JSON keys. */
+/** A definition: title, text, formula, the id of its definition in the documentation of the analyses, JSON keys. */
 export interface Definition {
   title: string;
   text: string;
@@ -11,10 +11,10 @@ export interface Definition {
   keys?: string[];
 }
 
-/** The program's one table of fields. */
+/** The program's table of fields. */
 export const DEFINITIONS: Record<string, Definition> = fields;
 
-/** Which definition says what a piece of evidence is, by its key. */
+/** The definition of a piece of evidence, by its key. */
 export const EVIDENCE: Record<string, string> = Object.fromEntries(
   Object.entries(DEFINITIONS).flatMap(([id, d]) => (d.keys ?? []).map((key) => [key, id])),
 );

@@ -1,6 +1,6 @@
-// Elements of the page: made with attributes and children, filled anew, and words with their explanation.
+// Elements of the page: creates them with attributes and children, replaces their content, and adds definitions.
 
-/** Attributes of an element; `class`, `text` and `on*` as everywhere, the rest are set as attributes. */
+/** Attributes of an element; `class`, `text` and `on*` have a special meaning, the rest are set as attributes. */
 export interface Props {
   class?: string;
   text?: string;
@@ -10,8 +10,8 @@ export interface Props {
 type Child = Node | string | null | undefined | false;
 
 /**
- * An element with attributes and children. Text only ever becomes text nodes: nothing here parses markup, so names of
- * processes, files and devices stay what they are.
+ * Creates an element with attributes and children. Text is only ever inserted as text nodes and never parsed as
+ * markup, so names of processes, files and devices cannot inject any.
  */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
@@ -38,13 +38,14 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return e;
 }
 
-// Control characters, and what turns the direction of the text after it: names of files and processes may hold them.
+// Control characters, and characters that change the direction of the text after them. Names of files and processes
+// may contain them.
 const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
-// Attributes that a browser shows or speaks; the others hold values that are compared.
+// Attributes that a browser displays or reads aloud; the others hold values that are compared.
 const SPOKEN = new Set(["title", "aria-label", "alt"]);
 
-/** `text` with characters that cannot be seen written out, as the terminal shows them: `\x1b`, `\u{202e}`. */
+/** `text` with invisible characters escaped, as in the terminal: `\x1b`, `\u{202e}`. */
 export function visible(text: string): string {
   return text.replace(INVISIBLE, (c) => {
     const code = c.codePointAt(0) ?? 0;
@@ -75,7 +76,7 @@ export function fill(e: Element, ...children: Child[]): void {
 /** Elements that can have the focus. */
 const FOCUSABLE = "button, summary, a[href], input, select";
 
-/** The row of a list that an element is in, and what stays the same of it when the list is made anew. */
+/** The row of a list that contains an element, and its part that identifies it when the list is rebuilt. */
 function rowOf(root: Element, e: Element): { row: Element; key: string | null } {
   const row = e.closest("tr, details, p");
   if (!row || row === root || !root.contains(row)) return { row: root, key: null };
@@ -84,7 +85,10 @@ function rowOf(root: Element, e: Element): { row: Element; key: string | null } 
 
 const keyOf = (row: Element): string => (row instanceof HTMLElement && row.dataset["key"]) || (row.querySelector("td") ?? row).textContent || "";
 
-/** Replaces all children as `fill` does, but leaves them where the new ones are equal, and the focus in the same row. */
+/**
+ * Replaces all children like `fill`, but keeps children that are equal to the new ones, and keeps the focus in the
+ * same row.
+ */
 export function refill(e: Element, ...children: Child[]): void {
   const next = document.createElement(e.tagName);
   append(next, children);
@@ -102,18 +106,18 @@ export function refill(e: Element, ...children: Child[]): void {
   same?.focus({ preventScroll: true });
 }
 
-/** Whether the reader has selected text of an element. */
+/** Whether the reader has selected text inside an element. */
 export function isSelected(e: Element): boolean {
   const selection = getSelection();
   return selection !== null && !selection.isCollapsed && selection.getRangeAt(0).intersectsNode(e);
 }
 
-/** A name or a number with its definition: shown on hover, on focus and on a tap. */
+/** A name or a number with its definition, shown on hover, focus or tap. */
 export function term(text: string, definition: string, cls = ""): HTMLElement {
   return h("span", { class: `term ${cls}`.trim(), tabindex: "0", "data-def": definition, text });
 }
 
-/** Calls `run` once for many calls in one frame. */
+/** Returns a function that calls `run` once per frame, however often it is called. */
 export function onFrame(run: () => void): () => void {
   let pending = false;
   return () => {

@@ -1,4 +1,4 @@
-/** Numbers for people: a value, a space, a unit. Absent is an en dash, never 0. */
+/** Formats numbers: a value, a space, a unit. Absent is an en dash, never 0. */
 export const ABSENT = "–";
 
 type Maybe = number | null | undefined;
@@ -7,7 +7,7 @@ function known(v: Maybe): v is number {
   return v !== null && v !== undefined && Number.isFinite(v);
 }
 
-/** Three significant digits without exponent, thousands set apart by a narrow space. */
+/** Three significant digits without exponent, thousands separated by a narrow space. */
 export function number(v: Maybe, digits = 3): string {
   if (!known(v)) return ABSENT;
   const a = Math.abs(v);
@@ -30,7 +30,7 @@ function trimZeros(s: string): string {
   return s.includes(".") ? s.replace(/\.?0+$/, "") : s;
 }
 
-/** A count shortened for an axis: 12 k, 3.4 M. */
+/** A shortened count for an axis: 12 k, 3.4 M. */
 export function short(v: Maybe): string {
   if (!known(v)) return ABSENT;
   const a = Math.abs(v);
@@ -40,12 +40,12 @@ export function short(v: Maybe): string {
   return number(v);
 }
 
-/** Bytes in powers of 1000 (MB, GB), as rates and amounts are given. */
+/** Bytes in powers of 1000 (MB, GB), for rates and amounts. */
 export function bytes(v: Maybe): string {
   return scaled(v, 1000, ["B", "kB", "MB", "GB", "TB", "PB"]);
 }
 
-/** Bytes in powers of 1024 (KiB, MiB), as request sizes and memory are given. */
+/** Bytes in powers of 1024 (KiB, MiB), for request sizes and memory. */
 export function binaryBytes(v: Maybe): string {
   return scaled(v, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
 }
@@ -65,7 +65,7 @@ export function byteRate(v: Maybe): string {
   return known(v) ? `${bytes(v)}/s` : ABSENT;
 }
 
-/** A duration given in microseconds, in the unit that suits it. */
+/** A duration in microseconds, in a suitable unit. */
 export function micros(v: Maybe): string {
   if (!known(v)) return ABSENT;
   const a = Math.abs(v);
@@ -103,7 +103,7 @@ export function decimals(step: number): number {
   return Math.max(0, Math.min(6, Math.ceil(-Math.log10(step) - 1e-9)));
 }
 
-/** An instant as time since the start (`12:07.5`) to the precision of `step` seconds. */
+/** A time as seconds since the start (`12:07.5`) to the precision of `step` seconds. */
 export function elapsed(t: number, step: number): string {
   const digits = decimals(step);
   const unit = 10 ** digits;
@@ -116,7 +116,7 @@ export function elapsed(t: number, step: number): string {
   return h > 0 ? `${h}:${two(m)}:${two(total % 60)}${fraction}` : `${m}:${two(total % 60)}${fraction}`;
 }
 
-/** An instant of the wall clock in UTC (`05:48:12.345`) to the precision of `step` seconds. */
+/** A wall-clock time in UTC (`05:48:12.345`) to the precision of `step` seconds. */
 export function clock(unixSeconds: number, step: number): string {
   const digits = decimals(step);
   const unit = 10 ** digits;
@@ -127,12 +127,12 @@ export function clock(unixSeconds: number, step: number): string {
   return `${two(Math.floor(day / 3600))}:${two(Math.floor(day / 60) % 60)}:${two(day % 60)}${fraction}`;
 }
 
-/** The date of an instant in UTC (`2026-11-24`). */
+/** The date of a time in UTC (`2026-11-24`). */
 export function date(unixSeconds: number): string {
   return new Date(unixSeconds * 1000).toISOString().slice(0, 10);
 }
 
-/** Seconds to add to an instant so that it reads in UTC as the reader's clock showed it then. */
+/** Offset in seconds that must be added to a time so that its UTC form is the reader's local time. */
 export function localOffset(unixSeconds: number): number {
   return -60 * new Date(unixSeconds * 1000).getTimezoneOffset();
 }
@@ -143,12 +143,12 @@ export function dateTime(unixSeconds: Maybe): string {
   return `${new Date(unixSeconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
-/** A probability: what is below a thousandth says no more than that. */
+/** A probability; below a thousandth only "< 0.001". */
 export function probability(v: Maybe): string {
   return known(v) && v < 0.001 ? "< 0.001" : number(v, 2);
 }
 
-/** A piece of evidence by the unit at the end of its name. */
+/** A piece of evidence, formatted by the unit at the end of its name. */
 export function byKey(key: string, value: unknown): string {
   if (typeof value === "string") return value;
   if (typeof value === "boolean") return value ? "yes" : "no";

@@ -1,4 +1,4 @@
-// The report's figures over time at several resolutions: which one is drawn, and the sums over the time on screen.
+// The report's values over time at several resolutions: which one is drawn, and the sums over the visible range.
 
 import { fromLogCode, unpackColumn, unpackList } from "./codec";
 import type { LevelBlock, ScopeBlock } from "./generated/page";
@@ -32,7 +32,10 @@ export class Slots {
     this.to = level.to_ns / 1e9;
   }
 
-  /** A column in its own unit (counts, sectors, ns, thousandths), absent as NaN; `null` if the report lacks it. */
+  /**
+   * A column in its own unit (counts, sectors, ns, thousandths), absent values as NaN; `null` if the report lacks
+   * it.
+   */
   column(name: ColumnName): Float64Array | null {
     let column = this.#columns.get(name);
     if (column === undefined) {
@@ -44,7 +47,7 @@ export class Slots {
     return column;
   }
 
-  /** Start of slot `i`; computed in whole nanoseconds so that edges of different levels meet exactly. */
+  /** Start of slot `i`, computed in whole nanoseconds so that edges of different levels are equal. */
   at(i: number): number {
     return Math.min(this.#level.from_ns + this.#level.step_ns * i, this.#level.to_ns) / 1e9;
   }
@@ -54,12 +57,12 @@ export class Slots {
     return this.at(i + 1) - this.at(i) || this.step;
   }
 
-  /** Whether the end of the recording cuts slot `i`. */
+  /** Whether slot `i` is shortened by the end of the recording. */
   isCut(i: number): boolean {
     return this.seconds(i) < this.step * 0.999;
   }
 
-  /** First and last + 1 slot that touch `range`. */
+  /** First and last + 1 slot that overlap `range`. */
   within(range: Range): [number, number] {
     const lo = Math.floor((range.from - this.from) / this.step + 1e-6);
     const hi = Math.ceil((range.to - this.from) / this.step - 1e-6);
@@ -74,8 +77,8 @@ export function openLevels(scope: ScopeBlock): Slots[] {
 }
 
 /**
- * The finest level that covers all of `range` with at most `maxSlots` slots (more would be drawn on top of each other);
- * else the coarsest. Levels come sorted as by [openLevels].
+ * The finest level that covers all of `range` with at most `maxSlots` slots (more would be drawn on top of each
+ * other); else the coarsest. Levels must be sorted as by [openLevels].
  */
 export function pick(levels: Slots[], range: Range, maxSlots: number): Slots | undefined {
   let best = levels[0];
@@ -88,7 +91,7 @@ export function pick(levels: Slots[], range: Range, maxSlots: number): Slots | u
   return best;
 }
 
-/** Where finer detail than `step` is kept: merged, in order of time. */
+/** Ranges with finer detail than `step`, merged and sorted by time. */
 export function finerThan(levels: Slots[], step: number): Range[] {
   const out: Range[] = [];
   const finer = levels.filter((l) => l.step < step * 0.999).sort((a, b) => a.from - b.from);
@@ -100,7 +103,7 @@ export function finerThan(levels: Slots[], step: number): Range[] {
   return out;
 }
 
-/** The highest value among the slots of `fine` within each slot `[a, b)` of `level`; absent where there is none. */
+/** The maximum of the slots of `fine` within each slot `[a, b)` of `level`; absent where there is none. */
 export function peaks(level: Slots, fine: Slots, name: ColumnName, a: number, b: number): Float64Array {
   const out = new Float64Array(b - a).fill(NaN);
   const column = fine.column(name);
@@ -116,8 +119,8 @@ export function peaks(level: Slots, fine: Slots, name: ColumnName, a: number, b:
 }
 
 /**
- * The value to draw of a last slot that the end of the recording cuts: no higher than the slots before it, unless even over
- * its whole step it has more.
+ * The value to draw for a last slot that is shortened by the end of the recording: at most that of the slots before
+ * it, unless its sum over the whole step is higher.
  */
 export function cutValue(overItsLength: number, overItsStep: number, before: readonly (number | null)[]): number {
   let highest = overItsStep;
@@ -125,7 +128,7 @@ export function cutValue(overItsLength: number, overItsStep: number, before: rea
   return Math.min(overItsLength, highest);
 }
 
-/** What happened within a range of slots, as sums and counts: nothing here is a mean of means. */
+/** The activity within a range of slots, as sums and counts, so that no mean is a mean of means. */
 export interface Totals {
   seconds: number;
   reads: number;
@@ -133,12 +136,12 @@ export interface Totals {
   readBytes: number;
   writeBytes: number;
   /**
-   * Highest slot, reads and writes together, as a rate over a whole slot: what counters noted at the end of the recording
-   * lies in a last slot of almost no length.
+   * Maximum over slots of reads and writes together, as a rate over a whole slot. Counters read at the end of the
+   * recording are in a last slot of almost no length.
    */
   peakIops: number;
   peakBytesPerS: number;
-  /** Mean latency, weighted by I/Os; `null` of nothing. */
+  /** Mean latency, weighted by I/Os; `null` without I/Os. */
   readMeanUs: number | null;
   writeMeanUs: number | null;
   readMaxUs: number | null;
@@ -186,7 +189,7 @@ function sum(c: Float64Array | null, a: number, b: number): number {
   return s;
 }
 
-/** Mean over time: slots weigh by their length. */
+/** Mean over time, weighted by the length of the slots. */
 function mean(level: Slots, name: ColumnName, a: number, b: number): number | null {
   const c = level.column(name);
   let s = 0;
@@ -208,7 +211,7 @@ function maximum(c: Float64Array | null, a: number, b: number, unit: number): nu
   return m === -Infinity ? null : m * unit;
 }
 
-/** Nanoseconds weighted by counts, in microseconds. */
+/** Mean of nanoseconds, weighted by counts, in microseconds. */
 function weightedMean(c: Float64Array | null, n: Float64Array | null, a: number, b: number): number | null {
   let s = 0;
   let total = 0;
@@ -223,7 +226,7 @@ function weightedMean(c: Float64Array | null, n: Float64Array | null, a: number,
   return total > 0 ? s / total / 1e3 : null;
 }
 
-/** One point of latency against load: a window of time. */
+/** One point of latency versus load: a window of time. */
 export interface LoadPoint {
   inflight: number;
   iops: number;
@@ -260,7 +263,7 @@ export function loadPoints(level: Slots): LoadPoint[] {
   return out;
 }
 
-/** A histogram's filled buckets as `[bucket, ...values]`. */
+/** The non-empty buckets of a histogram as `[bucket, ...values]`. */
 export function openBuckets(packed: string | undefined, values: number): number[][] {
   if (!packed) return [];
   const list = unpackList(packed);

@@ -12,7 +12,7 @@ export function write(range: Range, whole: boolean, scope: string | undefined): 
   return parts.filter(Boolean).join("&");
 }
 
-/** What an address says of the device alone, with its mark; empty for the first. */
+/** The address with only the device, including the `#`; empty for the first device. */
 export function scopeOf(scope: string | undefined): string {
   return scope === undefined ? "" : `#d=${encodeURIComponent(scope)}`;
 }
@@ -25,7 +25,7 @@ export function read(hash: string): { range: Range | null; scope: string | null 
   return { range: valid ? { from, to } : null, scope: params.get("d") };
 }
 
-/** Keeps the address and the view in step. */
+/** Keeps the address and the view synchronised. */
 export function follow(store: Store): void {
   const asked = read(location.hash);
   const scope = store.data.scopes.findIndex((s) => s.label === asked.scope);
@@ -39,7 +39,7 @@ export function follow(store: Store): void {
       try {
         history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
       } catch {
-        // Some browsers refuse it for files; the view works without.
+        // Some browsers refuse this for files; the view works without it.
       }
     }, 300);
   });

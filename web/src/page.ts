@@ -1,8 +1,8 @@
-// Reads the data that a page holds, and shows "This report cannot be shown" where that fails.
+// Reads the data embedded in a page, and shows "This report cannot be shown" if that fails.
 
 import { h } from "./dom";
 
-/** The data that the page holds, which must have the format that its script reads. */
+/** The data embedded in the page, which must have the format that its script expects. */
 export function embedded<T extends { format: number }>(format: number): T {
   const text = document.getElementById("iolens-data")?.textContent;
   if (!text) throw new Error("the page holds no data");
@@ -11,7 +11,7 @@ export function embedded<T extends { format: number }>(format: number): T {
   return data;
 }
 
-/** Draws the page, or says why it cannot be drawn. */
+/** Draws the page, or an error message with the reason why it cannot be drawn. */
 export function show(build: () => void): void {
   try {
     build();

@@ -1,4 +1,4 @@
-/** mulberry32: small and seeded. Good enough for resampling; the same seed gives the same figures each time. */
+/** mulberry32: a small seeded generator, sufficient for resampling. The same seed gives the same results. */
 export function random(seed: number): () => number {
   let a = seed >>> 0;
   return () => {

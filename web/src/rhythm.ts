@@ -1,4 +1,4 @@
-// Whether bytes over time come back at one pace: autocorrelation, for the chart of a period.
+// Tests whether bytes over time are periodic: autocorrelation, for the chart of a period.
 
 /** The biased autocorrelation of `x` (mean removed) at lags 0 to `most`, 1 at lag 0; zeros for a constant. */
 export function autocorrelation(x: ArrayLike<number>, most: number): Float64Array {
@@ -15,7 +15,7 @@ export function autocorrelation(x: ArrayLike<number>, most: number): Float64Arra
   return Float64Array.from({ length: lags + 1 }, (_, lag) => (power > 1e-9 * n ? at(lag) / power : 0));
 }
 
-/** ln(1 + KiB) of `merge` slots each; absent counts as none, an incomplete last group is left out. */
+/** ln(1 + KiB) of groups of `merge` slots. Absent values count as 0, an incomplete last group is excluded. */
 export function logSeries(sectors: ArrayLike<number>, merge: number): Float64Array {
   const groups = Math.floor(sectors.length / merge);
   return Float64Array.from({ length: groups }, (_, g) => {

@@ -1,4 +1,4 @@
-// What the report shows now: time, device, reads or writes, clock, chosen finding, and the way back.
+// The state of the report: time range, device, reads or writes, clock, chosen finding, and the zoom history.
 
 import type { FindingBlock, PageData, ScopeBlock } from "./generated/page";
 import { openLevels, pick, type Slots } from "./levels";
@@ -6,19 +6,19 @@ import { clamp, type Range } from "./zoom";
 
 export type ClockMode = "elapsed" | "utc" | "local";
 
-/** Recordings begin after this (2001-09-09); what claims to be older comes from a log without a date. */
+/** Recordings begin after this (2001-09-09). An earlier start comes from a log without a date. */
 export const MIN_UNIX_S = 1e9;
 
-/** What the reader is looking at. One place; everything that draws listens to it. */
+/** The view state, in one place. All parts that draw subscribe to it. */
 export class Store {
   readonly bounds: Range;
   range: Range;
   scopeIndex = 0;
   show = { read: true, write: true };
   clock: ClockMode;
-  /** Width of the plots in CSS pixels: how many slots can be distinguished. */
+  /** Width of the plots in CSS pixels: the number of slots that can be distinguished. */
   plotWidth = 1000;
-  /** The finding last chosen; its window is marked in the charts. */
+  /** The last chosen finding; its window is marked in the charts. */
   finding: FindingBlock | null = null;
   readonly #levels = new Map<number, Slots[]>();
   readonly #listeners: (() => void)[] = [];
@@ -31,7 +31,7 @@ export class Store {
     this.clock = this.startUnixS === null ? "elapsed" : "utc";
   }
 
-  /** When the recording began, in seconds since the epoch; `null` if it has no date. */
+  /** Start of the recording, in seconds since the epoch; `null` if it has no date. */
   get startUnixS(): number | null {
     const start = this.data.recording.start_unix_s;
     return start !== null && start >= MIN_UNIX_S ? start : null;
@@ -41,7 +41,7 @@ export class Store {
     return this.data.scopes[this.scopeIndex];
   }
 
-  /** Levels of the scope on screen, the coarsest first. */
+  /** Levels of the selected scope, the coarsest first. */
   get levels(): Slots[] {
     let levels = this.#levels.get(this.scopeIndex);
     if (!levels) {
@@ -51,12 +51,12 @@ export class Store {
     return levels;
   }
 
-  /** The level drawn now: about one slot for each pixel. */
+  /** The level to draw: about one slot per pixel. */
   get level(): Slots | undefined {
     return pick(this.levels, this.range, this.plotWidth * 1.6);
   }
 
-  /** The finest level that covers the stretch on screen: what peaks and sums are taken from. */
+  /** The finest level that covers the visible range; peaks and sums are calculated from it. */
   get finest(): Slots | undefined {
     return pick(this.levels, this.range, Infinity);
   }
@@ -74,7 +74,7 @@ export class Store {
     return this.#past.length > 0;
   }
 
-  /** Least stretch worth looking at: ten of the finest slots. */
+  /** Shortest useful range: ten of the finest slots. */
   get minSpan(): number {
     const finest = this.levels[this.levels.length - 1]?.step ?? 1e-3;
     return Math.min(this.bounds.to - this.bounds.from, finest * 10);
@@ -88,7 +88,7 @@ export class Store {
     for (const f of this.#listeners) f();
   }
 
-  /** Shows `range`, and remembers where it came from unless this is one of many small steps. */
+  /** Shows `range`, and saves the previous range in the history unless this is one of many small steps. */
   look(range: Range, remember = true): void {
     if (remember && this.#past.at(-1) !== this.range) this.#past.push(this.range);
     if (this.#past.length > 100) this.#past.shift();
@@ -115,7 +115,7 @@ export class Store {
     this.changed();
   }
 
-  /** The scope that shows a finding's device best. */
+  /** The scope that matches a finding's device best. */
   chooseFinding(finding: FindingBlock, range: Range): void {
     this.finding = finding;
     const device = finding.device;

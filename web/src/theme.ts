@@ -1,4 +1,4 @@
-/** Colours that canvases need, read from the style sheet so that there is one place for them. */
+/** Colours that canvases need, read from the style sheet so that they are defined in one place. */
 export interface Theme {
   text: string;
   muted: string;
@@ -18,14 +18,14 @@ export interface Theme {
   critical: string;
   flush: string;
   discard: string;
-  /** Of what has no colour of its own, as processes. */
+  /** For items without a colour of their own, such as processes. */
   series: string[];
   heat: { read: string[]; write: string[]; flush: string[]; discard: string[] };
 }
 
 let cached: Theme | null = null;
 
-/** The colours of the theme in force. */
+/** The colours of the current theme. */
 export function theme(): Theme {
   cached ??= read();
   return cached;
@@ -63,7 +63,7 @@ type Choice = "light" | "dark";
 
 const listeners: (() => void)[] = [];
 
-/** Called after the colours changed. */
+/** Registers a function that is called after the colours changed. */
 export function onTheme(f: () => void): void {
   listeners.push(f);
 }
@@ -92,7 +92,7 @@ function wear(look: Choice): void {
   announce();
 }
 
-/** Follows the system unless it is set, and prints in light colours whatever is on screen. */
+/** Follows the system unless the user chose a theme. Always prints in light colours. */
 export function watch(): void {
   system().addEventListener("change", () => wear(current()));
   addEventListener("beforeprint", () => wear("light"));

@@ -3,7 +3,7 @@
 import { DEFINITIONS } from "./definitions";
 import { fill, h } from "./dom";
 
-/** Shows the definition of whatever carries `data-def`: on hover, on focus and on a tap; Escape hides it. */
+/** Shows the definition of any element with `data-def` on hover, focus or tap; Escape hides it. */
 export function tooltip(): HTMLElement {
   const tip = h("div", { class: "tip", role: "tooltip", id: "tip" });
   tip.hidden = true;
@@ -26,7 +26,7 @@ export function tooltip(): HTMLElement {
     tip.hidden = false;
     place(tip, e.getBoundingClientRect());
   };
-  // Scrolling moves elements under a resting pointer: that is no hover.
+  // Scrolling moves elements under a resting pointer, which must not count as hover.
   let rest = "";
   document.addEventListener("pointerover", (e) => {
     const place = `${e.clientX} ${e.clientY}`;

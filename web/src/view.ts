@@ -7,40 +7,43 @@ import type { ViewBlock } from "./generated/page";
 import { scopeOf } from "./link";
 import type { Store } from "./store";
 
-/** A stretch of wall-clock time, in seconds since the epoch. */
+/** A range of wall-clock time, in seconds since the epoch. */
 export interface Stretch {
   from: number;
   to: number;
 }
 
-/** Instead of a report: why there is none for this time. */
+/** Replaces the report: why there is none for this time. */
 export interface NoData {
   format: number;
   problem: string;
   view: ViewBlock;
 }
 
-/** Shorter than this there is little to see beside single I/Os. */
+/** In shorter ranges a report shows little more than single I/Os. */
 const MIN_SPAN_S = 0.1;
-/** A server that is well answers sooner. */
+/** Timeout of a request; a healthy server answers sooner. */
 const PATIENCE_MS = 10_000;
-/** Spans that can be chosen, up to now. */
+/** Time spans that can be chosen, up to now. */
 const SPANS: [string, number][] = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["1 day", 86400]];
 
-/** `stretch` moved by this share of its length. */
+/** `stretch` shifted by this share of its length. */
 export function moved(stretch: Stretch, share: number): Stretch {
   const by = (stretch.to - stretch.from) * share;
   return { from: stretch.from + by, to: stretch.to + by };
 }
 
-/** `stretch` with this many times its length, around its middle. */
+/** `stretch` scaled by this factor around its middle. */
 export function scaled(stretch: Stretch, factor: number): Stretch {
   const middle = (stretch.from + stretch.to) / 2;
   const half = Math.max(MIN_SPAN_S, (stretch.to - stretch.from) * factor) / 2;
   return { from: middle - half, to: middle + half };
 }
 
-/** The address of a stretch; one that has not ended at `now` is the last of its length, and goes on. */
+/**
+ * The address of a time range. A range that has not ended at `now` becomes the last period of its length, which
+ * moves on.
+ */
 export function query(stretch: Stretch, now: number): string {
   if (stretch.to >= now) return last(stretch.to - stretch.from);
   return `?from=${stretch.from.toFixed(3)}&to=${stretch.to.toFixed(3)}`;
@@ -51,14 +54,17 @@ export function last(seconds: number): string {
   return `?from=-${Math.max(1, Math.round(seconds))}s&to=now`;
 }
 
-/** The place of a page that a server made in the time that the server knows, and the way to other times. */
+/**
+ * The time bar: the range of a server's page within the time that the server has data of, and navigation to other
+ * times.
+ */
 export class ViewBar {
   readonly root: HTMLElement;
   readonly #status = h("span", { class: "status", role: "status" });
   readonly #from = h("input", { class: "instant", spellcheck: "false", "aria-label": "From (UTC)", title: "2026-11-26 04:15:00, -5m, now" });
   readonly #to = h("input", { class: "instant", spellcheck: "false", "aria-label": "To (UTC)", title: "2026-11-26 04:15:00, -5m, now" });
 
-  /** `store`: `null` if there is nothing to show of this time. */
+  /** `store`: `null` if there is no data of this time. */
   constructor(readonly view: ViewBlock, readonly store: Store | null) {
     const button = (text: string, title: string, stretch: () => Stretch) =>
       h("button", { type: "button", text, title, "aria-label": title, onclick: () => this.#go(query(stretch(), this.#now())) });
@@ -83,7 +89,7 @@ export class ViewBar {
     else this.#status.textContent = "a time in the past";
   }
 
-  /** What the reader sees: the stretch that the charts are zoomed to. */
+  /** The visible range: the one that the charts are zoomed to. */
   #seen(): Stretch {
     const { from_unix_s: from, to_unix_s: to } = this.view;
     const { store } = this;
@@ -96,7 +102,7 @@ export class ViewBar {
     return this.store !== null && !this.store.whole;
   }
 
-  /** The server's clock; the reader's may differ. */
+  /** The server's clock, which may differ from the reader's. */
   #now(): number {
     return this.view.now_unix_s;
   }
@@ -108,11 +114,11 @@ export class ViewBar {
     location.assign(`${location.pathname}${address}${same}${device}`);
   }
 
-  /** The way to the application, at what the reader sees; a page in a file has none beside it. */
+  /** A link to the application at the visible range. A page in a file has no application beside it. */
   #application(): HTMLElement | null {
     if (!location.pathname.endsWith("/report")) return null;
     const link = h("a", { href: "./", text: "← Stories, waits and charts", title: "The same time in the application, down to single I/Os" });
-    // The address is made when it is needed: what is seen changes without a notice.
+    // The address is computed on use, because the visible range changes without an event.
     const aim = () => link.setAttribute("href", this.#applicationAddress());
     for (const event of ["pointerenter", "pointerdown", "focus"]) link.addEventListener(event, aim);
     aim();
@@ -126,7 +132,7 @@ export class ViewBar {
     return `./${query(this.#seen(), this.#now())}${more}`;
   }
 
-  /** To the application, at what the reader sees. */
+  /** Opens the application at the visible range. */
   leave(): void {
     location.assign(this.#applicationAddress());
   }
@@ -155,7 +161,7 @@ export class ViewBar {
     e.preventDefault();
   }
 
-  /** Shows what is new, unless the reader looks at something closely or elsewhere, or the server does not answer. */
+  /** Refreshes the report, unless the reader has zoomed in or away, or the server does not answer. */
   #refresh(): void {
     const { refresh_s } = this.view;
     this.#status.textContent = `live, every ${format.span(refresh_s)}`;
@@ -170,7 +176,10 @@ export class ViewBar {
   }
 }
 
-/** Whether a server answers at all, well or not. A page that is loaded anew from one that does not is gone. */
+/**
+ * Whether a server answers at all, with success or an error. Reloading the page from a server that is down would
+ * lose it.
+ */
 async function answers(address: string): Promise<boolean> {
   if (!served()) return true;
   const patience = new AbortController();
@@ -185,7 +194,7 @@ async function answers(address: string): Promise<boolean> {
   }
 }
 
-/** Whether the page came from a server, and is no file of a page that did. */
+/** Whether the page came from a server, and not from a saved file. */
 export function served(): boolean {
   return location.protocol.startsWith("http");
 }

@@ -1,12 +1,12 @@
-// Stretches of time on screen: moved, stretched and kept inside what there is.
+// Visible time ranges: shifts and scales them, and limits them to the available data.
 
-/** A stretch of time on screen, in seconds since the recording's start. */
+/** A visible time range, in seconds since the recording's start. */
 export interface Range {
   from: number;
   to: number;
 }
 
-/** `range` moved and stretched as little as needed to fit within `bounds` and be at least `minSpan` long. */
+/** `range` shifted and extended as little as possible to fit within `bounds` and be at least `minSpan` long. */
 export function clamp(range: Range, bounds: Range, minSpan: number): Range {
   const whole = bounds.to - bounds.from;
   const span = Math.min(whole, Math.max(minSpan, range.to - range.from));
@@ -27,7 +27,7 @@ export function scale(range: Range, factor: number, centre = (range.from + range
   return { from: centre - (centre - range.from) * factor, to: centre + (range.to - centre) * factor };
 }
 
-/** The window in which to look at something that took from `from` to `to`: as much again on both sides. */
+/** The window in which to show an event from `from` to `to`: with a margin of its own length on both sides. */
 export function around(from: number, to: number, least: number): Range {
   const margin = Math.max((to - from) * 0.75, least / 2);
   return { from: from - margin, to: to + margin };

@@ -1,4 +1,5 @@
-// The application in Chromium, against a server that answers as the program does. Skips with a message where there is no Chromium.
+// The application in Chromium, with a server that answers like the program. Skips with a message if there is no
+// Chromium.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, describe, test } from "node:test";
@@ -32,7 +33,7 @@ const range = (page) => page.evaluate(() => {
   const q = new URLSearchParams(location.search);
   return [Number(q.get("from")), Number(q.get("to"))];
 });
-/** Waits for the address to differ, and gives the width that it says. */
+/** Waits until the address changes, and returns the width in it. */
 async function widthAfter(page, act) {
   const before = page.url();
   await act();
@@ -91,7 +92,7 @@ describe("the application", { skip: missing !== null }, () => {
       assert.equal(await page.locator(`.${part} > .scroll`).evaluate((e) => getComputedStyle(e).opacity), "0.5");
     }
     assert.doesNotMatch(await page.locator(".time").textContent(), /loaded before/);
-    // Their pauses have grown.
+    // Their retry delays have grown.
     await page.waitForFunction(() => document.querySelector(".waits > .part-status").textContent.includes("again in 8 s"));
     isDown = false;
     const begin = Date.now();
@@ -407,7 +408,7 @@ describe("the application", { skip: missing !== null }, () => {
     await page.keyboard.press("Escape");
     await page.waitForFunction(() => !location.search.includes("filter"));
     assert.equal(await page.locator(".filter").isVisible(), false);
-    // Threads of a process may have names of their own, and the table of waits takes them together: its number has them all.
+    // Threads of a process may have different names, and the table of waits combines them: its PID covers all.
     await page.locator(".waits button.name", { hasText: "dd[7]" }).first().click();
     await page.waitForFunction(() => location.search.includes("filter=process%3A7"));
     await quiet(page);
@@ -445,7 +446,7 @@ describe("the application", { skip: missing !== null }, () => {
     assert.ok(rows.some((r) => /most of its time behind .*, write-back100 %0 %/.test(r)), rows.join("\n"));
     await page.keyboard.press("Escape");
     assert.equal(await box.isVisible(), false);
-    // Of all on screen there is nothing outside, which is no share of 0 %.
+    // With everything visible there is nothing outside, which is not a share of 0 %.
     await page.keyboard.press("b");
     await box.getByText("there are no others to compare with").waitFor();
     const all = await box.locator("tbody tr").allTextContents();
@@ -460,7 +461,7 @@ describe("the application", { skip: missing !== null }, () => {
     const page = await open(server.url + AN_HOUR);
     await quiet(page);
     const drag = async (from, to) => {
-      // The chart gives room to the panel of the box.
+      // The chart shrinks for the panel of the box.
       const canvas = await page.locator(".chart canvas").boundingBox();
       await page.mouse.move(canvas.x + from, canvas.y + 8);
       await page.mouse.down();
@@ -480,7 +481,7 @@ describe("the application", { skip: missing !== null }, () => {
     const rows = await box.locator(".compared > div:nth-child(2) tbody tr").allTextContents();
     assert.equal(rows.length, 10, "I/Os and four quantiles of reads and writes");
     assert.ok(rows.every((r) => /^(read|write)/.test(r)), rows.join("\n"));
-    // All I/Os of a cell of the stub are alike in both boxes.
+    // In both boxes, all I/Os of a cell of the stub are equal.
     assert.match(rows.find((r) => r.startsWith("read p50")), /^read p50(\d+ us)\1(?:0 %).* % to .* %$/);
     const maps = server.asked.filter((a) => a.startsWith("heatmap") && a.includes("height=256"));
     assert.equal(maps.length, 4);
@@ -527,7 +528,7 @@ describe("the application", { skip: missing !== null }, () => {
     const server = await serve();
     const page = await open(server.url + AN_HOUR);
     await quiet(page);
-    // Pixels of the upper edge of the heat map: nothing but marks is there.
+    // Pixels of the upper edge of the heat map, which contains only marks.
     const marks = () => page.evaluate(() => {
       const c = document.querySelector(".chart canvas");
       const mark = getComputedStyle(document.documentElement).getPropertyValue("--mark").trim();
@@ -670,7 +671,7 @@ describe("the application", { skip: missing !== null }, () => {
   });
 
   test("a link to a story shows it, where the time of the link alone has none", async () => {
-    // At a threshold: the story is in the answer about the hour only, whatever else is asked for.
+    // At a threshold: only the answer about the hour contains the story, whatever else is requested.
     const hour = DOCUMENTS.stories({ from: NOW_S - 1800 }).stories[0];
     const stories = ({ from, to }) => ({ stories: to - from > 3599 ? [hour] : [], notes: [] });
     const server = await serve({ documents: { ...DOCUMENTS, stories } });
@@ -737,7 +738,7 @@ describe("the application", { skip: missing !== null }, () => {
       await quiet(page);
       assert.equal(await page.locator(".story").count(), 1);
       assert.equal(await story.locator(".line").textContent(), line);
-      // Elsewhere it is of no use.
+      // Elsewhere it has no effect.
       await page.getByLabel("From (UTC)").fill("2026-11-17 10:00");
       await page.getByLabel("To (UTC)").fill("2026-11-17 11:00");
       await page.keyboard.press("Enter");
@@ -960,7 +961,7 @@ describe("the application", { skip: missing !== null }, () => {
         assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" ")}`), [], `${colorScheme}, ${width} pixels`);
         const clipped = await page.evaluate(() => [...document.querySelectorAll("body *")].filter((e) => {
           const { overflowX, clipPath } = getComputedStyle(e);
-          // Headlines of stories may be cut off: they open. What is only spoken is a pixel wide.
+          // Headlines of stories may be truncated, because they open. Text for screen readers only is a pixel wide.
           return overflowX !== "visible" && clipPath === "none" && e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1 && !e.matches("input, select, .line, .hint, .filter");
         }).map((e) => `${e.tagName} ${e.className}: ${e.scrollWidth} of ${e.clientWidth}, ${e.textContent.slice(0, 60)}`));
         assert.deepEqual(clipped, [], `${colorScheme}, ${width} pixels`);

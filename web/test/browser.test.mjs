@@ -1,4 +1,4 @@
-// Drives the page in Chromium, as a person would. Data: a made-up hour. Skips with a message where there is no Chromium.
+// Operates the page in Chromium like a user. Data: a generated hour. Skips with a message if there is no Chromium.
 import assert from "node:assert/strict";
 import { access, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -20,7 +20,7 @@ after(async () => {
   await browser?.close();
 });
 
-/** A file that holds the page around `data`. */
+/** A file with the page around `data`. */
 async function written(name, data, template_name = "report") {
   const template = await readFile(new URL(`dist/${template_name}.html`, here), "utf8");
   const path = join(browser.directory, name);
@@ -48,7 +48,7 @@ async function close(page) {
 const range = (page) => page.locator(".where").textContent();
 const step = (page) => page.locator(".toolbar .step").textContent();
 
-/** How many different colours a canvas shows; an empty one shows at most a few. */
+/** The number of different colours on a canvas; an empty one has at most a few. */
 function colours(page, selector) {
   return page.locator(selector).evaluate((canvas) => {
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -71,7 +71,7 @@ async function drag(page, selector, from, to) {
   await page.mouse.up();
 }
 
-/** What must hold for every report with charts over time: those of counters and of imported logs. */
+/** Checks for every report with charts over time: those of counters and of imported logs. */
 function anyCharts(path) {
   test("draws every chart within two seconds", async () => {
     const page = await open(await path());

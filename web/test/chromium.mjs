@@ -1,4 +1,4 @@
-// Chromium for tests. Where there is none they skip with a message.
+// Chromium for tests. Without it they skip with a message.
 import { access, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ const ARGS = [
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ];
 
-/** Text is drawn the same on every machine: no hinting, no colours of subpixels. */
+/** Options for identical text on every machine: no hinting, no subpixel colours. */
 const FIXED = ["--font-render-hinting=none", "--disable-lcd-text", "--force-color-profile=srgb", "--disable-font-subpixel-positioning"];
 
 /** A configuration of fontconfig in which every family is the font of `test/fonts`. */
@@ -24,14 +24,14 @@ async function fontsOf(directory) {
   return file;
 }
 
-/** Why there is no browser; `null` if there is one. */
+/** The reason why there is no browser; `null` if there is one. */
 export const missing = await access(CHROMIUM).then(() => null, () => `no browser at ${CHROMIUM}`);
 if (missing) console.error(`SKIP: ${missing}`);
 
 /** The folder `web`. */
 export const here = new URL("..", import.meta.url);
 
-/** A browser with a temporary directory, which holds its profile and what a test writes. */
+/** A browser with a temporary directory, which contains its profile and the files of a test. */
 export class Browser {
   static async start(size = { width: 1280, height: 900 }, { fixedFont = false } = {}) {
     const browser = new Browser();
@@ -43,13 +43,13 @@ export class Browser {
     return browser;
   }
 
-  /** An empty page; `problems` are errors of its scripts and, where answers may not fail, what it could not load. */
+  /** An empty page; `problems` are errors of its scripts and, unless answers may fail, failed requests. */
   async page({ answersMayFail = true } = {}) {
     const page = await this.context.newPage();
     page.problems = [];
     page.on("pageerror", (e) => page.problems.push(String(e)));
     page.on("console", (m) => {
-      // An answer that is an error is the page's to show.
+      // An error answer is displayed by the page.
       const isAnswer = answersMayFail && m.text().includes("Failed to load resource");
       if (m.type() === "error" && !isAnswer) page.problems.push(m.text());
     });

@@ -1,4 +1,4 @@
-// Figures of the application in headless Chromium, for bench/page.py.
+// Measures the performance of the application in headless Chromium, for bench/page.py.
 //   node test/figures.mjs paint URL RUNS            first paint of a page, from the beginning of loading
 //   node test/figures.mjs frames URL SECONDS NAME   frames while it is panned and zoomed without a pause
 //   node test/figures.mjs memory URL MINUTES        memory of a tab that is live
@@ -32,7 +32,7 @@ async function paint(browser, url, runs) {
   console.log(`first paint: ${spread(painted)}; of that until the page has come: ${spread(answered)} (target: 300 ms)`);
 }
 
-/** Each frame moves the view a little; how long frames take. */
+/** Each frame moves the view a little; returns the durations of frames. */
 async function frames(browser, url, seconds, name) {
   const page = await browser.context.newPage();
   await page.goto(url);
@@ -58,7 +58,7 @@ async function frames(browser, url, seconds, name) {
   await page.close();
 }
 
-/** What the tab holds once all that is garbage is collected. */
+/** Memory of the tab after garbage collection. */
 async function held(session) {
   await session.send("HeapProfiler.collectGarbage");
   const { metrics } = await session.send("Performance.getMetrics");
@@ -87,7 +87,7 @@ async function memory(browser, url, minutes) {
   await page.close();
 }
 
-/** An hour of a live page: its clocks and timers are so many times as fast, and so is the stream. */
+/** An hour of a live page: its clocks and timers run this many times as fast, and so does the stream. */
 async function hour(browser, minutes) {
   const faster = 60 / minutes;
   const page = await browser.context.newPage();
@@ -122,7 +122,7 @@ async function drawn(browser, file, runs) {
   for (let i = 0; i < runs; i++) {
     const page = await browser.context.newPage();
     await page.goto(pathToFileURL(file).href);
-    // The chart, the stories and the tables are there.
+    // The chart, the stories and the tables are drawn.
     await page.waitForFunction(() => document.querySelector("html[data-ready]") && [...document.querySelectorAll(".part-status")].every((p) => p.textContent === "" || p.classList.contains("failed")), null, { polling: "raf", timeout: 60_000 });
     times.push(await page.evaluate(() => performance.now()));
     await page.close();

@@ -1,4 +1,4 @@
-// The application in a report file, in Chromium, from disk. Skips with a message where there is no Chromium.
+// The application in a report file, opened from disk in Chromium. Skips with a message if there is no Chromium.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { access, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -59,7 +59,7 @@ const inked = (page) => page.evaluate(() => {
 });
 const view = (from, to) => `#?from=${from.toFixed(6)}&to=${to.toFixed(6)}`;
 
-// Made before the first suite: the browser is closed once all that are known have ended.
+// Created before the first suite: the browser is closed when all registered suites have ended.
 const made = await madeByTheProgram();
 
 describe("the report file", { skip: missing !== null }, () => {
@@ -87,7 +87,7 @@ describe("the report file", { skip: missing !== null }, () => {
     const [from, to] = await range(page);
     assert.ok(Math.abs(to - from - 1800) < 2, `${to - from}`);
     await quiet(page);
-    // Five or six of ten steps meet the half.
+    // Five or six of ten steps overlap the half.
     assert.match(await page.locator(".waits").textContent(), /undisturbed.*unknown.*this file holds sums of 6 min.*24 s/s);
     assert.match(await page.locator(".actors tbody").textContent(), /6 s60/);
     await page.reload();
@@ -221,7 +221,7 @@ describe("the report file", { skip: missing !== null }, () => {
     assert.ok(await inked(page) > 100_000);
     const { size } = await stat(path);
     const drawn = Number(await page.evaluate(() => document.documentElement.dataset.ready));
-    // A loaded machine is slower than the second that is wanted.
+    // A loaded machine is slower than the targeted second.
     console.error(`a day in ${(size / 2 ** 20).toFixed(1)} MiB: shown after ${drawn} ms`);
     assert.ok(drawn < 5000, `${drawn} ms`);
     assert.deepEqual(page.problems, []);
@@ -261,7 +261,7 @@ describe("a report made by the program", { skip: missing ?? (made.skip || false)
   after(() => made.clean?.());
 });
 
-/** A report named by IOLENS_REPORT_HTML, or one that the example html_report writes if cargo has built it. */
+/** The report at IOLENS_REPORT_HTML, or the one that the example html_report writes if cargo has built it. */
 async function madeByTheProgram() {
   if (process.env.IOLENS_REPORT_HTML) return { path: process.env.IOLENS_REPORT_HTML };
   const example = fileURLToPath(new URL("../target/debug/examples/html_report", here));

@@ -1,4 +1,4 @@
-// Made-up file-level requests: a server that reads in 8 KiB steps, slower at noon, and a database that syncs.
+// Generated file-level requests: a server that reads in 8 KiB steps, slower at noon, and a database that syncs.
 import type { ClassReport, ClassTable, FilesBlock, CostPart, SlowRequest } from "../src/generated/page";
 
 const HOSTILE_PATH = `/srv/</script><img src=x onerror="document.title='owned'">`;
@@ -40,7 +40,7 @@ function slow(i: number): SlowRequest {
   };
 }
 
-/** What a report holds of a recording of `seconds` with file-level requests. */
+/** The file-level part of a report on a recording of `seconds`. */
 export function filesData(seconds: number): FilesBlock {
   const groups = 60;
   const wave = (base: number, by: number) => Array.from({ length: groups }, (_, i) => base + by * Math.sin((Math.PI * i) / groups));

@@ -1,4 +1,4 @@
-// The fleet's page against a server that answers as the program does. Skips with a message where there is no Chromium.
+// The fleet page with a server that answers like the program. Skips with a message if there is no Chromium.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -10,7 +10,7 @@ let browser;
 let server;
 let url;
 const asked = [];
-/** Hosts whose single I/Os are gone, and how many answers fail for want of time. */
+/** Hosts whose single I/Os are gone, and the number of answers that fail because of a timeout. */
 const gone = new Set(["node58"]);
 let busy = 0;
 

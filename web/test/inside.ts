@@ -3,17 +3,17 @@ import { packColumn, toLogCode } from "../src/codec";
 import type { Block } from "../src/app/inside";
 import { random } from "../src/random";
 
-/** When the made-up recording begins. */
+/** Start of the generated recording. */
 export const FILE_START_S = 1_795_000_000;
 const COLUMN_S = 0.1;
 const CHUNK = 1024;
-/** The worst moment of the story, and the only one with single I/Os. */
+/** The worst time of the story, and the only one with single I/Os. */
 export const MOMENT_S = FILE_START_S + 100;
 
 const packed = (bytes: Uint8Array): string => Buffer.from(deflateSync(bytes)).toString("base64");
 const document = (value: unknown): string => packed(Buffer.from(JSON.stringify(value)));
 
-/** Counts of one class: `of` says the count of a column and row. */
+/** Counts of one class: `of` returns the count of a column and row. */
 function chunks(columns: number, of: (column: number, row: number) => number): string[] {
   const out: string[] = [];
   const [first, rows] = [30, 20];
@@ -32,7 +32,7 @@ const group = (process: string, cls: string) => ({ process, pid: 7, cgroup: "/",
 const amount = (ios: number) => ({ ios, bytes: ios * 4096, mean_us: ios > 0 ? 100 : null });
 const NAME = "<img src=x onerror=alert(1)>";
 
-/** What a file of `seconds` on the device sda (and sdb, if there are two) can be asked. */
+/** The answers in a file of `seconds` on the device sda (and sdb, if there are two). */
 export function inside(seconds: number, devices = 1): Block {
   const next = random(3);
   const columns = Math.round(seconds / COLUMN_S);
@@ -64,7 +64,7 @@ export function inside(seconds: number, devices = 1): Block {
   };
   const rows = Math.round(seconds);
   const column = (of: (i: number) => number) => packColumn(Array.from({ length: rows }, (_, i) => of(i)));
-  // Of each class: bytes and I/Os per second, latencies in microseconds, and the share of time with one in flight.
+  // For each class: bytes and I/Os per second, latencies in microseconds, and the share of time with one in flight.
   const cls = (bytes: number, ios: number, us: number, busy: number) => ({
     bytes: column((i) => toLogCode(bytes * (1 + (i % 7)))), ios: column((i) => toLogCode(1000 * ios * (1 + (i % 7)))),
     latency: column(() => toLogCode(1000 * us)), longest: column(() => toLogCode(9000 * us)), busy: column(() => 1000 * busy),

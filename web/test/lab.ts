@@ -2,7 +2,7 @@ import type { LabPage } from "../src/generated/lab";
 
 const HOSTILE = `</script><img src=x onerror="document.title='owned'">`;
 
-/** An experiment with both kinds of chart, points that a logarithm cannot show, and hostile names. */
+/** An experiment with both kinds of chart, points without a logarithm, and hostile names. */
 export function experiment(): LabPage {
   const stats = { q1: 1, median: 2, q3: 3, whisker_low: 0.5, whisker_high: 4, mean: 2.2, max: 100, outliers: [100] };
   return {

@@ -4,11 +4,11 @@ import { type Browser, Feed, type Said, type Slot } from "../src/live/feed";
 import { Recent } from "../src/live/recent";
 import { bars } from "../src/live/strip";
 
-/** A server with the memory of the real one, its connections, and a clock that only the test moves. */
+/** A server that remembers as long as the real one, its connections, and a clock that only the test advances. */
 class World implements Browser {
   nowMs = 0;
   readonly connections: Connection[] = [];
-  /** What happened: time in seconds, kind of event, data. */
+  /** The events: time in seconds, kind, data. */
   readonly memory: [number, string, string][] = [];
   up = true;
   #timers = new Map<number, [number, () => void]>();
@@ -45,7 +45,7 @@ class World implements Browser {
     this.nowMs = until;
   }
 
-  /** Happens at `at_s`: remembered, and said to those who are connected. */
+  /** An event at `at_s`: it is remembered, and sent to all connections. */
   happens(at_s: number, type: string, data: object): void {
     this.memory.push([at_s, type, JSON.stringify(data)]);
     if (this.up) for (const c of this.connections) if (!c.closed) c.say(type, JSON.stringify(data));
@@ -62,7 +62,7 @@ class World implements Browser {
   }
 }
 
-/** As the browser's `EventSource`: one that is closed says nothing any more, unless a test makes it. */
+/** Like the browser's `EventSource`: a closed one sends nothing any more, unless a test makes it. */
 class Connection {
   closed = false;
   readonly #listeners = new Map<string, ((event: { data?: string }) => void)[]>();
@@ -114,7 +114,7 @@ test("over a break nothing is missed and nothing comes twice", () => {
   world.up = false;
   world.last.say("error");
   assert.ok(world.last.closed, "the browser does not reconnect by itself, with the old address");
-  // sdb's slot of the same time as sda's last one comes in the break.
+  // sdb's slot at the time of sda's last one arrives during the interruption.
   world.slot(1000.2, "sdb");
   world.happens(1000.25, "finding", said("end"));
   world.pass(20_000);
@@ -216,7 +216,7 @@ const slot = (time_s: number, device: string, kib: number): Slot =>
 
 test("slots add up to seconds, and ten minutes are remembered", () => {
   const recent = new Recent();
-  // Ends of slots are not exact in binary: the one that ends with the second belongs to it.
+  // Ends of slots are not exact in binary. The slot that ends with the second belongs to it.
   for (let i = 1; i <= 20; i++) recent.take(slot(5000 + i / 10, "sda", 10));
   recent.take(slot(5001.95, "sdb", 1000));
   const [[first, busiest] = ["", new Map()], [, seconds] = ["", new Map()]] = recent.devices();

@@ -1,4 +1,4 @@
-// A live page in Chromium, with a server that goes away and comes back. Skips with a message where there is no Chromium.
+// A live page in Chromium, with a server that stops and restarts. Skips with a message if there is no Chromium.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -24,7 +24,7 @@ after(async () => {
   for (const machine of machines) await machine.kill();
 });
 
-/** A server as `iolens serve`: the page, `healthz`, and `live` with a memory. */
+/** A server like `iolens serve`: the page, `healthz`, and `live` with a memory. */
 class Machine {
   memory = [];
   asked = [];
@@ -47,9 +47,9 @@ class Machine {
     return `http://127.0.0.1:${this.#port}/`;
   }
 
-  /** As `kill -9`: every connection breaks. */
+  /** Like `kill -9`: every connection breaks. */
   async kill() {
-    // Without a server there is nothing that could be closed.
+    // Without a server there is nothing to close.
     const closed = new Promise((done) => this.#server?.close(done) ?? done());
     this.#sockets.forEach((socket) => socket.destroy());
     this.#watchers.clear();
@@ -87,7 +87,7 @@ class Machine {
   }
 }
 
-/** Seconds that the device's chart shows, by their place of 600. */
+/** Seconds that the device's chart shows, by their position of 600. */
 const shown = (page) => page.locator(".live svg path.read").first().evaluate((p) => (p.getAttribute("d").match(/M\d+/g) ?? []).map((m) => Number(m.slice(1))));
 
 describe("a live page", { skip: missing !== null }, () => {
@@ -125,7 +125,7 @@ describe("a live page", { skip: missing !== null }, () => {
     assert.match(await page.locator(".live .said li").textContent(), /warning stall, sda: <b>nothing<\/b> completes/);
     assert.doesNotMatch(await page.locator(".live").textContent(), /Not connected/);
     assert.equal(machine.asked.at(-1), `GET /api/v1/live?since=${NOW_S - 2}.000`);
-    // A page that is loaded anew goes on with what this one knew.
+    // A reloaded page continues with the data of the previous one.
     await page.reload();
     await page.waitForSelector("html[data-ready]");
     assert.deepEqual(await shown(page), [596, 597, 598, 599]);

@@ -1,4 +1,4 @@
-// The screens of the application as pictures, beside those in test/snapshots. UPDATE_SNAPSHOTS=1 writes these anew.
+// Compares screenshots of the application with those in test/snapshots. UPDATE_SNAPSHOTS=1 rewrites these.
 import assert from "node:assert/strict";
 import { mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { after, before, describe, test } from "node:test";
@@ -9,13 +9,16 @@ import { NOW_S, serve, stop } from "./stub_server.mjs";
 
 const FOLDER = new URL("snapshots/", import.meta.url);
 const UPDATE = process.env.UPDATE_SNAPSHOTS === "1";
-/** A stored pixel is the mean of so many by as many, in which the edges of letters are lost. */
+/** A stored pixel is the mean of this many by this many, so that the edges of letters are averaged out. */
 const REDUCED = 2;
-/** Colours that are stored lie so far apart. */
+/** Distance between stored colours. */
 const COLOUR_STEP = 16;
-/** A pixel differs where a colour does by more than this, of 255; versions of Chromium round edges and shades differently. */
+/**
+ * A pixel differs if a colour differs by more than this, of 255; versions of Chromium round edges and shades
+ * differently.
+ */
 const DIFFERENT = 48;
-/** So much of a picture may differ, and of a tile of it: what moves or is missing is in few tiles. */
+/** Tolerated share of differing pixels in a picture, and in a tile of it: moved or missing elements are in few tiles. */
 const SHARE = 0.005;
 const TILE = 32;
 const TILE_SHARE = 0.25;
@@ -78,7 +81,7 @@ async function pixels(bytes, by) {
 
 const rounded = (picture) => ({ ...picture, data: picture.data.map((v) => Math.min(255, Math.round(v / COLOUR_STEP) * COLOUR_STEP)) });
 
-/** How much of two pictures differs, and of the tile in which most does. */
+/** The share of differing pixels in two pictures, and in the tile with most of them. */
 export function difference(a, b) {
   if (a.width !== b.width || a.height !== b.height) return { share: 1, worst: 1, where: `${a.width} x ${a.height} instead of ${b.width} x ${b.height}` };
   const across = Math.ceil(a.width / TILE);
@@ -125,7 +128,7 @@ describe("screens of the application", { skip: missing !== null }, () => {
       const now = rounded(await pixels(taken, REDUCED));
       const file = new URL(`${screen.name}.png`, FOLDER);
       if (UPDATE) {
-        // Rounding alone is no reason for another file.
+        // Rounding alone does not justify a new file.
         const before = await readFile(file).then((bytes) => pixels(bytes, 1), () => null);
         if (!before || difference(now, before).share > 0) await writeFile(file, png(now.width, now.height, now.data));
         return;

@@ -1,4 +1,4 @@
-// A server that answers as the program does, with fixed data.
+// A server that answers like the program, with fixed data.
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { here } from "./chromium.mjs";
@@ -9,7 +9,7 @@ export const EVIL = "<img src=x onerror=alert(1)>\u202e";
 let template;
 const servers = [];
 
-/** Ends all that were started. */
+/** Stops all servers that were started. */
 export function stop() {
   for (const server of servers) server.close();
 }
@@ -17,7 +17,7 @@ export function stop() {
 export const amount = (ios) => ({ ios, bytes: ios * 4096, mean_us: ios > 0 ? 100 : null });
 export const group = (process, cls) => ({ process, pid: process === null ? null : 7, cgroup: "/", class: cls, origin: "direct" });
 
-/** Documents of the API for a time: reads of `evil` at 100 us, writes of dd at 20 ms. */
+/** Documents of the API for a time range: reads of `evil` at 100 us, writes of dd at 20 ms. */
 export const DOCUMENTS = {
   devices: () => ({ devices: [{ name: "sda", model: "<b>disk</b>", size_bytes: 1e12 }, { name: "sdb", model: null, size_bytes: 1e9 }] }),
   stories: ({ from }) => ({
@@ -35,7 +35,7 @@ export const DOCUMENTS = {
     ],
     notes: [],
   }),
-  // Of the device `part` only the last minute of the hour is recorded.
+  // Only the last minute of the hour is recorded for the device `part`.
   heatmap: ({ from, to, width, device, process, cgroup, file }) => ({
     from_unix_s: device === "part" ? NOW_S - 60 : from, column_s: (device === "part" ? 60 : to - from) / width, latency_us: [10, 100, 1000, 10000], notes: [],
     counts: Array.from({ length: width }, (_, i) => (cgroup || file || process === "nobody" ? [0, 0, 0] : process === "dd" ? [0, i % 10 === 0 ? 3 : 0, 0] : [i % 3, 5, i % 7 === 0 ? 1 : 0])),
@@ -52,7 +52,7 @@ export const DOCUMENTS = {
   ios: ({ from, to }) => {
     const n = 40;
     const fill = (of) => Array.from({ length: n }, (_, i) => of(i));
-    // Inside of what is on screen, whatever is asked beyond its end.
+    // Inside the visible range, whatever is requested beyond its end.
     const end = to - from > 1 && to - from < 1.1 ? to - 1 : to;
     const since = Math.floor(from) - 1;
     const done = fill((i) => Math.round((from - since + ((end - from) * (i + 1)) / (n + 1)) * 1e9));
@@ -83,7 +83,10 @@ export const DOCUMENTS = {
   }),
 };
 
-/** A server with these habits: `delayMs` before each answer of the API, parts that `fail` so many times, and why it will `refuse` all. */
+/**
+ * A server with these properties: `delayMs` before each API answer, parts that `fail` this many times, and the
+ * reason why it will `refuse` all.
+ */
 export async function serve(habits = {}) {
   const state = { asked: [], aborted: [], fail: {}, refuse: null, delayMs: 0, recording: false, watchers: new Set(), documents: DOCUMENTS, ...habits };
   template ??= await readFile(new URL("dist/app.html", here), "utf8");

@@ -1,6 +1,6 @@
 /**
- * A made-up but plausible recording for tests and for looking at the page: steady random reads, and a burst of
- * sequential writes every five seconds during which the reads wait.
+ * A generated but plausible recording for tests and for viewing the page: steady random reads, and a burst of
+ * sequential writes every five seconds, during which the reads wait.
  */
 import type { FleetDocument } from "../src/generated/fleet";
 import type { LabPage } from "../src/generated/lab";
@@ -37,7 +37,7 @@ function burstLength(k: number): number {
   return k % 12 === 7 ? 0.9 : 0.35 + 0.15 * Math.sin(k * 1.7);
 }
 
-/** Share of `[from, to)` in which a write burst runs. */
+/** Share of `[from, to)` that is within a write burst. */
 function burstShare(from: number, to: number): number {
   let on = 0;
   for (let k = Math.floor(from / PERIOD) - 1; k * PERIOD < to; k++) {
@@ -47,7 +47,7 @@ function burstShare(from: number, to: number): number {
   return on / (to - from);
 }
 
-/** Latency quantile in ns: two lognormals, the second one while a burst runs. */
+/** Latency quantile in ns: two lognormals, the second one during a burst. */
 function latency(q: number, median: number, spread: number): number {
   const z = q <= 0.5 ? 0 : q >= 0.999 ? 3.1 : q >= 0.99 ? 2.33 : q >= 0.9 ? 1.28 : 0.5;
   return median * Math.exp(spread * z);
@@ -154,7 +154,7 @@ function stats(ios: number, bytes: number, median: number, tail: number): ClassS
   };
 }
 
-/** A file name that would recolour a terminal, break lines, and turn the text after it round. */
+/** A file name that would change a terminal's colour, break lines, and reverse the text after it. */
 export const UNSEEN = "/srv/\u001b[31mred\r\n\u202e\u{e0041}gpj.exe";
 
 export { filesData } from "./files";
@@ -189,7 +189,7 @@ function actors(seconds: number): ActorBlock[] {
 
 const START_UNIX_S = 1_795_238_400;
 
-/** A moment of the recording as RFC 3339. */
+/** A time of the recording as RFC 3339. */
 function rfc3339(atS: number): string {
   return new Date((START_UNIX_S + atS) * 1000).toISOString();
 }
@@ -225,7 +225,7 @@ function findings(seconds: number): FindingBlock[] {
   return out.map((f) => ({ ...f, start: rfc3339(f.start_s), end: rfc3339(f.end_s) }));
 }
 
-/** A recording of `seconds` at about 10 000 I/Os a second. */
+/** A recording of `seconds` with about 10 000 I/Os per second. */
 export function periodicLoad(seconds: number, seed = 1): PageData {
   const dice = new Dice(seed);
   const base = seconds > 600 ? 1000 : seconds > 60 ? 100 : 10;
@@ -275,14 +275,14 @@ export function periodicLoad(seconds: number, seed = 1): PageData {
   };
 }
 
-/** A recording in which nothing happened. */
+/** A recording without any I/O. */
 export function empty(): PageData {
   const data = periodicLoad(60);
   data.recording = { ...data.recording, ios: 0, lost_ios: 0, recorder: { ...data.recording.recorder, cpu_percent: 0.2, max_rss_bytes: 38_000_000, disk_bytes: 2048, bytes_per_io: null } };
   return { ...data, depth: [], findings: [], devices: [], actors: [], lost_intervals: [], scopes: [], quality: [] };
 }
 
-/** The same as a machine would record it that allows no tracing: counters only. */
+/** The same load recorded on a machine that does not allow tracing: only counters. */
 export function counters(seconds: number): PageData {
   const data = periodicLoad(seconds);
   const kept: (keyof LevelBlock["cols"])[] = ["r_ios", "w_ios", "r_sec", "w_sec", "d_ios", "d_sec", "f_ios", "r_mean", "w_mean", "busy", "q_mean"];
@@ -296,7 +296,7 @@ export function counters(seconds: number): PageData {
   return { ...data, depth: [], recording, scopes, devices: [], findings: [], actors: [], lost_intervals: [] };
 }
 
-/** A log of iostat of two disks, each second of it, with the processors' shares. */
+/** A log of iostat of two disks, one report per second, with CPU shares. */
 export function tables(seconds: number): PageData {
   const data = counters(seconds);
   const each = (of: (second: number) => number | null) => packColumn(Array.from({ length: seconds }, (_, i) => {
@@ -349,7 +349,7 @@ function depth(seconds: number, device: string, capacity: CapacityBlock): DepthB
   };
 }
 
-/** Two disks behind a link, imported from a trace that shows the ways of bios. */
+/** Two disks behind a link, imported from a trace that shows the paths of bios. */
 export function together(seconds: number): PageData {
   const data = periodicLoad(seconds);
   const [own] = data.depth ?? [];

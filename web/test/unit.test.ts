@@ -192,7 +192,7 @@ test("a slot that is cut short, or far shorter than others, sets no scale", () =
   const row = (rate: number, isCut: boolean, length = 1) => ({ rate, isCut, length });
   assert.deepEqual(scaling([row(1, false), row(50, true)]).map((r) => r.rate), [1]);
   assert.deepEqual(scaling([row(50, true)]).map((r) => r.rate), [50]);
-  // What live adds to hours is of 100 ms; it is all there is only until they come.
+  // Live data extends hours in steps of 100 ms; it is used only until the hours' own data arrives.
   assert.deepEqual(scaling([row(5, false, 3600), row(6, true, 600), row(900, false, 0.1)]).map((r) => r.rate), [5]);
   assert.deepEqual(scaling([row(6, true, 600), row(900, false, 0.1)]).map((r) => r.rate), [6]);
   assert.deepEqual(scaling([row(900, false, 0.1)]).map((r) => r.rate), [900]);
@@ -228,7 +228,7 @@ test("rows of zeros are idle, rows of which nothing is known are not", () => {
   const none = row({ r_per_s: 0, w_per_s: 0, d_per_s: 0, f_per_s: 0 });
   assert.equal(isIdle([none, none]), true);
   assert.equal(isIdle([none, row({ r_per_s: 0, w_per_s: 0.001 })]), false);
-  // Of one class alone the others are not known.
+  // With only one class, the others are unknown.
   assert.equal(isIdle([row({ r_per_s: 0, w_per_s: null })]), true);
   assert.equal(isIdle([none, row({ r_per_s: null, w_per_s: null })]), false);
   assert.equal(isIdle([none, row({ r_per_s: 0, w_per_s: 0 }, true)]), false);
@@ -337,7 +337,7 @@ test("stretches of a server's time move, scale and have addresses", () => {
   assert.equal(link.scopeOf("sd a&b"), "#d=sd%20a%26b");
 });
 
-/** So many I/Os, of which most overlap, that complete about `at`. */
+/** This many I/Os, most of which overlap, that complete around `at`. */
 function someIos(n: number, at: number): Ios {
   const next = random(11);
   const fill = <T>(of: (i: number) => T) => Array.from({ length: n }, (_, i) => of(i));
@@ -359,7 +359,7 @@ test("a trace of 1,000 overlapping I/Os has each of them whole, in lanes that do
   const text = trace(ios);
   const { traceEvents: events, otherData } = JSON.parse(text);
   assert.equal(otherData.ios, 1000);
-  // Times are read as text, as trace processors read them: a floating-point number need not hold all digits.
+  // Times are parsed as text, like in trace processors: a floating-point number may not hold all digits.
   const times = [...text.matchAll(/"ts":(\d+)\.(\d{3})[,}]/g)].map((m) => BigInt(`${m[1]}${m[2]}`));
   const slices = events.filter((e: { ph: string }) => e.ph !== "M");
   assert.equal(times.length, slices.length);
@@ -413,12 +413,12 @@ test("columns of a heat map that divide a short part are joined, and no I/O is l
   assert.equal(joined(heat, 0), heat);
 });
 
-/** Latencies of so many blocks, log-normal about `us`, as a heat map with cells of 3 %. */
+/** Latencies of this many blocks, log-normal around `us`, as a heat map with cells of 3 %. */
 function someBlocks(blocks: number, perBlock: number, us: number, next: () => number): Blocks {
   const edgesUs = Array.from({ length: 257 }, (_, i) => 10 * 1.03 ** i);
   const counts = Array.from({ length: blocks }, () => {
     const cells = new Array<number>(256).fill(0);
-    // I/Os of one block resemble each other: it has a level of its own.
+    // I/Os of one block are similar: it has a level of its own.
     const normal = () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next());
     const level = us * Math.exp(0.1 * normal());
     for (let i = 0; i < perBlock; i++) {
@@ -462,7 +462,7 @@ test("too few I/Os give no quantile, and too few blocks no interval", () => {
   const band = blocksIn({ from_unix_s: 0, column_s: 1, latency_us: [1, 10, 100], counts: [[3, 4]], notes: [] }, 20, 50);
   assert.deepEqual(band.counts, [[0, 4]]);
   assert.deepEqual(band.recordedS, [1]);
-  // A block of which a half is recorded counts for half of its time.
+  // A block that is only half recorded counts for half of its time.
   const half = { ...someBlocks(40, 500, 200, next), recordedS: [...new Array<number>(39).fill(0.5), 0.25] };
   const [rate] = shifts(half, half);
   assert.equal(rate?.before, (40 * 500) / 19.75);
@@ -497,7 +497,7 @@ test("the second-offset layout makes what recurs a line, and loses no I/O", () =
   assert.ok(plan.from <= 1100 && plan.from + plan.columns * 2.5 >= 1600);
   assert.equal(plan.parts[0]?.from, plan.from);
   plan.parts.slice(1).forEach((p, i) => assert.ok(Math.abs(p.from - (plan.parts[i]?.to ?? 0)) < 1e-9, "no gap"));
-  // An I/O each 2.5 s, 0.8 s after the anchor, as the server counts it.
+  // An I/O every 2.5 s, 0.8 s after the anchor, in the server's counting.
   const answers = plan.parts.map((p) => {
     const column = (p.to - p.from) / p.width;
     const counts = Array.from({ length: p.width }, () => [0]);
@@ -560,7 +560,7 @@ test("a latency axis has at least two labels, powers of ten where there are as m
   const next = random(9);
   for (let run = 0; run < 2000; run++) {
     const low = 10 ** (7 * next() - 1);
-    // An axis is 1.44 times longer than what is on it.
+    // An axis is 1.44 times as long as the range of its data.
     const ticks = appView.latencyTicks(low, low * 1.44 * 10 ** (4 * next()));
     assert.ok(ticks.length >= 2 && ticks.length <= 16, `${low}: ${ticks}`);
   }
@@ -580,7 +580,7 @@ test("a time is typed as the page writes it, with less of it, or as the API take
   const at = Date.parse("2026-11-26T04:15:00.250Z") / 1000;
   assert.equal(appView.wallClock(at, 1), "2026-11-26 04:15:00.250");
   assert.equal(appView.typed(appView.wallClock(at, 1), 0), at);
-  // The shortest views have times of their own, too.
+  // The shortest views have different time labels, too.
   const [from, to] = [at + 0.00012, at + 0.00012 + appView.MIN_SPAN_S].map((s) => appView.wallClock(s, appView.MIN_SPAN_S)) as [string, string];
   assert.deepEqual([from, to], ["2026-11-26 04:15:00.250120", "2026-11-26 04:15:00.250320"]);
   assert.ok(Math.abs(appView.typed(to, 0)! - appView.typed(from, 0)! - appView.MIN_SPAN_S) < 1e-6);
@@ -612,7 +612,7 @@ test("a heat map has pixels for each cell with an I/O, whatever the size of its 
   const next = random(5);
   for (const [columns, rows, width, height, least] of [[2000, 200, 313, 57, 1], [40, 8, 300, 90, 1], [300, 60, 301, 61, 2], [7, 3, 2, 2, 2]] as const) {
     for (let run = 0; run < 20; run++) {
-      // One I/O alone, at any place.
+      // A single I/O, at any position.
       const cell = [Math.floor(next() * columns), Math.floor(next() * rows)] as const;
       const counts = Array.from({ length: columns }, (_, c) => Array.from({ length: rows }, (_, r) => (c === cell[0] && r === cell[1] ? 3 : 0)));
       const frame: Frame = { width, height, least, x: (t) => (t / columns) * width, y: (us) => height * (1 - Math.log(us / 100) / Math.log(1000)) };
@@ -636,7 +636,7 @@ test("of cells on one pixel the darkest is seen, and neighbours have no gap", ()
   const columns = Array.from({ length: 100 }, (_, c) => [c === 42 ? 1000 : 1]);
   const crowded = rasterOf([layerOf("write", heatOf(columns, 100, 1e5, 0, 0.1))], frame);
   assert.deepEqual([...crowded.subarray(0, 10)].map((shade) => shade > 32), [0, 0, 0, 0, 1, 0, 0, 0, 0, 0].map(Boolean));
-  // A later layer hides an earlier one where it is, with its empty cells, too.
+  // A later layer covers an earlier one, including with its empty cells.
   const above = rasterOf([full, layerOf("write", heatOf([[0], [0], [0]], 100, 1e5, 2))], frame);
   assert.deepEqual([...above.subarray(0, 10)].map((shade) => shade > 0), [1, 1, 0, 0, 0, 1, 1, 1, 1, 1].map(Boolean));
 });
@@ -653,12 +653,12 @@ test("the answer to a view is drawn alone, whatever was loaded before", () => {
   assert.deepEqual(shownLayers([month, own, part], view, false), [own]);
   assert.deepEqual(shownLayers([own], view, false), [own]);
   assert.deepEqual(latencyRange([own]), [100, 1e5]);
-  // Until it is there, all that meet the view stand in for it, the coarsest below.
+  // Until it arrives, all layers that overlap the view replace it, the coarsest at the bottom.
   assert.deepEqual(shownLayers([part, layer(200, 210, 0.1), month], view, false), [month, part]);
-  // An answer of which only a part is recorded, or nothing, is the answer all the same.
+  // An answer that is only partly recorded, or empty, is still the answer.
   const nothing = layerOf("read", heatOf([[0]], 1, 2.08, 105, 0.1), own.asked);
   assert.deepEqual(shownLayers([month, nothing], view, false), [nothing]);
-  // A live view goes on after its answer, and the newest layer with it.
+  // A live view continues after its answer, and so does the newest layer.
   const newest = { ...layer(108, 111, 0.1), isNewest: true };
   const before = layer(99, 109, 0.1);
   assert.deepEqual(shownLayers([layer(95, 105, 0.1), before, newest], view, true), [before, newest]);
@@ -773,7 +773,7 @@ test("what is not known is called the same in all tables, as in the program's ow
   const other = { process: null, pid: null, cgroup: null, class: "read", origin: "direct" };
   assert.deepEqual([nameOf({ ...other, file: "/var/db" }, "file"), nameOf(other, "file")], ["/var/db", "(not known)"]);
   assert.deepEqual([nameOf({ ...other, cgroup: "/a" }, "cgroup"), nameOf(other, "cgroup"), knownName(other, "cgroup")], ["/a", "(not known)", null]);
-  // A name that is left out may be known.
+  // An omitted name may be known.
   assert.equal(nameOf({ ...other, leftOut: true }), "a process");
   assert.equal(processName(null, null), "(not known)");
   const none = { ios: 0, bytes: 0, mean_us: null };
@@ -783,7 +783,7 @@ test("what is not known is called the same in all tables, as in the program's ow
 
 test("a name chooses the I/Os that its row counts", () => {
   const pool = { process: "pool", pid: 7, cgroup: "/a", class: "read", origin: "direct" };
-  // The row of waits is of all threads, the actor of one name of them.
+  // A row of waits covers all threads, an actor covers those with one name.
   assert.deepEqual(filterOf(pool, "process"), { by: "process", name: "7" });
   assert.deepEqual(filterOf({ ...pool, pid: null }, "process"), { by: "process", name: "pool" });
   assert.deepEqual(filterOf(pool, "cgroup"), { by: "cgroup", name: "/a" });

@@ -1,6 +1,8 @@
-//! biosnoop of bcc and of libbpf-tools, with and without `-Q`: `TIME(s) COMM PID DISK T SECTOR BYTES [QUE(ms)] LAT(ms)`.
+//! Parses biosnoop of bcc and of libbpf-tools, with and without `-Q`: `TIME(s) COMM PID DISK T SECTOR BYTES [QUE(ms)]
+//! LAT(ms)`.
 //!
-//! LAT is issue to completion in both; QUE is start (bcc) or insertion (libbpf-tools) to issue, -1 if not seen.
+//! LAT is issue to completion in both. QUE is start (bcc) or insertion (libbpf-tools) to issue, or -1 if that was not
+//! seen.
 
 use iolens_core::model::{Comm, DevId, Io, Op};
 
@@ -8,13 +10,13 @@ use super::log::Log;
 use super::pairing::rwbs;
 use super::text::{Lines, integer, number, seconds_ns, words};
 
-/// The columns, beside the time, that distinguish biosnoop from other tools of its family.
+/// The columns besides the time that distinguish biosnoop from other tools of its family.
 pub(super) const REQUIRED: [&str; 5] = ["DISK", "T", "SECTOR", "BYTES", "LAT(ms)"];
 
-/// What libbpf-tools prints (-1 ms) where it did not see a request's insertion.
+/// The value (-1 ms) that libbpf-tools prints if it did not see a request's insertion.
 const NOT_SEEN_NS: i64 = -1_000_000;
 
-/// Whether a heading that begins with `TIME(s)` is biosnoop's; `fileslower` and others print latencies of other things.
+/// Whether a heading that begins with `TIME(s)` is biosnoop's; `fileslower` and others print other latencies.
 pub(super) fn is_heading(line: &[u8]) -> bool {
     Columns::of(line).is_some_and(|c| {
         REQUIRED
@@ -23,7 +25,7 @@ pub(super) fn is_heading(line: &[u8]) -> bool {
     })
 }
 
-/// Reads a log; a new heading may change the columns.
+/// Parses a log; a new heading may change the columns.
 pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     let mut columns: Option<Columns> = None;
     let mut queues = false;
@@ -79,24 +81,24 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     }
 }
 
-/// `lost 12 events on CPU #3`, which libbpf-tools prints among the rows when both streams go to one file.
+/// `lost 12 events on CPU #3`, which libbpf-tools prints among the rows if both streams go to one file.
 fn lost_events(text: &[u8]) -> bool {
     text.starts_with(b"lost ") || text.starts_with(b"Possibly lost ")
 }
 
-/// A cut last row still has its three (or two) decimals if only the line end is missing.
+/// A truncated last row is complete if its last cell has three (or two) decimals and only the line end is missing.
 fn ends_like(text: &[u8]) -> bool {
     text.iter().rev().take_while(|b| b.is_ascii_digit()).count() >= 2
 }
 
 struct Columns {
-    /// Names after `COMM`, which may hold blanks itself and therefore is what is left in the middle.
+    /// Columns after `COMM`, which may contain blanks and is therefore the remaining text in the middle.
     after_comm: Vec<Vec<u8>>,
 }
 
 impl Columns {
     fn of(text: &[u8]) -> Option<Columns> {
-        // bcc prints `BYTES  QUE(ms) LAT(ms)`; some versions let two headings touch.
+        // bcc prints `BYTES  QUE(ms) LAT(ms)`; some versions have no blank between two headings.
         let spaced = String::from_utf8_lossy(text)
             .replace("QUE(ms)", " QUE(ms) ")
             .replace("LAT(ms)", " LAT(ms) ");
@@ -108,13 +110,14 @@ impl Columns {
     }
 }
 
-/// A row; biosnoop leaves the column of the disk empty where it does not know it.
+/// Parses a row. biosnoop leaves the disk column empty if it is unknown.
 fn row(log: &mut Log, c: &Columns, text: &[u8], has_disk: bool) -> Option<Io> {
     let done_ns = seconds_ns(words(text).next()?)?;
     let mut io = Io::new(done_ns, DevId(0), Op::READ, 0, None, 0);
     let mut disk: &[u8] = b"unknown";
     let mut has_latency = false;
-    // From the last column on: what is left in front of them is the time, and a name that may hold blanks.
+    // Cells are read from the last column on. What remains in front of them is the time, and a name that may contain
+    // blanks.
     let mut rest = text;
     for column in c.after_comm.iter().rev() {
         if column == b"DISK" && !has_disk {
@@ -122,7 +125,7 @@ fn row(log: &mut Log, c: &Columns, text: &[u8], has_disk: bool) -> Option<Io> {
         }
         let (before, cell) = last_word(rest)?;
         rest = before;
-        // A number is the process: the disk is missing.
+        // A number is the process ID: the disk is missing.
         if column == b"DISK" {
             disk = Some(cell).filter(|c| integer(c).is_none())?;
             continue;
@@ -138,7 +141,7 @@ fn row(log: &mut Log, c: &Columns, text: &[u8], has_disk: bool) -> Option<Io> {
     Some(io)
 }
 
-/// Puts the value of a cell into `io`; `None` if it is none of its column's. Columns that are not known say nothing here.
+/// Stores a cell's value in `io`; `None` if it is invalid for its column. Unknown columns are ignored here.
 fn put_cell(io: &mut Io, column: &[u8], cell: &[u8]) -> Option<()> {
     match column {
         b"LAT(ms)" => io.device_ns = millis(cell)?,
@@ -149,10 +152,10 @@ fn put_cell(io: &mut Io, column: &[u8], cell: &[u8]) -> Option<()> {
             if !is_operation(cell) {
                 return None;
             }
-            // The column of bytes is behind this one, and has been read.
+            // The column of bytes is to the right of this one, so it has been read already.
             let (op, flags) = rwbs(cell, io.bytes > 0);
             io.op = op;
-            // bcc prints R or W alone and knows no flags; one letter may also mean that there were none.
+            // bcc prints only R or W and no flags. A single letter may also mean that there were none.
             io.flags = (cell.len() > 1).then_some(flags);
         }
         b"PID" | b"TID" => io.tgid = i32::try_from(integer(cell)?).ok(),
@@ -161,7 +164,7 @@ fn put_cell(io: &mut Io, column: &[u8], cell: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// The name of the process, which is behind the time; `None` if it is not known.
+/// The name of the process, which follows the time; `None` if it is unknown.
 fn comm_behind_time(text: &[u8]) -> Option<Comm> {
     let text = text.trim_ascii();
     let end_of_time = text.iter().position(|b| *b == b' ')?;
@@ -180,7 +183,7 @@ fn last_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&text[..at], &text[at + 1..]))
 }
 
-/// Milliseconds with decimals as nanoseconds.
+/// Milliseconds with decimals, as nanoseconds.
 fn millis(cell: &[u8]) -> Option<i64> {
     let ms = number(cell)?;
     (ms.abs() < 9e12).then(|| (ms * 1e6).round() as i64)

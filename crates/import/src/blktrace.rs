@@ -1,6 +1,6 @@
-//! Binary files of blktrace, versions 7 and 8 (`struct blk_io_trace` and `blk_io_trace2` of
-//! `include/uapi/linux/blktrace_api.h`): one file per processor, each in order of time; the magic number gives the byte
-//! order.
+//! Parses binary files of blktrace, versions 7 and 8 (`struct blk_io_trace` and `blk_io_trace2` of
+//! `include/uapi/linux/blktrace_api.h`). There is one file per CPU, each in order of time; the magic number shows the
+//! byte order.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{BufRead as _, BufReader};
@@ -16,9 +16,9 @@ const MAGIC: u32 = 0x6561_7400;
 const VERSIONS: [u32; 2] = [7, 8];
 /// Length of a record without its data, by version.
 const HEADERS: [usize; 2] = [48, 64];
-/// Records that carry the control group's number before their data have this in `action`.
+/// Flag in `action` of records that have the control group's number before their data.
 const WITH_CGROUP: u32 = 1 << 8;
-/// Actions from 1 on; the higher ones come with version 8 (plugging of zones).
+/// Actions, from 1 on; the higher ones were added with version 8 (zone plugging).
 const LAST_ACTION: u32 = 24;
 
 // Categories, the upper half of `action`.
@@ -32,7 +32,7 @@ const META: u32 = 1 << 28;
 const DISCARD: u32 = 1 << 29;
 const FUA: u32 = 1 << 31;
 
-/// Whether bytes begin like a trace of either byte order.
+/// Whether the bytes begin like a trace in either byte order.
 pub(super) fn has_magic(bytes: &[u8]) -> bool {
     let Some(Ok(first)) = bytes.get(..4).map(<[u8; 4]>::try_from) else {
         return false;
@@ -41,7 +41,7 @@ pub(super) fn has_magic(bytes: &[u8]) -> bool {
         || u32::from_be_bytes(first) & 0xffff_ff00 == MAGIC
 }
 
-/// Reads the files of all processors together.
+/// Parses the files of all CPUs together.
 pub(super) fn parse(log: &mut Log, mut cursors: Vec<Cursor>) -> Result<(), ImportError> {
     let mut state = ReaderState {
         pairing: Pairing::with_bios(),
@@ -52,7 +52,7 @@ pub(super) fn parse(log: &mut Log, mut cursors: Vec<Cursor>) -> Result<(), Impor
     for c in &mut cursors {
         c.advance(log);
     }
-    // One file per processor, so few: a scan for the earliest beats a heap.
+    // There is one file per CPU, so few that a scan for the earliest record is faster than a heap.
     while let Some(i) = earliest(&cursors) {
         if let Some(record) = cursors[i].next.take() {
             state.take(log, &record);
@@ -83,7 +83,7 @@ pub(super) fn parse(log: &mut Log, mut cursors: Vec<Cursor>) -> Result<(), Impor
     Ok(())
 }
 
-/// The name of a trace's files without the processor's number, and that number.
+/// The name of a trace's files without the CPU number, and that number.
 fn set_and_processor(path: &Path) -> Option<(String, u32)> {
     let name = path.file_name()?.to_str()?;
     let name = name.strip_suffix(".gz").unwrap_or(name);
@@ -91,7 +91,7 @@ fn set_and_processor(path: &Path) -> Option<(String, u32)> {
     Some((set.to_owned(), processor.parse().ok()?))
 }
 
-/// Names the processors whose file exists beside the others and was not given, or is missing in the count.
+/// Names the CPUs whose file exists beside the others but was not given, or is missing in the numbering.
 fn say_missing(log: &mut Log, cursors: &[Cursor]) {
     let given: HashSet<(String, u32)> = cursors
         .iter()
@@ -107,10 +107,10 @@ fn say_missing(log: &mut Log, cursors: &[Cursor]) {
             .parent()
             .filter(|p| !p.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
-        // Files of the same trace that lie beside it; those that were given are taken out below.
+        // Other files of the same trace in the directory; those that were given are removed below.
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             let path = entry.path();
-            // blktrace leaves empty files for processors that saw nothing.
+            // blktrace leaves empty files for CPUs without events.
             let is_full = path.metadata().is_ok_and(|m| m.len() > 0);
             if is_full
                 && let Some(beside) = set_and_processor(&path)
@@ -119,7 +119,7 @@ fn say_missing(log: &mut Log, cursors: &[Cursor]) {
                 missing.insert(beside);
             }
         }
-        // blktrace writes a file for each processor from 0 on: a lower number without any file is missing too.
+        // blktrace writes a file for each CPU from 0 on, so a lower number without any file is missing too.
         for n in 0..processor.min(1024) {
             let lower = (set.clone(), n);
             if !given.contains(&lower) && !dir.join(format!("{set}.{n}")).exists() {
@@ -153,13 +153,13 @@ struct Record {
     pid: u32,
     device: u32,
     error: u16,
-    /// The data of a notification; empty for the others.
+    /// The data of a notification; empty for other records.
     pdu: Vec<u8>,
     swapped: bool,
 }
 
 impl Record {
-    /// The number of 32 bits at this place of its data.
+    /// The 32-bit number at this offset of its data.
     fn data_word(&self, at: usize) -> i64 {
         let bytes = [
             self.pdu[at],
@@ -176,11 +176,11 @@ impl Record {
     }
 }
 
-/// A file of one processor and its next record.
+/// The file of a CPU and its next record.
 pub(super) struct Cursor {
     pub path: PathBuf,
     source: BufReader<Content>,
-    /// What of it is in memory, and where that begins in the file.
+    /// The part of it that is in memory, and the offset of that part in the file.
     bytes: Vec<u8>,
     offset: u64,
     at: usize,
@@ -203,7 +203,7 @@ impl Cursor {
         }
     }
 
-    /// Brings the next records into memory, if there are any.
+    /// Reads the next records into memory, if there are any.
     fn fill(&mut self) {
         if self.bytes.len() - self.at >= WINDOW {
             return;
@@ -212,7 +212,7 @@ impl Cursor {
         self.bytes.drain(..self.at);
         self.at = 0;
         while self.bytes.len() < 2 * WINDOW {
-            // Its errors are kept until the end.
+            // Read errors are kept until the end.
             let Ok(more @ [_, ..]) = self.source.fill_buf() else {
                 return;
             };
@@ -222,7 +222,7 @@ impl Cursor {
         }
     }
 
-    /// Reads the next record; damaged stretches are noted and passed over.
+    /// Parses the next record; damaged ranges are noted and skipped.
     fn advance(&mut self, log: &mut Log) {
         self.next = None;
         loop {
@@ -245,7 +245,7 @@ impl Cursor {
         }
     }
 
-    /// Moves to the next place where a record may begin.
+    /// Moves to the next position where a record may begin.
     fn resync(&mut self) {
         self.at += 1;
         loop {
@@ -313,7 +313,7 @@ fn record(rest: &[u8]) -> Result<(Record, usize), String> {
         bytes: rest.get(..HEADERS[version]).ok_or(CUT)?,
         swapped,
     };
-    // Version 8 has 64 bits of action, whose upper half encodes kinds of zone operations.
+    // Version 8 has 64 bits of action; the upper half encodes kinds of zone operations.
     let (pid, action, device, error, pdu_len) = match version {
         0 => (
             header.u32(32),
@@ -410,7 +410,7 @@ impl ReaderState {
             flags,
             tgid: i32::try_from(r.pid).ok(),
             comm: self.comms.get(&r.pid).copied(),
-            // Kernels store the negative errno, cut to 16 bits.
+            // Kernels store the negative errno, truncated to 16 bits.
             error: i32::from(r.error as i16).abs(),
         };
         self.pairing
@@ -446,7 +446,7 @@ fn op_and_flags(r: &Record) -> (Op, i32) {
     let op = match r.action {
         a if a & DISCARD != 0 => Op::DISCARD,
         a if a & WRITE != 0 => Op::WRITE,
-        // The kernel counts an operation without data as a read here.
+        // Here the kernel counts an operation without data as a read.
         a if a & FLUSH != 0 && r.bytes == 0 => Op::FLUSH,
         a if a & READ != 0 => Op::READ,
         _ => Op::READ,

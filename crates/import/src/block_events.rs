@@ -1,4 +1,4 @@
-//! Block tracepoints as text: `perf script`, `trace-cmd report` and the kernel's own trace file.
+//! Parses block tracepoints as text: `perf script`, `trace-cmd report` and the kernel's own trace file.
 //!
 //! `COMM PID [CPU] TIME: block:block_rq_issue: 7,0 R 4096 () 43736 + 8 0x2,0,4 [fio]`
 
@@ -67,14 +67,14 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     log.limit("source knows no cgroup and no file");
 }
 
-/// Lines between block events: headings, other events and their call chains are no loss.
+/// Lines between block events: headings, other events and their call chains are not losses.
 fn not_ours(log: &mut Log, line: Line<'_>, started: bool) {
     let text = line.bytes.trim_ascii();
     if text.is_empty() || text.starts_with(b"#") {
         return;
     }
     if let Some(n) = lost_events(text) {
-        // How many of them were block events is not known.
+        // How many of them were block events is unknown.
         return log.damaged(line.number, format!("{n} events were lost by the tracer"));
     }
     let frame = line.bytes.starts_with(b" ") || line.bytes.starts_with(b"\t");
@@ -116,7 +116,7 @@ fn is_time(word: &[u8]) -> bool {
         .is_some_and(|w| seconds_ns(w).is_some())
 }
 
-/// Head, name of the event and what follows it.
+/// Text before the event's name, the name, and the text after it.
 fn split(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let at = line
         .windows(7)
@@ -134,7 +134,7 @@ fn stage(name: &[u8]) -> Option<BlockStage> {
     Some(match name {
         b"block_bio_queue" => BlockStage::Queue,
         b"block_getrq" | b"block_io_start" => BlockStage::Start,
-        // Without an earlier stage insertion is all that is known of the start.
+        // Without an earlier stage, insertion is the first known time of the I/O.
         b"block_rq_insert" => BlockStage::Queue,
         b"block_bio_backmerge" => BlockStage::BackMerge,
         b"block_bio_frontmerge" => BlockStage::FrontMerge,
@@ -147,7 +147,7 @@ fn stage(name: &[u8]) -> Option<BlockStage> {
 
 struct BlockEvent {
     event: Event,
-    /// Whether the number of the task is its process's.
+    /// Whether the number of the task is its process ID.
     is_tgid: bool,
 }
 
@@ -161,7 +161,7 @@ fn event(head: &[u8], rest: &[u8]) -> Option<BlockEvent> {
     let mut cells = words(rest).peekable();
     let dev = device(cells.next()?)?;
     let letters = cells.next()?;
-    // Requests print their bytes and the command (`4096 ()` or `()`), bios neither.
+    // Requests print their bytes and the command (`4096 ()` or `()`); bios have neither.
     let first = cells.next()?;
     let mut printed_bytes = None;
     let mut sector = first;
@@ -185,7 +185,7 @@ fn event(head: &[u8], rest: &[u8]) -> Option<BlockEvent> {
     let bytes = sectors.checked_mul(512)?;
     let (op, flags) = rwbs(letters, bytes > 0);
     let error = cells.last().and_then(bracketed_number).unwrap_or(0);
-    // A flush has no place: the kernel prints sector 0 or -1 with length 0.
+    // A flush has no sector: the kernel prints sector 0 or -1 with length 0.
     let sector = if bytes == 0 && op == Op::FLUSH {
         0
     } else {
@@ -212,8 +212,8 @@ fn event(head: &[u8], rest: &[u8]) -> Option<BlockEvent> {
     })
 }
 
-/// `[0]`, `[-5]`: the error of a completion. In other events this is the task's name. Some tools print it without its sign,
-/// in 16 or 32 bits.
+/// `[0]`, `[-5]`: the error of a completion. In other events this is the task's name. Some tools print it as an
+/// unsigned number of 16 or 32 bits.
 fn bracketed_number(word: &[u8]) -> Option<i32> {
     let inner = word.strip_prefix(b"[")?.strip_suffix(b"]")?;
     let digits = inner.strip_prefix(b"-").unwrap_or(inner);
@@ -241,13 +241,13 @@ struct Who {
     is_tgid: bool,
 }
 
-/// Time, task and its number of `  fio 23322 [001]  2426.758552:` (perf), `fio-23322 [001] d..1. 2426.758552:` (kernel), or
-/// `fio-23322 (  23320) [001] d..1. 2426.758552:` (kernel with processes recorded).
+/// Time, task and task number of `  fio 23322 [001]  2426.758552:` (perf), `fio-23322 [001] d..1. 2426.758552:`
+/// (kernel), or `fio-23322 (  23320) [001] d..1. 2426.758552:` (kernel with process IDs recorded).
 fn who_and_when(head: &[u8]) -> Option<Who> {
     let head = head.trim_ascii();
     let (before, time) = head.split_at(head.iter().rposition(|b| *b == b' ' || *b == b'\t')? + 1);
     let at_ns = seconds_ns(time.strip_suffix(b":")?)?;
-    // The processor in brackets ends the task's part; some options of perf leave it out.
+    // The CPU in brackets ends the task's part; some options of perf omit it.
     let cpu = before
         .iter()
         .rposition(|b| *b == b'[')
@@ -277,7 +277,7 @@ fn who_and_when(head: &[u8]) -> Option<Who> {
     })
 }
 
-/// `fio-23322` and 23320 of `fio-23322 (  23320)`; the kernel prints dashes where it does not know the process.
+/// `fio-23322` and 23320 of `fio-23322 (  23320)`; the kernel prints dashes if the process is unknown.
 fn without_process(task: &[u8]) -> (&[u8], Option<i32>) {
     let inner = task
         .strip_suffix(b")")

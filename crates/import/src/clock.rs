@@ -1,4 +1,4 @@
-//! Time stamps as tools print them in many languages: groups of digits with something between them.
+//! Parses time stamps as tools print them in many languages: groups of digits with separators.
 
 use iolens_core::model::SECOND_NS;
 use jiff::Timestamp;
@@ -13,27 +13,27 @@ pub enum DateOrder {
     DayFirst,
 }
 
-/// A stamp: wall clock if it has a date, else only a time of day.
+/// A stamp: wall-clock time if it has a date, else only a time of day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
-    /// Nanoseconds since the Unix epoch; local time without a zone is taken for UTC.
+    /// Nanoseconds since the Unix epoch; local time without a zone is interpreted as UTC.
     Unix(i64),
     /// Nanoseconds since midnight.
     TimeOfDay(i64),
 }
 
-/// Times that a log can have, in ns since 1970: later ones (2116) are damaged digits, whose sums with days and zones
-/// would not fit into 64 bits.
+/// Valid times of a log, in ns since 1970. Later ones (after 2116) are damaged digits, and adding days and
+/// zones could overflow 64 bits.
 const TIMES: std::ops::Range<i64> = 0..i64::MAX / 2;
 
 impl Stamp {
-    /// The wall clock `ns` after 1970; `None` if no log can have that time.
+    /// The wall-clock time `ns` after 1970; `None` if it is out of range.
     pub fn unix(ns: i64) -> Option<Stamp> {
         TIMES.contains(&ns).then_some(Stamp::Unix(ns))
     }
 }
 
-/// Reads a line that holds a time stamp and nothing else; `None` if it is no such line.
+/// Parses a line that contains only a time stamp; `None` for other lines.
 pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
     let line = line.trim();
     if line.len() > 80 {
@@ -69,7 +69,7 @@ pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
     if n == 3 && month.is_none() && is_clock(&groups) {
         return time(&groups, am, pm).map(|t| Stamp::TimeOfDay(nanos(t)));
     }
-    // With the month as a word: day and year (in either order of appearance), then the time.
+    // With the month as a word: day and year (in either order), then the time.
     if let (Some(month), 5..=6) = (month, n) {
         if is_clock(&groups[2..5]) {
             let date = make_date(groups[1].value, month, groups[0].value)?;
@@ -92,7 +92,8 @@ pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
     )
 }
 
-/// Reads a cell with a time of day to a fraction of a second (`13:52:01.234`), or with a date before it, as RFC 3339 has it.
+/// Parses a cell with a time of day to a fraction of a second (`13:52:01.234`), optionally with a date before it, as in
+/// RFC 3339.
 pub fn parse_time_cell(word: &str) -> Option<Stamp> {
     if word.contains('T') {
         let at: Timestamp = word.parse().ok()?;
@@ -108,8 +109,8 @@ pub fn parse_time_cell(word: &str) -> Option<Stamp> {
     Some(Stamp::TimeOfDay(nanos(time)))
 }
 
-/// Midnight, in ns since 1970, of a line with a date and a zone, as `zoom` prints above rows of a day (`2026-11-21 UTC`), and whether
-/// the zone is known: local time of a zone that has only a name is taken for UTC.
+/// Midnight, in ns since 1970, of a line with a date and a zone, as `zoom` prints above rows of a day (`2026-11-21
+/// UTC`), and whether the zone is known: a zone with only a name is interpreted as UTC.
 pub fn parse_date_line(line: &str) -> Option<(i64, bool)> {
     let (date, zone) = line.split_once(' ')?;
     let is_iso = date.len() == 10 && date.bytes().all(|b| b.is_ascii_digit() || b == b'-');
@@ -126,7 +127,7 @@ pub fn parse_date_line(line: &str) -> Option<(i64, bool)> {
     Some((midnight_ns, matches!(zone, "UTC" | "GMT")))
 }
 
-/// What a zone is before UTC (`+02`, `-0330`, `+05:30`).
+/// The offset of a zone from UTC (`+02`, `-0330`, `+05:30`).
 fn offset_ns(zone: &str) -> Option<i64> {
     let mut digits = zone[1..].replace(':', "");
     if !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -143,12 +144,12 @@ fn offset_ns(zone: &str) -> Option<i64> {
     Some(sign * minutes * 60 * SECOND_NS)
 }
 
-/// The same line read with the month first and with the day first: which one is right may show later in the file.
+/// The same line parsed with the month first and with the day first. Which is right may become clear later in the file.
 pub fn parse_both(line: &str) -> Option<[Stamp; 2]> {
     in_both_orders(|order| parse_stamp(line, order))
 }
 
-/// What `read` finds with the month first and with the day first; one stands for both where the other is no date.
+/// The results of `read` with the month first and with the day first. If one is not a date, the other is used for both.
 fn in_both_orders<T: Copy>(read: impl Fn(DateOrder) -> Option<T>) -> Option<[T; 2]> {
     let month_first = read(DateOrder::MonthFirst);
     let day_first = read(DateOrder::DayFirst);
@@ -164,12 +165,12 @@ pub fn parse_banner_date(word: &str, order: DateOrder) -> Option<i64> {
     unix(parse_date(&groups, order)?.to_datetime(Time::midnight()))
 }
 
-/// The same date of a banner read with the month first and with the day first.
+/// The same date of a banner, parsed with the month first and with the day first.
 pub fn parse_both_banner_dates(word: &str) -> Option<[i64; 2]> {
     in_both_orders(|order| parse_banner_date(word, order))
 }
 
-/// Whether this date can only be read with the day first; settles `05/06/26` elsewhere in the same file.
+/// Whether this date is only valid with the day first, which decides `05/06/26` elsewhere in the same file.
 pub fn day_must_be_first(line: &str) -> bool {
     let groups = digit_groups(line.trim());
     (groups.len() == 3 || groups.len() >= 6)
@@ -186,7 +187,7 @@ struct ClockGroup {
 }
 
 impl ClockGroup {
-    /// Whether what stands before it can separate the parts of a time of day.
+    /// Whether the text before it can separate the parts of a time of day.
     fn is_part_of_time(&self) -> bool {
         matches!(
             self.before,
@@ -194,7 +195,7 @@ impl ClockGroup {
         )
     }
 
-    /// Whether something other than a blank stands before it.
+    /// Whether the text before it contains more than blanks.
     fn is_marked(&self) -> bool {
         self.before.is_some_and(|c| c != ' ')
     }
@@ -226,7 +227,7 @@ fn digit_groups(line: &str) -> Vec<ClockGroup> {
     groups
 }
 
-/// Hours, minutes and seconds with what separates them: three numbers with blanks between are none.
+/// Hours, minutes and seconds with their separators; three numbers separated by blanks are not a time.
 fn is_clock(g: &[ClockGroup]) -> bool {
     g.len() == 3
         && g[0].value < 24
@@ -236,8 +237,8 @@ fn is_clock(g: &[ClockGroup]) -> bool {
         && (g[1].is_marked() || g[2].is_marked())
 }
 
-/// Letters of a time stamp: `T`, AM or PM, a zone, the names of days and months, `h` and `min`. Names of devices
-/// are none of these.
+/// Letters that a time stamp may contain: `T`, AM or PM, a zone, the names of days and months, `h` and `min`. Device
+/// names do not match.
 fn may_stand_in_stamp(word: &str) -> bool {
     const SHORT: [&str; 8] = ["Time", "h", "min", "s", "am", "pm", "a", "p"];
     const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];

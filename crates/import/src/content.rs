@@ -1,5 +1,5 @@
-//! The bytes of a log from a file or standard input, possibly compressed by gzip. They are read
-//! in pieces, so that memory holds only the parsed rows of a log of any size.
+//! Reads the bytes of a log from a file or standard input, optionally compressed by gzip. They are read in
+//! pieces, so that only the parsed rows of a log of any size are in memory.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -11,13 +11,13 @@ use std::rc::Rc;
 use super::log::ImportError;
 use super::recognise::LOOK;
 
-/// More than this is imported in parts: its rows would not fit into memory.
+/// Larger logs must be imported in parts, because their rows would not fit into memory.
 const MAX_BYTES: u64 = 4 << 30;
-/// JSON is read whole, because its end may be missing and its keys may come in any order.
+/// JSON is read as a whole, because its end may be missing and its keys may be in any order.
 const MAX_JSON_BYTES: u64 = 256 << 20;
-/// Text of tables shrinks to a tenth, that of idle devices to a fiftieth.
+/// Text of tables compresses to a tenth, that of idle devices to a fiftieth.
 const MAX_EXPANSION: u64 = 100;
-/// Less than this is unpacked whatever it was packed into.
+/// Up to this size, a log is decompressed whatever its compression ratio.
 const SMALL: u64 = 64 << 20;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const PIECE: usize = 64 << 10;
@@ -26,16 +26,16 @@ const PIECE: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) enum ContentError {
     Read(std::io::Error),
-    /// What is compressed is damaged.
+    /// The compressed data is damaged.
     Packed(std::io::Error),
     TooLarge,
     TooDense,
 }
 
-/// A log that is being read. Errors end it and are kept until [`Content::close`].
+/// A log that is being read. An error ends the log and is kept until [`Content::close`].
 pub(super) struct Content {
     inner: Box<dyn Read>,
-    /// Bytes read of what is compressed.
+    /// Compressed bytes that were read.
     packed: Option<Rc<Cell<u64>>>,
     bytes: u64,
     most: u64,
@@ -53,7 +53,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// What could not be read.
+/// A reader that returns this error once, and then ends.
 struct Broken(Option<std::io::Error>);
 
 impl Read for Broken {
@@ -63,7 +63,7 @@ impl Read for Broken {
 }
 
 impl Content {
-    /// `file`, or standard input for `-`, and its first bytes, which say what it is.
+    /// Opens `file`, or standard input for `-`, and reads its first bytes, which determine its format.
     pub fn open(file: &Path) -> Result<(Content, Vec<u8>), ImportError> {
         if file.is_dir() {
             return Err(ImportError::Directory(file.to_owned()));
@@ -82,7 +82,7 @@ impl Content {
         Ok(Box::new(File::open(file)?))
     }
 
-    /// What is in memory already.
+    /// The bytes that are in memory already.
     pub fn of_bytes(bytes: &[u8]) -> Content {
         let inner = Box::new(Cursor::new(bytes.to_vec()));
         let hash = DefaultHasher::new();
@@ -127,7 +127,7 @@ impl Content {
         Ok((content, head))
     }
 
-    /// Whether it cannot be read even as far as its format would show.
+    /// Whether not even its first bytes, which show the format, can be read.
     pub fn is_broken_at_start(&mut self) -> bool {
         first_bytes(self, LOOK + 1).is_err()
             || matches!(
@@ -136,7 +136,7 @@ impl Content {
             )
     }
 
-    /// Everything, for formats that cannot be read line by line.
+    /// The whole content, for formats that cannot be read line by line.
     pub fn whole(&mut self) -> Vec<u8> {
         self.most = MAX_JSON_BYTES;
         let mut bytes = Vec::new();
@@ -146,7 +146,7 @@ impl Content {
         bytes
     }
 
-    /// To be read in pieces of a fixed size.
+    /// A reader for pieces of a fixed size.
     pub fn buffered(&mut self) -> BufReader<&mut Content> {
         BufReader::with_capacity(PIECE, self)
     }
@@ -155,12 +155,12 @@ impl Content {
         BufReader::with_capacity(PIECE, self)
     }
 
-    /// What the content was, so that the same one is known again.
+    /// An identity of the content, so that the same content is recognised.
     pub fn identity(&self) -> (u64, u64) {
         (self.bytes, self.hash.finish())
     }
 
-    /// Where a compressed log ends that is damaged, and why; an error if it could not be read as far as needed.
+    /// Where and why a damaged compressed log ends; an error if it could not be read as far as needed.
     pub fn close(&mut self, file: &Path) -> Result<Option<(u64, String)>, ImportError> {
         match self.trouble.take() {
             None => Ok(None),

@@ -1,8 +1,8 @@
-//! The shares of processor time that tables of `iostat` and `sar` have as columns.
+//! The CPU shares that tables of `iostat` and `sar` have as columns.
 
 use iolens_core::model::CpuShares;
 
-/// A share of processor time.
+/// A CPU share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum CpuShare {
     User,
@@ -14,7 +14,7 @@ pub(super) enum CpuShare {
 }
 
 impl CpuShare {
-    /// Where `cpu` holds this share, in percent.
+    /// The field of `cpu` with this share, in percent.
     pub fn place_in(self, cpu: &mut CpuShares) -> &mut Option<f64> {
         match self {
             CpuShare::User => &mut cpu.user,

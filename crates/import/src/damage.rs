@@ -3,19 +3,19 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// How many places are kept by name; the rest is only counted.
+/// Maximum number of places that are kept by name; the rest is only counted.
 const NAMED: usize = 20;
 const OTHERS_NAMED: usize = 3;
 
-/// Why a row is damaged that has a number below zero where none can be.
+/// Why a row is damaged: it contains a negative number that cannot be negative.
 pub(super) const NEGATIVE: &str = "a negative rate, latency, queue or utilisation";
 
-/// A place that could not be read.
+/// A place in a log that could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// Path of the damaged file.
     pub file: PathBuf,
-    /// Its line, counted from 1; for binary files the offset in bytes.
+    /// Its line, counted from 1; in binary files the offset in bytes.
     pub at: u64,
     /// Whether [`Place::at`] is an offset.
     pub binary: bool,
@@ -24,7 +24,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Where in its file it is, and what is damaged there.
+    /// Its position in the file, and the damage.
     pub fn position(&self) -> String {
         let unit = if self.binary { "byte" } else { "line" };
         format!("{unit} {}: {}", self.at, self.why)
@@ -40,11 +40,11 @@ impl fmt::Display for Place {
 /// All damage of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// How many lines (or binary records) were lost.
+    /// Number of lost lines (or binary records).
     pub count: u64,
     /// The first of them.
     pub places: Vec<Place>,
-    /// Lines that belong to no table or event: messages, shell prompts, prose. Nothing is lost with them.
+    /// Lines that belong to no table or event: messages, shell prompts, prose. They are not losses.
     pub other_lines: u64,
     /// The first of these.
     pub other_places: Vec<Place>,
@@ -61,7 +61,7 @@ impl Damage {
         self.note(file, offset, true, why);
     }
 
-    /// Counts a line outside of what the log's tool prints.
+    /// Counts a line that was not written by the log's tool.
     pub fn other(&mut self, file: &Path, line: u64) {
         self.other_lines += 1;
         if self.other_places.len() < OTHERS_NAMED {

@@ -1,4 +1,4 @@
-//! Device numbers for logs with names only.
+//! Assigns device numbers in logs that have only names.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,28 +6,29 @@ use iolens_core::model::{DevId, Device};
 
 use super::text::owned_text;
 
-/// Names seen so far and the numbers they got. The same name on two hosts is two devices.
+/// The names seen so far and their numbers. The same name on two hosts is two devices.
 #[derive(Debug, Default)]
 pub struct Devices {
     ids: HashMap<(Option<String>, Vec<u8>), DevId>,
     list: Vec<(Option<String>, Device)>,
-    /// Where in the list a number is.
+    /// The index in the list, by number.
     places: HashMap<DevId, usize>,
     host: Option<String>,
-    /// More names came than [`MAX_DEVICES`].
+    /// There were more names than [`MAX_DEVICES`].
     too_many: bool,
 }
 
-/// No machine has so many disks; what has more names is damaged, or no log.
+/// No machine has this many disks. Content with more names is damaged, or not a log.
 pub const MAX_DEVICES: usize = 1 << 15;
 
 impl Devices {
-    /// The host that the names to come are of, if it is known.
+    /// The host of the following names, if it is known.
     pub fn set_host(&mut self, host: Option<String>) {
         self.host = host;
     }
 
-    /// The number of `name`: a made-up one (major 0, which no disk has), unless the name itself is `MAJ:MIN` or `MAJ,MIN`.
+    /// The number of `name`. It is invented (major 0, which no disk has), unless the name itself is `MAJ:MIN` or
+    /// `MAJ,MIN`.
     pub fn by_name(&mut self, name: &[u8]) -> DevId {
         let key = (self.host.clone(), name.to_owned());
         if let Some(id) = self.ids.get(&key) {
@@ -49,12 +50,12 @@ impl Devices {
         self.list.push((host, device));
     }
 
-    /// Whether more devices were named than are imported.
+    /// Whether there were more devices than are imported.
     pub fn too_many(&self) -> bool {
         self.too_many
     }
 
-    /// A device with only its number in the log.
+    /// Adds a device of which the log has only the number.
     pub fn by_number(&mut self, id: DevId) -> DevId {
         if self.places.contains_key(&id) {
             return id;
@@ -67,12 +68,12 @@ impl Devices {
         id
     }
 
-    /// A pseudo-device that represents several: its name says so, and its identity keeps it out of sums.
+    /// A pseudo-device that represents several: its name shows that, and its identity excludes it from sums.
     pub fn aggregate(&mut self, name: &str) -> DevId {
         self.aggregate_as(name.as_bytes(), name)
     }
 
-    /// A group of devices that iostat sums up (`-g`); a leading blank distinguishes it from a device of that name.
+    /// A group of devices that iostat sums (`-g`). A leading blank distinguishes it from a device of that name.
     pub fn group(&mut self, name: &[u8]) -> DevId {
         let text = owned_text(name);
         self.aggregate_as(&[b" ", name].concat(), &format!("group:{text}"))
@@ -87,8 +88,8 @@ impl Devices {
         id
     }
 
-    /// All of them, in order of appearance, and which numbers stand for others: where one host is known only, a log that
-    /// does not say its host is of that one. Names of several hosts get theirs in front.
+    /// All devices in order of appearance, and the numbers that represent several devices. If only one host is known, a
+    /// log without a host is of that one. Names of several hosts get the host as a prefix.
     pub fn into_list(mut self) -> (Vec<Device>, HashMap<DevId, DevId>) {
         let hosts: BTreeSet<String> = self
             .list

@@ -1,7 +1,8 @@
-//! Series of `/proc/diskstats`: the file printed again and again, with the time between the copies or in front of their lines.
+//! Parses series of `/proc/diskstats`: repeated copies of the file, with times between them or at the start of their
+//! lines.
 //!
-//! Each pair of neighbouring copies becomes a row of rates per device; their product with the interval is the counters'
-//! difference again.
+//! Each pair of consecutive copies becomes a row of rates per device. Rate times interval is the counters' difference
+//! again.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,10 +20,10 @@ const OF_PARTITION: usize = 4;
 const READS_AND_WRITES: usize = 11;
 const WITH_DISCARDS: usize = 15;
 const WITH_FLUSHES: usize = 17;
-/// Words of a time in front of a line: `2026-11-24 11:55:08`.
+/// Words of a time at the start of a line: `2026-11-24 11:55:08`.
 const MAX_STAMP_WORDS: usize = 2;
 
-/// Whether a line is one of `/proc/diskstats`, perhaps with a time in front.
+/// Whether a line is one of `/proc/diskstats`, optionally with a time at the start.
 pub(super) fn looks_like_line(line: &[u8]) -> bool {
     DiskstatsSample::of(line).is_some_and(|sample| sample.counters.is_whole())
 }
@@ -30,14 +31,14 @@ pub(super) fn looks_like_line(line: &[u8]) -> bool {
 /// One line.
 #[derive(Debug, PartialEq)]
 struct DiskstatsSample<'a> {
-    /// In front of the line.
+    /// The time at the start of the line.
     at_ns: Option<DiskstatsInstant>,
     name: &'a [u8],
     number: DevId,
     counters: Counters,
 }
 
-/// The counters of a device, in the order of the kernel; what an older kernel does not have is `None`.
+/// The counters of a device, in the order of the kernel; counters that an older kernel lacks are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Counters {
     classes: [Option<ClassCounters>; 4],
@@ -86,7 +87,7 @@ impl ClassCounters {
     }
 }
 
-/// A time as it was printed.
+/// A time as printed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum DiskstatsInstant {
     Unix(i64),
@@ -104,7 +105,7 @@ impl DiskstatsInstant {
         }
     }
 
-    /// A line, or the beginning of one, that is a time and nothing else.
+    /// Parses a line, or the start of one, that contains only a time.
     fn of(text: &[u8]) -> Option<DiskstatsInstant> {
         let text = text.trim_ascii_start();
         let text = text.strip_prefix(b"zzz").unwrap_or(text);
@@ -116,7 +117,7 @@ impl DiskstatsInstant {
         let all: Vec<&[u8]> = words(text).collect();
         match all[..] {
             [one] if is_epoch(one) => seconds_ns(one).map(DiskstatsInstant::Unix),
-            // /proc/uptime: seconds since boot, and idle seconds of all processors.
+            // /proc/uptime: seconds since boot, and idle seconds of all CPUs.
             [up, idle] if up.contains(&b'.') && idle.contains(&b'.') => {
                 seconds_ns(idle)?;
                 seconds_ns(up).map(DiskstatsInstant::Uptime)
@@ -132,12 +133,12 @@ impl DiskstatsInstant {
     }
 }
 
-/// What frames a date in a line of its own.
+/// Text around a date in a line of its own.
 fn is_frame(byte: u8) -> bool {
     matches!(byte, b'*' | b'#' | b'-' | b'=' | b'[' | b']' | b' ')
 }
 
-/// Seconds since the epoch with a fraction (`date +%s.%N`); without one the clock knows them.
+/// Seconds since the epoch with a fraction (`date +%s.%N`); `clock` parses those without one.
 fn is_epoch(word: &[u8]) -> bool {
     let seconds = word.split(|b| *b == b'.').next().unwrap_or_default();
     word.contains(&b'.') && (9..=11).contains(&seconds.len()) && seconds_ns(word).is_some()
@@ -210,7 +211,7 @@ impl Counters {
         counters
     }
 
-    /// Whether they are more than the four of a partition.
+    /// Whether these are more than the four counters of a partition.
     fn is_whole(&self) -> bool {
         self.io_ticks_ms.is_some()
     }
@@ -220,8 +221,8 @@ impl Counters {
         classes.into_iter().all(|c| c.ios == 0)
     }
 
-    /// What happened between `before` and these; `None` if a counter went back: the device is another one, or was reset, or one of
-    /// the lines was cut.
+    /// The difference from `before`; `None` if a counter decreased: the device was replaced or reset, or one of the
+    /// lines was truncated.
     fn since(
         &self,
         before: &Counters,
@@ -266,8 +267,8 @@ fn wrapped(now: u64, before: u64) -> u32 {
     (now as u32).wrapping_sub(before as u32)
 }
 
-/// The name of the disk that a partition of this name is on: `sda` of `sda1`, `cciss/c0d0` of `cciss/c0d0p1`. Names without
-/// a number at the end are of no partition.
+/// The name of the disk that contains a partition of this name: `sda` of `sda1`, `cciss/c0d0` of `cciss/c0d0p1`. Names
+/// without a number at the end are not partitions.
 fn disk_of(name: &[u8]) -> Option<&[u8]> {
     let digits = name.iter().rev().take_while(|b| b.is_ascii_digit());
     let (base, number) = name.split_at(name.len() - digits.count());
@@ -275,7 +276,7 @@ fn disk_of(name: &[u8]) -> Option<&[u8]> {
         return None;
     }
     match base.strip_suffix(b"p") {
-        // A disk's name that ends with a number has a letter behind it.
+        // If a disk's name ends with a number, a letter follows it.
         Some(disk) if disk.last().is_some_and(u8::is_ascii_digit) => Some(disk),
         _ => Some(base),
     }
@@ -288,19 +289,19 @@ struct Snapshot {
     /// The first line.
     line: u64,
     devices: Vec<(DevId, Counters)>,
-    /// Which devices it has; a second one of a number begins the next copy.
+    /// Its devices; a second line with the same number begins the next copy.
     has: HashMap<DevId, usize>,
 }
 
 struct DiskstatsParser<'a> {
     log: &'a mut Log,
     snapshots: Vec<Snapshot>,
-    /// The time that was printed last, and has no copy yet.
+    /// The last printed time, which has no copy yet.
     stamp: Option<DiskstatsInstant>,
     ids: HashMap<(Vec<u8>, DevId), DevId>,
     /// Names of whole disks, as long as the kernel may be older than 2.6.25.
     disks: HashSet<Vec<u8>>,
-    /// The kernel is 2.6.25 or newer: its partitions have all counters.
+    /// The kernel is 2.6.25 or newer, whose partitions have all counters.
     has_whole_partitions: bool,
 }
 
@@ -317,7 +318,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     while let Some(line) = parser.log.next_line(lines) {
         parser.line(line);
     }
-    // Times below their copies: the first copy has none, and after the last one stands another.
+    // Times are below their copies: the first copy has no time before it, and a time follows the last copy.
     let snapshots = &mut parser.snapshots;
     let first_is_undated = snapshots.first().is_some_and(|s| s.at.is_none());
     if let (true, Some(last)) = (first_is_undated, parser.stamp) {
@@ -338,7 +339,7 @@ impl DiskstatsParser<'_> {
         if text.is_empty() {
             return;
         }
-        // A last line without its end may lack digits.
+        // A last line without a line end may lack digits.
         let sample = DiskstatsSample::of(text).filter(|_| line.complete);
         if let Some(sample) = sample.filter(|sample| self.is_of_the_kernel(sample)) {
             self.note_kernel(&sample);
@@ -348,7 +349,7 @@ impl DiskstatsParser<'_> {
             self.stamp = Some(at);
             return;
         }
-        // A line that begins as one of the file, or stands among such, is one that was damaged.
+        // A line that begins like one of the file, or is between such lines, is a damaged one.
         let mut start = words(text).take(2);
         let begins_as_one = start.all(|w| integer(w).is_some());
         let among_them = words(text).count() > HEAD && !self.snapshots.is_empty();
@@ -360,7 +361,8 @@ impl DiskstatsParser<'_> {
         }
     }
 
-    /// Whether the kernel prints such a line: one with four counters is a partition's before 2.6.25, or one that was cut.
+    /// Whether the kernel prints such a line. A line with four counters is a partition's before 2.6.25, or a truncated
+    /// one.
     fn is_of_the_kernel(&self, sample: &DiskstatsSample<'_>) -> bool {
         sample.counters.is_whole() || !self.has_whole_partitions && self.is_partition(sample)
     }
@@ -407,8 +409,8 @@ impl DiskstatsParser<'_> {
     }
 }
 
-/// For each copy the one before it whose time its interval begins at; `None` of the first one, and of a copy whose time is
-/// damaged: it is not after the time of the last good one.
+/// For each copy, the earlier copy at whose time its interval begins. `None` for the first copy, and for a copy with a
+/// damaged time, which is not after the last good one.
 fn bases(times: &[i64]) -> Vec<Option<usize>> {
     let step_ns = usual_gap_ns(times);
     let mut bases = vec![None; times.len()];
@@ -430,7 +432,8 @@ fn bases(times: &[i64]) -> Vec<Option<usize>> {
     bases
 }
 
-/// Whether a time goes on from the damaged one at `low_ns` and not from the last good one: the clock was set back for good.
+/// Whether a time continues from the damaged one at `low_ns` and not from the last good one: the clock was set back
+/// permanently.
 fn goes_on_from(low_ns: i64, good_ns: i64, now_ns: i64, step_ns: Option<i64>) -> bool {
     if now_ns <= low_ns {
         return false;
@@ -438,13 +441,13 @@ fn goes_on_from(low_ns: i64, good_ns: i64, now_ns: i64, step_ns: Option<i64>) ->
     if now_ns <= good_ns {
         return true;
     }
-    // It is after both: the usual distance says which one it belongs to.
+    // It is after both: the one at the usual distance is its predecessor.
     let from_low_ns = now_ns.saturating_sub(low_ns);
     let from_good_ns = now_ns.saturating_sub(good_ns);
     step_ns.is_some_and(|step| from_low_ns.abs_diff(step) < from_good_ns.abs_diff(step))
 }
 
-/// The median distance of neighbouring times, without those to and from a time that goes back.
+/// The median distance of consecutive times, without those to and from a time that goes back.
 fn usual_gap_ns(times: &[i64]) -> Option<i64> {
     let mut gaps = Vec::new();
     let mut went_back = false;
@@ -466,7 +469,7 @@ fn place(log: &mut Log, snapshots: &[Snapshot]) {
         Some("it has one copy of /proc/diskstats: rates need two or more, some time apart");
     let (times, epoch) = times(log, snapshots);
     log.epoch = epoch;
-    // As iostat does, devices that never did anything are left out: most machines have many loop and ram devices.
+    // Like iostat, this skips devices that never had any I/O: most machines have many loop and ram devices.
     let all = snapshots.iter().flat_map(|s| &s.devices);
     if all.clone().any(|(_, counters)| !counters.is_whole()) {
         log.limit(
@@ -505,7 +508,7 @@ fn place(log: &mut Log, snapshots: &[Snapshot]) {
     }
 }
 
-/// The time of each copy in nanoseconds, and what they count from.
+/// The time of each copy in nanoseconds, and their epoch.
 fn times(log: &mut Log, snapshots: &[Snapshot]) -> (Vec<i64>, Epoch) {
     let stamped: Option<Vec<DiskstatsInstant>> = snapshots.iter().map(|s| s.at).collect();
     let Some(stamped) = stamped.filter(|s| !s.is_empty()) else {

@@ -1,4 +1,4 @@
-//! Files are opened, recognised, and read by the parser of their kind.
+//! Opens files, recognises their formats, and calls the parsers.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -14,10 +14,10 @@ use super::{
     rate_table, sadf, sadf_json, sar_text, unrecognised,
 };
 
-/// Imports files as one recording. Files of blktrace are taken together, CPU by CPU; other files one after the other.
+/// Imports files as one recording. Files of blktrace are read together, CPU by CPU; other files one after the other.
 ///
 /// # Errors
-/// A file cannot be read, is of no known format or holds nothing; or [`ImportOptions::strict`] and something is damaged.
+/// A file cannot be read, has an unknown format or no content; or [`ImportOptions::strict`] and something is damaged.
 pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Imported, ImportError> {
     let mut shared = Shared::default();
     let mut logs = Vec::new();
@@ -42,7 +42,7 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
             ));
         };
         let first = if kind == LogFormat::Blktrace {
-            // Each record has its time and its number: files that begin alike are one file.
+            // Each record has its time and its number, so files that begin alike are the same file.
             let first = heads.insert(head, file);
             if first.is_none() {
                 traces.push(blktrace::Cursor::new(file, content));
@@ -51,7 +51,7 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
         } else {
             let damage = shared.damage.clone();
             let read = read(kind, file, &mut content, options, &mut shared)?;
-            // The name of a fio log says what its values are.
+            // The name of a fio log determines what its values are.
             let name = file.file_name().filter(|_| kind == LogFormat::FioLog);
             let first = seen.insert((content.identity(), name.map(ToOwned::to_owned)), file);
             match first {
@@ -68,7 +68,7 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
             ));
         }
     }
-    // blktrace leaves an empty file for a processor that saw nothing; of any other tool it is a log without content.
+    // blktrace leaves an empty file for a CPU without events; of any other tool it is a log without content.
     if traces.is_empty() {
         note_empty(&empty, logs.is_empty(), &mut notes)?;
     }
@@ -81,7 +81,7 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
     finish(logs, shared, notes, options)
 }
 
-/// Names the files without content, which are an error where nothing else was given.
+/// Names the files without content, which are an error if nothing else was given.
 fn note_empty(files: &[&Path], is_all: bool, notes: &mut Vec<String>) -> Result<(), ImportError> {
     if is_all && let Some(first) = files.first() {
         let why = unrecognised::explanation(&[]);
@@ -93,7 +93,7 @@ fn note_empty(files: &[&Path], is_all: bool, notes: &mut Vec<String>) -> Result<
     Ok(())
 }
 
-/// The logs in one file that is no trace of blktrace: several if it holds tables of several tools.
+/// The logs in one file that is not a trace of blktrace: several if it contains tables of several tools.
 fn read(
     kind: LogFormat,
     file: &Path,
@@ -117,10 +117,10 @@ fn read(
     Ok(logs)
 }
 
-/// Imports one file's content that was read already; the path is for messages (and selects the kind of fio log).
+/// Imports the content of one file that was read already; the path is for messages (and selects the kind of fio log).
 ///
 /// # Errors
-/// As [`import_files`], for one file in memory.
+/// Those of [`import_files`], for one file in memory.
 pub fn parse_bytes(
     kind: LogFormat,
     file: &Path,
@@ -203,8 +203,8 @@ impl Tables {
     }
 }
 
-/// Articles and tickets show several tools' output one below the other: a heading of another kind ends one log and begins,
-/// or goes on with, another.
+/// Articles and tickets contain several tools' output below each other. A heading of another kind ends one log, and
+/// begins or continues another.
 fn parse_tables(log: Log, kind: LogFormat, lines: &mut Lines<'_>) -> Vec<(LogFormat, Log)> {
     let mut all = vec![(kind, log, Tables::new(kind))];
     let mut now = 0;
@@ -231,7 +231,7 @@ fn parse_tables(log: Log, kind: LogFormat, lines: &mut Lines<'_>) -> Vec<(LogFor
         shared = log.share();
         logs.push((kind, log));
     }
-    // Of several kinds of tables one may be no more than a heading.
+    // With several kinds of tables, one may consist of only a heading.
     if logs.iter().any(|(_, log)| log.first_ns().is_some()) {
         logs.retain(|(_, log)| log.first_ns().is_some());
     }

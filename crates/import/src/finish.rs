@@ -1,4 +1,4 @@
-//! All logs of an import on one time line, each I/O and each row of a table once.
+//! Combines all logs of an import on one time line, with each I/O and each table row once.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -72,7 +72,7 @@ pub(super) fn finish(
         kinds: Vec::new(),
     };
 
-    // What the logs hold, in order of time and each row once.
+    // The content of the logs, in order of time and each row once.
     for (_, log) in logs {
         collect(&mut out, log);
     }
@@ -97,7 +97,7 @@ pub(super) fn finish(
     Ok(out)
 }
 
-/// What to say of a log with nothing to import: its first damage, unless its kind knows better.
+/// The message for a log with nothing to import: its first damage, unless its format has a better explanation.
 fn why_empty(log: &Log, damage: &Damage) -> String {
     if let Some(why) = log.unusable {
         return why.to_owned();
@@ -123,8 +123,8 @@ fn kept_number(same: &HashMap<DevId, DevId>, dev: DevId) -> DevId {
     same.get(&dev).copied().unwrap_or(dev)
 }
 
-/// Rotated logs without time stamps all begin at zero. One that speaks of a device of which another one before it speaks
-/// comes after that, and not before the day of its own banner.
+/// Rotated logs without time stamps all begin at zero. A log with a device that an earlier log also has is placed after
+/// that log, and not before the day of its own banner.
 fn one_after_the_other(logs: &mut [(LogFormat, Log)]) {
     const TABLES: [LogFormat; 5] = [
         LogFormat::IostatText,
@@ -160,7 +160,7 @@ fn one_after_the_other(logs: &mut [(LogFormat, Log)]) {
     }
 }
 
-/// Puts all logs on one time line and returns its wall clock and monotonic clock.
+/// Puts all logs on one time line; returns its wall clock and monotonic clock.
 fn align(logs: &mut [(LogFormat, Log)], options: ImportOptions) -> (i64, Option<i64>) {
     let unix = first_of(logs, Epoch::Unix);
     let monotonic = first_of(logs, Epoch::Monotonic);
@@ -168,7 +168,7 @@ fn align(logs: &mut [(LogFormat, Log)], options: ImportOptions) -> (i64, Option<
         match log.epoch {
             Epoch::Unix => log.shift(unix.unwrap_or(0)),
             Epoch::Monotonic => log.shift(monotonic.unwrap_or(0)),
-            // A time column that starts below zero would count from before the recording.
+            // A time column that starts below zero would be before the start of the recording.
             Epoch::Own => log.shift(log.first_ns().unwrap_or(0).min(0)),
         }
     }
@@ -176,7 +176,7 @@ fn align(logs: &mut [(LogFormat, Log)], options: ImportOptions) -> (i64, Option<
     (wall.unwrap_or(0), monotonic)
 }
 
-/// What the logs say of the wall clock at the beginning of the recording.
+/// The wall-clock time of the recording's start, as far as the logs contain it.
 #[derive(Clone, Copy)]
 enum LogDate {
     Unknown,
@@ -198,7 +198,7 @@ fn log_date(logs: &[(LogFormat, Log)], unix: Option<i64>) -> LogDate {
     }
 }
 
-/// The wall clock of the beginning. The logs' own date counts; the user gives what it lacks.
+/// The wall-clock time of the start. The logs' own date has priority; the user's supplies what is missing.
 fn wall_clock(logs: &mut [(LogFormat, Log)], unix: Option<i64>, start: Option<i64>) -> Option<i64> {
     let date = log_date(logs, unix);
     let wall = match date {
@@ -220,13 +220,13 @@ fn wall_clock(logs: &mut [(LogFormat, Log)], unix: Option<i64>, start: Option<i6
     wall
 }
 
-/// Whether an instant may be of a day whose zone is not known: a day more on either side.
+/// Whether a time may be on a day of unknown time zone: with a day of tolerance on both sides.
 fn is_of_day(at_ns: i64, midnight_ns: i64) -> bool {
     let after_ns = at_ns.saturating_sub(midnight_ns);
     (-DAY_NS..2 * DAY_NS).contains(&after_ns)
 }
 
-/// The first instant of the logs that count from this epoch.
+/// The first time of the logs with this epoch.
 fn first_of(logs: &[(LogFormat, Log)], epoch: Epoch) -> Option<i64> {
     logs.iter()
         .filter(|(_, l)| l.epoch == epoch)
@@ -249,7 +249,7 @@ fn collect(out: &mut Imported, log: Log) {
             }));
         }
     }
-    // The longer list takes the other one in: a trace has millions.
+    // The shorter list is merged into the longer one, because a trace has millions of entries.
     let mut observations = log.observations;
     if observations.len() > out.observations.len() {
         std::mem::swap(&mut observations, &mut out.observations);
@@ -267,7 +267,7 @@ fn collect(out: &mut Imported, log: Log) {
     }
 }
 
-/// Of one device and interval there is one row: what several logs say of it is put together.
+/// A device and interval have one row, which combines the values of several logs.
 fn merge_rows(out: &mut Imported, devices: &[Device]) {
     let jobs: BTreeSet<DevId> = devices
         .iter()
@@ -278,12 +278,12 @@ fn merge_rows(out: &mut Imported, devices: &[Device]) {
     let mut different = 0u64;
     out.rates.sort();
     out.rates.merge(|a: &IntervalRates, b: &IntervalRates| {
-        // Logs that overlap hold the same row twice.
+        // Logs that overlap contain the same row twice.
         if a == b {
             equal += 1;
             return *a;
         }
-        // Both measured the same of a fio job: they are of two of its processes, which add up.
+        // Both measured the same quantity of a fio job: they are of two of its processes, so their values are added.
         if jobs.contains(&a.dev) && !a.complements(b) {
             return a.plus(b);
         }
@@ -302,7 +302,7 @@ fn merge_rows(out: &mut Imported, devices: &[Device]) {
     );
 }
 
-/// Of an averaged latency log of fio the numbers of I/Os are in another log, which may lack some of its rows.
+/// The numbers of I/Os of fio's averaged latency log are in another log, which may lack some of its rows.
 fn note_uncounted_latencies(out: &mut Imported) {
     if !out.kinds.contains(&LogFormat::FioLog) {
         return;
@@ -335,7 +335,7 @@ fn note_rows(meta: &mut RecordingMeta, rows: u64, what: &str) {
     }
 }
 
-/// Says what sums over devices leave out, and that they count at the bottom.
+/// Reports what sums over devices exclude, and that these I/Os count on the lowest layer.
 fn note_layers(meta: &mut RecordingMeta, devices: &[Device]) {
     let disks = devices.iter().filter(|d| !d.is_sum());
     let layers: Vec<DevId> = layers_above(devices, |_| true)
@@ -363,10 +363,10 @@ fn note_layers(meta: &mut RecordingMeta, devices: &[Device]) {
     ));
 }
 
-/// So many devices are named in one line.
+/// Maximum number of devices named in one line.
 const MAX_NAMED: usize = 8;
 
-/// Damage is loss: it is stored in the recording too.
+/// Damage is loss, so it is also stored in the recording.
 fn note_damage(out: &mut Imported) {
     if let (n @ 1.., Some(first)) = (out.damage.other_lines, out.damage.other_places.first()) {
         out.meta.limits.push(format!(
@@ -380,7 +380,7 @@ fn note_damage(out: &mut Imported) {
         "{} damaged lines or records were left out",
         out.damage.count
     ));
-    // The number of I/Os of a damaged line is not known: a row of a table may have any number.
+    // The number of I/Os of a damaged line is unknown: a row of a table may stand for any number.
     let lost = Lost::somewhere(0, out.meta.end_ns.unwrap_or(0), LossReason::Import);
     out.observations.push(Observation::Lost(lost));
 }
@@ -396,7 +396,7 @@ mod tests {
     /// 2026-11-21T00:00:00Z.
     const MIDNIGHT_NS: i64 = 1_795_219_200 * SECOND_NS;
 
-    /// The beginning of the recording, and whether it is said that `--start` was not used.
+    /// The start of the recording, and whether there is a note that `--start` was not used.
     fn begin(kind: LogFormat, text: &str, start_unix_ns: i64) -> (i64, bool) {
         let options = ImportOptions {
             start_unix_ns: Some(start_unix_ns),

@@ -1,7 +1,8 @@
-//! The averaged rows of one fio job get the same boundaries in all its logs.
+//! Aligns the boundaries of averaged rows in all logs of one fio job.
 //!
-//! fio writes a row when the first I/O after the end of an interval completes: the log of latencies may say 1503 ms where
-//! the log of IOPS says 1500 ms. Rows with the same boundaries become one row later, a mean beside its number of I/Os.
+//! fio writes a row when the first I/O after the end of an interval completes, so the log of latencies may have 1503 ms
+//! where the log of IOPS has 1500 ms. Rows with equal boundaries are merged later, so that a mean and its number of
+//! I/Os are in one row.
 
 use std::collections::HashMap;
 
@@ -10,12 +11,12 @@ use iolens_core::model::{DevId, IntervalRates};
 use super::log::Log;
 use super::recognise::LogFormat;
 
-/// Ends of rows are the same boundary if they differ by at most this part (a tenth) of the usual length of a row.
+/// Ends of rows are the same boundary if they differ by at most this fraction (a tenth) of the usual length of a row.
 const TOLERATED_PART: i64 = 10;
-/// Classes of I/O that a row may be of.
+/// I/O classes that a row may have.
 const CLASSES: usize = 4;
 
-/// Moves ends of rows to those of the same boundary in the logs of the job that were given before.
+/// Moves ends of rows to those of the same boundary in the job's logs that were given earlier.
 pub(super) fn unite(logs: &mut [(LogFormat, Log)]) {
     let mut known: HashMap<DevId, Vec<i64>> = HashMap::new();
     for (kind, log) in logs.iter_mut() {
@@ -25,7 +26,7 @@ pub(super) fn unite(logs: &mut [(LogFormat, Log)]) {
     }
 }
 
-/// Each fio log is of one job, and has a quantity of one class in each row.
+/// Each fio log is of one job, and each row has one quantity of one class.
 fn unite_log(log: &mut Log, known: &mut HashMap<DevId, Vec<i64>>) {
     let Some(first) = log.rates.get(0) else {
         return;
@@ -49,7 +50,7 @@ fn unite_log(log: &mut Log, known: &mut HashMap<DevId, Vec<i64>>) {
     log.rates
         .replace(0..log.rates.len(), |from_ns, to_ns, dev| {
             let moved = &moved[classes.next().unwrap_or(0)];
-            // A row begins where the row of its class before it ends.
+            // A row begins where the previous row of its class ends.
             let from_ns = moved.get(&from_ns).copied().unwrap_or(from_ns);
             let to_ns = moved.get(&to_ns).copied().unwrap_or(to_ns);
             (from_ns, to_ns, dev)
@@ -61,7 +62,8 @@ fn class_of(row: &IntervalRates) -> usize {
     known.unwrap_or(0)
 }
 
-/// The ends that move, and where to; what is not near a known boundary becomes one. `known` is in order of time.
+/// The ends that move, and their new values. An end that is not near a known boundary becomes a new one. `known` is
+/// sorted.
 fn moved_ends(mut ends: Vec<i64>, known: &mut Vec<i64>) -> HashMap<i64, i64> {
     ends.sort_unstable();
     ends.dedup();
@@ -74,7 +76,7 @@ fn moved_ends(mut ends: Vec<i64>, known: &mut Vec<i64>) -> HashMap<i64, i64> {
     let mut new_boundaries = Vec::new();
     let mut earliest_ns = i64::MIN;
     for (i, end_ns) in ends.iter().copied().enumerate() {
-        // Ends stay in order: two rows never end at one boundary, however close together a log has them.
+        // Ends stay sorted: two rows never end at the same boundary, even if they are close together in a log.
         let before_next_ns = ends.get(i + 1).map_or(i64::MAX, |next| next - 1);
         let from_ns = end_ns.saturating_sub(tolerance_ns).max(earliest_ns);
         let to_ns = end_ns.saturating_add(tolerance_ns).min(before_next_ns);
@@ -95,7 +97,7 @@ fn moved_ends(mut ends: Vec<i64>, known: &mut Vec<i64>) -> HashMap<i64, i64> {
     moved
 }
 
-/// The median distance of neighbouring ends, the first of which is the length of its own row.
+/// The median distance of consecutive ends, the first of which is the length of its own row.
 fn usual_length_ns(ends: &[i64]) -> i64 {
     let mut lengths = Vec::with_capacity(ends.len());
     let mut before_ns = 0;
@@ -107,7 +109,7 @@ fn usual_length_ns(ends: &[i64]) -> i64 {
     lengths.get(lengths.len() / 2).copied().unwrap_or(0)
 }
 
-/// The known boundary in `from_ns..=to_ns` that is nearest to `end_ns`.
+/// The known boundary in `from_ns..=to_ns` nearest to `end_ns`.
 fn nearest(known: &[i64], end_ns: i64, from_ns: i64, to_ns: i64) -> Option<i64> {
     let at = known.partition_point(|boundary| *boundary < end_ns);
     let above = known.get(at);
@@ -123,7 +125,7 @@ mod tests {
     use super::super::log::{ImportOptions, Imported};
     use super::*;
 
-    /// The logs of a job called `a`, imported together in this order.
+    /// The logs of a job named `a`, imported together in this order.
     fn imported(logs: &[(&str, &str)]) -> Imported {
         let dir = tempfile::tempdir().expect("a directory");
         let mut files = Vec::new();
@@ -140,7 +142,7 @@ mod tests {
         limits.iter().any(|l| l.contains("number of I/Os"))
     }
 
-    /// End in milliseconds, writes per second and their mean in microseconds.
+    /// End in milliseconds, writes per second and their mean latency in microseconds.
     fn writes(got: &Imported) -> Vec<(i64, Option<f64>, Option<f64>)> {
         let mut rows = Vec::new();
         for row in got.rates.iter() {
@@ -200,7 +202,7 @@ mod tests {
     fn ends_stay_in_order_and_far_ones_where_they_are() {
         let mut known = vec![500, 1000, 2000];
         let moved = moved_ends(vec![503, 1100, 1998, 2004], &mut known);
-        // 2004 is near 2000 as well, which is the end of the row before it.
+        // 2004 is also near 2000, which is the end of the previous row.
         assert_eq!(moved, HashMap::from([(503, 500), (1998, 2000)]));
         assert_eq!(known, [500, 1000, 1100, 2000, 2004]);
     }

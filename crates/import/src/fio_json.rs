@@ -1,4 +1,4 @@
-//! fio's JSON and JSON+, versions 2 and 3.
+//! Parses fio's JSON and JSON+, versions 2 and 3.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use iolens_core::model::{Class, DevId, IntervalRates};
 use super::json::{Json, parse_documents};
 use super::log::{Epoch, Log};
 
-/// No host has a longer name. Each job and disk of a client holds it, so the rest of a longer one is left out.
+/// No host has a longer name. Each job and disk of a client stores it, so longer ones are truncated.
 const MAX_HOST_CHARS: usize = 255;
-/// The mark of each job repeats the global options: at most so many bytes of them.
+/// The mark of each job repeats the global options, up to this many bytes.
 const MAX_REPEATED: usize = 4 << 10;
 
 /// One direction of a job.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FioSide {
-    /// Bytes moved.
+    /// Bytes transferred.
     pub bytes: f64,
-    /// I/Os completed, short ones too.
+    /// I/Os completed, including short ones.
     pub ios: f64,
-    /// I/Os that moved less than asked.
+    /// I/Os that transferred less than requested.
     pub short_ios: f64,
     /// Bytes per second as fio computed them.
     pub bytes_per_s: f64,
     /// I/Os per second as fio computed them.
     pub ios_per_s: f64,
-    /// Time of the job's run, in milliseconds.
+    /// Runtime of the job, in milliseconds.
     pub runtime_ms: f64,
-    /// Mean latency from submission to completion, in microseconds; `None` if fio was asked not to measure it.
+    /// Mean latency from submission to completion, in microseconds; `None` if fio was configured not to measure it.
     pub lat_mean_us: Option<f64>,
     /// Mean latency from the kernel's acceptance to completion, in microseconds.
     pub clat_mean_us: Option<f64>,
@@ -47,18 +47,18 @@ pub struct FioJob {
     pub error: f64,
     /// Global options: (name, value). All jobs of a run share them.
     pub globals: Arc<[(String, String)]>,
-    /// Options of its own.
+    /// The job's own options.
     pub options: Vec<(String, String)>,
     /// Reads, writes and trims.
     pub sides: [FioSide; 3],
-    /// Processor time in user mode, in percent of the run.
+    /// CPU time in user mode, in percent of the run.
     pub usr_cpu: Option<f64>,
-    /// Processor time in the kernel, in percent of the run.
+    /// CPU time in the kernel, in percent of the run.
     pub sys_cpu: Option<f64>,
 }
 
 impl FioJob {
-    /// The value of an option, the job's own before the global one.
+    /// The value of an option; the job's own has priority over the global one.
     pub fn option(&self, name: &str) -> Option<&str> {
         let own = self.options.iter().rev();
         own.chain(self.globals.iter().rev())
@@ -67,7 +67,7 @@ impl FioJob {
     }
 }
 
-/// What fio saw of a disk; it samples every 250 ms, so the counts miss up to that much at both ends.
+/// fio's statistics of a disk. It samples every 250 ms, so the counts miss up to that much at both ends.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FioDisk {
     /// Kernel name of the disk.
@@ -78,7 +78,7 @@ pub struct FioDisk {
     pub ios: [f64; 2],
     /// Merges of reads and writes.
     pub merges: [f64; 2],
-    /// Bytes of reads and writes; versions up to 3.33 do not say.
+    /// Bytes of reads and writes; versions up to 3.33 lack them.
     pub bytes: [Option<f64>; 2],
     /// Milliseconds from start to completion, summed.
     pub ticks_ms: [f64; 2],
@@ -93,7 +93,7 @@ pub struct FioDisk {
 pub struct FioRun {
     /// fio's version, `fio-3.33`.
     pub version: Option<String>,
-    /// Wall clock of the end, in nanoseconds since the Unix epoch.
+    /// Wall-clock time of the end, in nanoseconds since the Unix epoch.
     pub end_unix_ns: Option<i64>,
     /// Results per job.
     pub jobs: Vec<FioJob>,
@@ -101,7 +101,7 @@ pub struct FioRun {
     pub disks: Vec<FioDisk>,
 }
 
-/// Reads all documents of a text; also says how many lines were damaged, each with its number and reason.
+/// Parses all documents of a text; also returns the damaged lines, each with its number and reason.
 pub fn parse_fio(bytes: &[u8]) -> (Vec<FioRun>, Vec<(u64, String)>) {
     let documents = parse_documents(bytes);
     (
@@ -125,7 +125,7 @@ fn runs(documents: &[Json<'_>]) -> Vec<FioRun> {
 fn run(doc: &Json<'_>) -> FioRun {
     let ms = doc.number_of("timestamp_ms").map(|ms| ms * 1e6);
     let end = ms.or_else(|| doc.number_of("timestamp").map(|s| s * 1e9));
-    // Client/server runs put their jobs elsewhere; duplicate keys come from several groups in old versions.
+    // Client/server runs have their jobs under other keys. In old versions several groups have duplicate keys.
     let lists = ["jobs", "client_stats"]
         .iter()
         .flat_map(|k| doc.get_all(k))
@@ -153,7 +153,7 @@ fn run(doc: &Json<'_>) -> FioRun {
 fn disks_of(o: &Json<'_>) -> Vec<FioDisk> {
     o.get_all("disk_util")
         .flat_map(Json::items)
-        // fio's client lists the disks of all its servers together, each with the host that it is of.
+        // fio's client lists the disks of all its servers together, each with its host.
         .filter_map(|d| disk(d, host(d).or_else(|| host(o))))
         .collect()
 }
@@ -195,7 +195,7 @@ fn job(j: &Json<'_>, globals: &Arc<[(String, String)]>) -> FioJob {
 }
 
 fn side(s: &Json<'_>) -> FioSide {
-    // Old versions count KiB only.
+    // Old versions have only KiB.
     let bytes = s
         .number_of("io_bytes")
         .unwrap_or_else(|| number_or_zero(s, "io_kbytes") * 1024.0);
@@ -219,7 +219,7 @@ fn number_or_zero(o: &Json<'_>, key: &str) -> f64 {
     o.number_of(key).unwrap_or(0.0)
 }
 
-/// The mean of a kind of latency: fio 3 counts nanoseconds in `lat_ns`, fio 2 microseconds in `lat`.
+/// The mean of a kind of latency: fio 3 has nanoseconds in `lat_ns`, fio 2 microseconds in `lat`.
 fn mean_us(side: &Json<'_>, ns_key: &str, us_key: &str) -> Option<f64> {
     if let Some(ns) = side.get(ns_key).and_then(measured_mean) {
         return Some(ns / 1000.0);
@@ -227,7 +227,7 @@ fn mean_us(side: &Json<'_>, ns_key: &str, us_key: &str) -> Option<f64> {
     side.get(us_key).and_then(measured_mean)
 }
 
-/// fio prints a mean of 0 of what it did not measure.
+/// fio prints a mean of 0 for values that it did not measure.
 fn measured_mean(latency: &Json<'_>) -> Option<f64> {
     if latency.number_of("N") == Some(0.0) {
         return None;
@@ -263,7 +263,7 @@ fn disk(d: &Json<'_>, host: Option<String>) -> Option<FioDisk> {
     })
 }
 
-/// Each job and each disk becomes a row over the run; jobs of one name on one host are added up.
+/// Each job and each disk becomes a row over the run; jobs with the same name on one host are added.
 pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
     let documents = parse_documents(bytes);
     for p in &documents.problems {
@@ -326,7 +326,7 @@ impl FioRun {
     }
 }
 
-/// Whether `next` holds all that `run` holds: both began at once, with the same jobs.
+/// Whether `next` contains everything in `run`: both began at the same time, with the same jobs.
 fn is_interim(run: &FioRun, next: &FioRun) -> bool {
     const CLOCK_NS: u64 = 1_100_000_000;
     let (Some(begin), Some(next_begin)) = (run.begin_unix_ns(), next.begin_unix_ns()) else {
@@ -371,7 +371,8 @@ fn place(log: &mut Log, run: &FioRun, from_ns: i64, to_ns: i64) {
         log.devices.set_host(d.host.clone());
         let dev = log.devices.by_name(d.name.as_bytes());
         let row = disk_row(d, from_ns, to_ns, dev);
-        // Each job of a client, and each server on one host, lists the disks of its host again: the fullest list counts.
+        // Each job of a client, and each server on one host, repeats the list of the host's disks; the most complete
+        // one is used.
         let Some((known, _)) = rows.get_mut(&dev) else {
             rows.insert(dev, (row, 1));
             continue;
@@ -393,7 +394,7 @@ fn place(log: &mut Log, run: &FioRun, from_ns: i64, to_ns: i64) {
     rows.values().for_each(|(r, _)| log.rates.push(r));
 }
 
-/// The first of the global options, as many as [`MAX_REPEATED`] bytes hold.
+/// The first of the global options, limited to [`MAX_REPEATED`] bytes.
 fn repeated(globals: &[(String, String)]) -> &[(String, String)] {
     let mut bytes = 0;
     for (i, (name, value)) in globals.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! fio's logs of bandwidth, latency and IOPS: `time (ms), value, direction, block size[, offset[, priority]]`.
+//! Parses fio's logs of bandwidth, latency and IOPS: `time (ms), value, direction, block size[, offset[, priority]]`.
 //!
-//! Only the file's name says what the values are (`JOB_bw.1.log`, `JOB_clat.1.log`).
+//! Only the file's name shows what the values are (`JOB_bw.1.log`, `JOB_clat.1.log`).
 
 use iolens_core::model::{Class, DevId, IntervalRates, Io, Op};
 
@@ -21,9 +21,9 @@ enum FioValues {
     /// Bandwidth in KiB/s.
     Bandwidth,
     Iops,
-    /// Time of one I/O, or of an average.
+    /// Latency of one I/O, or an average.
     Latency,
-    /// Nanoseconds of submission: no time of a device.
+    /// Submission latency in nanoseconds, which is not a time of the device.
     Submission,
 }
 
@@ -112,15 +112,15 @@ fn read(log: &mut Log, lines: &mut Lines<'_>) -> Vec<FioRow> {
     rows
 }
 
-/// fio 2 writes a job's only block size into the rows of averaged logs too, where later versions write 0: rows at regular
-/// intervals are averages whatever their block size.
+/// fio 2 also writes a job's only block size into the rows of averaged logs, where later versions write 0. So rows at
+/// regular intervals are averages whatever their block size.
 fn are_regular(rows: &[FioRow]) -> bool {
     [Class::Read, Class::Write, Class::Discard]
         .into_iter()
         .all(|class| is_class_regular(rows, class))
 }
 
-/// Whether most gaps between the rows of this class are near their median; without gaps nothing speaks against it.
+/// Whether most gaps between the rows of this class are near their median; true if there are no gaps.
 fn is_class_regular(rows: &[FioRow], class: Class) -> bool {
     const MIN_MS: u64 = 50;
     let mut gaps: Vec<u64> = Vec::new();
@@ -140,8 +140,8 @@ fn is_class_regular(rows: &[FioRow], class: Class) -> bool {
     median >= MIN_MS && near * 10 >= gaps.len() * 8
 }
 
-/// Nanoseconds of a unit of latency: fio 3 writes nanoseconds, fio 2 microseconds. Versions from 3.13 on have a fifth
-/// column; for older ones the values decide: an I/O does not take longer than the log, nor next to no time of it.
+/// The unit of latency in nanoseconds: fio 3 writes nanoseconds, fio 2 microseconds. Versions from 3.13 on have a fifth
+/// column. For older ones the values decide: an I/O neither takes longer than the log, nor almost none of its time.
 fn unit_ns(log: &mut Log, rows: &[FioRow], averages: bool) -> i64 {
     const MICROSECOND: i64 = 1000;
     if rows.is_empty() || rows.iter().any(|r| r.columns > 4) {
@@ -150,14 +150,14 @@ fn unit_ns(log: &mut Log, rows: &[FioRow], averages: bool) -> i64 {
     let microseconds = if averages {
         let mut values: Vec<u64> = rows.iter().map(|r| r.value).filter(|v| *v > 0).collect();
         values.sort_unstable();
-        // As nanoseconds less than any device takes.
+        // If these were nanoseconds, they would be shorter than any device takes.
         values
             .get(values.len() / 2)
             .is_some_and(|median| *median < 20_000)
     } else {
         let span_ms = rows.iter().map(|r| r.at_ms).max().unwrap_or(0).max(1);
         let sum: f64 = rows.iter().map(|r| r.value as f64).sum();
-        // In flight on average if the values are nanoseconds: a job that waits for its I/Os has at least one.
+        // The mean number in flight if the values are nanoseconds. A job that waits for its I/Os has at least one.
         sum / 1e6 / (span_ms as f64) < 0.02
     };
     log.limit(match microseconds {
@@ -192,7 +192,7 @@ fn average(
     out
 }
 
-/// The job and what the values are. Logs of several jobs of one name have numbers; the first one's is left out.
+/// The job and the kind of values. Logs of several jobs with one name have numbers; that of the first is omitted.
 fn values_of(name: &str) -> Option<(String, FioValues)> {
     for (tag, values) in [
         ("_bw.", FioValues::Bandwidth),
@@ -401,7 +401,7 @@ mod tests {
             (first.ios_per_s, first.bytes_per_s, first.mean_us),
             (Some(1000.0), Some(4_096_000.0), Some(70.0))
         );
-        // The same log under the same name in another directory is the same log.
+        // The same log with the same name in another directory is the same log.
         let other = dir.path().join("copy");
         std::fs::create_dir(&other).expect("made");
         let copy = other.join("j_iops.1.log");

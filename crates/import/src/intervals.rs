@@ -1,4 +1,4 @@
-//! Gives the reports of an iostat log their intervals.
+//! Determines the intervals of the reports in an iostat log.
 
 use std::ops::Range;
 
@@ -8,21 +8,22 @@ use super::clock::Stamp;
 use super::iostat_columns::Row;
 use super::log::{Epoch, Log};
 
-/// iostat may be late by some intervals (and says averages over what passed); a gap of more is none of its intervals.
+/// iostat may be late by some intervals (and prints averages over the elapsed time); a longer gap is not an interval
+/// of it.
 const LATE: i64 = 10;
 
-/// One report: what iostat printed at one instant.
+/// One report: the output of iostat at one time.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Its time stamp with the month first and with the day first.
+    /// Its time stamp, parsed with the month first and with the day first.
     pub stamp: Option<[Stamp; 2]>,
     /// The line of the stamp.
     pub line: u64,
-    /// Its rows until it is closed.
+    /// Its rows, until it is closed.
     pub rows: Vec<Row>,
-    /// Range of its rows in the log once it is closed.
+    /// Range of its rows in the log, once it is closed.
     pub stored: Range<usize>,
-    /// Length of the interval in seconds, from each row.
+    /// Length of the interval in seconds, calculated from each row.
     pub seconds: Vec<f32>,
     /// Percentages of the `avg-cpu` line.
     pub cpu: Option<CpuShares>,
@@ -31,7 +32,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Puts the rows into the log, whose list is much smaller; their interval comes when the whole run is known.
+    /// Moves the rows into the log, whose list is much smaller. Their interval is set when the whole run is known.
     pub fn close(&mut self, log: &mut Log) {
         if self.rows.is_empty() {
             return;
@@ -61,11 +62,11 @@ impl Report {
 pub struct Run {
     /// Reports in order of time.
     pub reports: Vec<Report>,
-    /// Midnight of the day of its banner, with the month first and with the day first.
+    /// Midnight of the day in its banner, with the month first and with the day first.
     pub date_unix_ns: Option<[i64; 2]>,
-    /// Digits after the point with which it prints counts per second; `None` if they do not give whole counts.
+    /// Digits after the point of its counts per second; `None` if they do not yield whole counts.
     pub decimals: Option<i32>,
-    /// Nothing but the system's habit says that the first report is since boot: one that is alone is an excerpt.
+    /// Only the system's convention implies that the first report is since boot; a single report is an excerpt.
     pub may_be_excerpt: bool,
 }
 
@@ -77,7 +78,7 @@ impl Run {
     }
 }
 
-/// Gives the rows of `runs`, all closed, their intervals.
+/// Sets the intervals of the rows of `runs`, all of which are closed.
 pub fn place(log: &mut Log, runs: Vec<Run>, day_first: bool) {
     let dated = runs
         .iter()
@@ -126,7 +127,7 @@ fn place_run(log: &mut Log, mut run: Run, begin_ns: i64, day_first: bool) -> i64
             continue;
         }
         let (from_ns, to_ns) = match (stamp, previous) {
-            // Stamps have whole seconds: one that is off the grid by less than that is the grid's.
+            // Stamps have whole seconds, so one that is off the grid by less than that is on the grid.
             (Some(now), Some(p)) if now.abs_diff(p.saturating_add(step)) <= SECOND_NS as u64 => {
                 (p, p + step)
             }
@@ -151,8 +152,8 @@ fn place_run(log: &mut Log, mut run: Run, begin_ns: i64, day_first: bool) -> i64
     end
 }
 
-/// Whether totals show that a first report covers as much time as those after it: newer versions of iostat with `-y`
-/// print what looks like their report since boot.
+/// Whether totals show that a first report covers as much time as those after it. Newer versions of iostat with `-y`
+/// print it in the form of the report since boot.
 fn spans_an_interval(first: &Report, rest: &[Report]) -> bool {
     let others = rest
         .iter()
@@ -165,13 +166,13 @@ fn spans_an_interval(first: &Report, rest: &[Report]) -> bool {
         .is_some_and(|(first, others)| first < 1.5 * others)
 }
 
-/// The likelihood of whole counts by chance that is small enough to believe that they are counts of an interval.
+/// If the likelihood of whole counts by chance is below this, they are counts of an interval.
 const BY_CHANCE: f64 = 1e-3;
 /// How many hundredths of a second iostat may be early or late.
 const JITTER: Range<i64> = -2..5;
 
-/// Whether the rates of a report times `step_ns` are whole numbers: then they count what happened in a step and are no
-/// averages since boot (`iostat -y` of sysstat 10 and 11, which leaves no other trace).
+/// Whether the rates of a report times `step_ns` are whole numbers. Then they are counts of one step and not averages
+/// since boot (`iostat -y` of sysstat 10 and 11, which leaves no other trace).
 fn counts_are_whole(rows: &[Row], step_ns: i64, decimals: Option<i32>) -> bool {
     let Some(decimals) = decimals else {
         return false;
@@ -182,10 +183,10 @@ fn counts_are_whole(rows: &[Row], step_ns: i64, decimals: Option<i32>) -> bool {
         .filter(|v| *v > 0.0)
         .collect();
     let rounding = 0.5 * 10f64.powi(-decimals);
-    // A report comes a little early or late: every length that the step may have had is tried.
+    // A report is a little early or late, so every possible length of the step is tried.
     for late in JITTER {
         let seconds = step_ns as f64 / 1e9 + late as f64 / 100.0;
-        // A try proves nothing if as many numbers at random would often be all as near to whole ones.
+        // A try proves nothing if as many random numbers would often be equally close to whole ones.
         let chance = (2.04 * rounding * seconds)
             .min(1.0)
             .powi(counts.len().min(1000) as i32);
@@ -215,7 +216,7 @@ fn settle(log: &mut Log, report: Report, from_ns: i64, to_ns: i64) {
     }
 }
 
-/// Stamps on one axis; times of day get the banner's date and a day more each midnight.
+/// Stamps on one axis; times of day get the banner's date, plus a day after each midnight.
 fn absolute(run: &Run, day_first: bool) -> Vec<Option<i64>> {
     let mut day = run.date_unix_ns.map_or(0, |d| d[usize::from(day_first)]);
     let mut last = i64::MIN;
@@ -234,7 +235,7 @@ fn absolute(run: &Run, day_first: bool) -> Vec<Option<i64>> {
         .collect()
 }
 
-/// Stamps far from both neighbours, which agree with each other, are damaged; their reports follow the one before.
+/// Stamps far from both neighbours, which agree with each other, are damaged; their reports follow the previous one.
 fn drop_wild(log: &mut Log, run: &Run, stamps: &mut [Option<i64>]) {
     let known: Vec<usize> = (0..stamps.len()).filter(|i| stamps[*i].is_some()).collect();
     let Some(step) = median_gap(stamps) else {
@@ -267,7 +268,7 @@ fn median_gap(stamps: &[Option<i64>]) -> Option<i64> {
     gaps.get(gaps.len() / 2).copied()
 }
 
-/// The interval iostat was started with: said by the user, the median distance of stamps, said by totals, or assumed.
+/// The interval with which iostat was started: from the user, the median distance of stamps, totals, or an assumption.
 fn step_ns(log: &mut Log, run: &Run, stamps: &[Option<i64>]) -> i64 {
     if let Some(step) = log.options.interval_ns {
         return step;

@@ -1,4 +1,4 @@
-//! The columns of iostat's tables, known by their headings: sysstat 9 to 12.8, Solaris and illumos.
+//! The columns of iostat's tables, identified by their headings: sysstat 9 to 12.8, Solaris and illumos.
 
 use iolens_core::model::{Class, ClassRates, IntervalRates};
 
@@ -9,16 +9,16 @@ const MIB: f64 = 1024.0 * KIB;
 const GIB: f64 = 1024.0 * MIB;
 const SECTOR: f64 = 512.0;
 
-/// What a column means; the factor turns its unit into bytes.
+/// The meaning of a column; the factor converts its unit to bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Column {
-    /// Of no use, or derived from others.
+    /// Not needed, or derived from others.
     Skip,
     /// Completions per second of a class.
     Ios(Class),
     /// Bytes per second of a class.
     Bytes(Class, f64),
-    /// Bytes of a class in the interval: determines the interval's length.
+    /// Bytes of a class in the interval, which determine the interval's length.
     Total(Class, f64),
     /// Merges per second of a class.
     Merges(Class),
@@ -34,7 +34,7 @@ pub enum Column {
     AllMerges,
     /// Mean response time of all classes in ms.
     AllAwait,
-    /// Mean number in flight (part of it where Solaris separates waiting from active).
+    /// Mean number in flight (part of it if Solaris separates waiting from active).
     InFlight,
     /// `%util`.
     Util,
@@ -82,7 +82,7 @@ pub fn column(heading: &str) -> Column {
     }
 }
 
-/// Headings made of a class and a unit: `rkB/s`, `MB_wrtn/s`, `Blk_read`.
+/// Headings that consist of a class and a unit: `rkB/s`, `MB_wrtn/s`, `Blk_read`.
 fn sized(heading: &str) -> Column {
     if let Some((unit, what)) = heading.split_once('_') {
         let Some(unit) = unit_bytes(unit) else {
@@ -127,12 +127,12 @@ fn unit_bytes(unit: &str) -> Option<f64> {
     }
 }
 
-/// Whether a cell is below zero in a column that means something: no rate, latency, queue or utilisation can be.
+/// Whether a cell is negative in a column with a meaning: no rate, latency, queue or utilisation can be.
 pub fn is_negative(column: Column, value: f64) -> bool {
     column != Column::Skip && value < 0.0
 }
 
-/// A number, with the unit letter of `--human` if it has one: the letter wins over the heading's unit.
+/// A number, optionally with the unit letter of `--human`, which has priority over the heading's unit.
 pub fn value(word: &[u8]) -> Option<(f64, Option<f64>)> {
     if let Some(n) = number(word) {
         return Some((n, None));
@@ -147,17 +147,17 @@ pub fn value(word: &[u8]) -> Option<(f64, Option<f64>)> {
         b'G' => Some(GIB),
         b'T' => Some(1024.0 * GIB),
         b'P' => Some(MIB * GIB),
-        // iostat has no letter for what comes after.
+        // iostat has no letter for larger units.
         b'?' => Some(GIB * GIB),
         _ => return None,
     };
     Some((number(digits)?, unit))
 }
 
-/// A row of a report, with what is needed until the report is complete.
+/// A row of a report, with data that is needed until the report is complete.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// What is known so far; its interval comes later.
+    /// The values so far; its interval is set later.
     pub rates: IntervalRates,
     write_and_discard: Option<f64>,
     /// Largest (bytes in the interval, bytes per second) of the row.
@@ -174,7 +174,7 @@ impl Row {
         }
     }
 
-    /// Takes a cell in.
+    /// Adds a cell.
     pub fn put(&mut self, column: Column, (v, unit): (f64, Option<f64>)) {
         let r = &mut self.rates;
         match column {
@@ -203,7 +203,7 @@ impl Row {
         }
     }
 
-    /// Whether a cell of this column was put in. Parts of a sum, which have several columns, are not looked at.
+    /// Whether a cell of this column was added. Parts of a sum, which have several columns, are not checked.
     pub fn has(&self, column: Column) -> bool {
         let r = &self.rates;
         match column {
@@ -222,7 +222,7 @@ impl Row {
         }
     }
 
-    /// What follows from several cells together.
+    /// Calculates values from several cells.
     pub fn complete(&mut self) {
         let r = &mut self.rates;
         if let (Some(wd), Some(read)) = (
@@ -240,12 +240,12 @@ impl Row {
         }
     }
 
-    /// Whether no value is known: its cells were damaged.
+    /// Whether no value is known because its cells were damaged.
     pub fn is_blank(&self) -> bool {
         self.rates.complements(&self.rates)
     }
 
-    /// What the row says in counts per second.
+    /// The values of the row in counts per second.
     pub fn counts_per_s(&self) -> impl Iterator<Item = f64> {
         self.rates
             .classes
@@ -255,7 +255,7 @@ impl Row {
             .flatten()
     }
 
-    /// Length of the interval in seconds from the row's own totals; needs enough bytes to be exact to 1 %.
+    /// Length of the interval in seconds from the row's own totals; needs enough bytes for a precision of 1 %.
     pub fn seconds(&self) -> Option<f64> {
         self.total
             .filter(|(t, _)| *t >= 100.0 * KIB)
@@ -263,7 +263,7 @@ impl Row {
     }
 }
 
-/// Tables print 0.00 as the mean of nothing.
+/// Tables print 0.00 as the mean of no I/O.
 fn no_mean_of_nothing(c: &mut ClassRates) {
     if c.ios_per_s == Some(0.0) {
         c.mean_us = None;

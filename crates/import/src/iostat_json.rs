@@ -1,4 +1,4 @@
-//! `iostat -o JSON`, also when it was interrupted or a version wrote it wrongly.
+//! Parses `iostat -o JSON`, including interrupted output and the invalid output of some versions.
 
 use iolens_core::model::CpuShares;
 
@@ -9,7 +9,7 @@ use super::iostat_columns::{Column, Row, column};
 use super::json::{Json, parse_documents};
 use super::log::Log;
 
-/// Reads all documents of a file.
+/// Parses all documents of a file.
 pub fn parse(log: &mut Log, bytes: &[u8]) {
     let documents = parse_documents(bytes);
     for p in &documents.problems {
@@ -43,8 +43,8 @@ pub fn parse(log: &mut Log, bytes: &[u8]) {
     place(log, runs, false);
 }
 
-/// For each list of reports, whether an empty line precedes its first: what `iostat -y` leaves of the report since
-/// boot, and readers of JSON cannot see.
+/// For each list of reports, whether an empty line precedes its first. `iostat -y` leaves it in place of the report
+/// since boot, and JSON parsers cannot see it.
 fn first_reports_skipped(bytes: &[u8]) -> Vec<bool> {
     const KEY: &[u8] = b"\"statistics\"";
     let mut out = Vec::new();
@@ -123,7 +123,7 @@ fn row(log: &mut Log, disk: &Json<'_>) -> Option<Row> {
         Some(group) => log.devices.group(group.as_bytes()),
         None => log.devices.by_name(name.as_bytes()),
     };
-    // The import is refused in the end: rows of devices without a number would only take memory.
+    // The import is rejected in the end; rows of devices without a number would only take memory.
     if log.devices.too_many() {
         return None;
     }
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn the_first_report_may_be_none_since_boot() {
         let bytes = fixtures::bytes("iostat-basic.json");
-        // What -y leaves in place of that report is lost when another program formats the document; totals show it too.
+        // The empty line that -y leaves is lost if another program reformats the document; totals also show it.
         let laid_out = String::from_utf8(bytes.clone())
             .expect("UTF-8")
             .replace("\n\n", "\n");

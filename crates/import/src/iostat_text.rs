@@ -1,6 +1,6 @@
-//! Text of `iostat`: sysstat 9 and newer with any options, Solaris, illumos and FreeBSD `-x`.
+//! Parses text of `iostat`: sysstat 9 and newer with any options, Solaris, illumos and FreeBSD `-x`.
 //!
-//! Nothing is read by position: headings say what a column is, in whatever order and however many there are.
+//! Nothing is parsed by position: headings identify the columns, in any order and number.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -42,17 +42,17 @@ impl<'a> Banner<'a> {
 #[derive(Debug, Default, Clone)]
 struct IostatTable {
     columns: Vec<Column>,
-    /// Whether the name comes after the numbers (`--pretty`, Solaris `-n`).
+    /// Whether the name follows the numbers (`--pretty`, Solaris `-n`).
     name_last: bool,
     /// Its heading begins with a blank, and so do all its rows.
     indented: bool,
     /// Cells are separated by commas.
     commas: bool,
-    /// Rows of network file systems (`iostat -n`), which are no block devices.
+    /// Rows of network file systems (`iostat -n`), which are not block devices.
     left_out: bool,
 }
 
-/// A name of at least so many letters gets a line of its own.
+/// A name of at least this length gets a line of its own.
 const LONG_NAME: usize = 12;
 
 /// Reads a log line by line.
@@ -60,31 +60,31 @@ const LONG_NAME: usize = 12;
 pub struct Parser {
     kind: LogFormat,
     hosts: BTreeSet<Vec<u8>>,
-    /// Whether some date can only be read with the day first; settles `05/06/26` elsewhere in the same file.
+    /// Whether some date is only valid with the day first, which decides `05/06/26` elsewhere in the same file.
     day_first: bool,
     runs: Vec<Run>,
     table: IostatTable,
-    /// The heading of devices that the report has shown last.
+    /// The last heading of devices in the report.
     last_heading: Vec<u8>,
-    /// The headings of this run of iostat: a line that begins as one of them and is shorter is one that was cut.
+    /// The headings of this run of iostat: a shorter line that begins like one of them is truncated.
     headings: BTreeSet<Vec<u8>>,
     /// Counts headings of devices.
     heading_number: u64,
     cpu: Option<Vec<Option<CpuShare>>>,
     cpu_row_next: bool,
-    /// A long name that got a line of its own, and that line.
+    /// A long name on a line of its own, and that line.
     pending_name: Option<(Vec<u8>, u64)>,
     blanks: u32,
     /// The next report is the first of its run.
     fresh_run: bool,
-    /// Rows of the current report by device, and the heading under which each was last.
+    /// Rows of the current report by device, and the last heading above each.
     index: HashMap<DevId, (usize, u64)>,
     ids: HashMap<Vec<u8>, DevId>,
     any_rows: bool,
     network_rows: u64,
 }
 
-/// The share that a heading stands for; `None` of other columns.
+/// The CPU share that a heading names; `None` for other columns.
 fn cpu_share(heading: &[u8]) -> Option<CpuShare> {
     match heading {
         b"%user" => Some(CpuShare::User),
@@ -98,7 +98,7 @@ fn cpu_share(heading: &[u8]) -> Option<CpuShare> {
 }
 
 impl Parser {
-    /// For the text of one tool.
+    /// Parser for the text of one tool.
     pub fn new(kind: LogFormat) -> Parser {
         Parser {
             kind,
@@ -113,7 +113,7 @@ impl Parser {
             cpu_row_next: false,
             pending_name: None,
             blanks: 0,
-            // Other systems print no banner, and the averages since boot always.
+            // Other systems print no banner, and always the averages since boot.
             fresh_run: kind != LogFormat::IostatText,
             index: HashMap::new(),
             ids: HashMap::new(),
@@ -138,13 +138,13 @@ impl Parser {
         place(log, self.runs, self.day_first);
     }
 
-    /// Takes the next line.
+    /// Processes the next line.
     pub fn line(&mut self, log: &mut Log, line: Line<'_>) {
         let text = line.bytes.trim_ascii();
         if text.is_empty() {
             self.drop_pending(log);
             self.blanks += 1;
-            // Two empty lines right after the banner: iostat -y left out its report since boot.
+            // Two empty lines immediately after the banner: iostat -y omitted its report since boot.
             if self.fresh_run && self.blanks == 2 && self.kind == LogFormat::IostatText {
                 self.fresh_run = false;
             }
@@ -176,7 +176,7 @@ impl Parser {
         let date = b.date.and_then(|d| std::str::from_utf8(d).ok());
         self.day_first |= date.is_some_and(day_must_be_first);
         let date_unix_ns = date.and_then(parse_both_banner_dates);
-        // A banner begins another run: what was open belongs to the one before.
+        // A banner begins another run; an open report belongs to the previous one.
         self.drop_pending(log);
         self.close_report(log);
         self.runs.push(Run {
@@ -203,7 +203,7 @@ impl Parser {
         }
     }
 
-    /// The report that lines go to.
+    /// The report to which lines are added.
     fn report(&mut self, log: &mut Log) -> &mut Report {
         if self.runs.last().is_none_or(|r| r.reports.is_empty()) {
             self.begin_report(log);
@@ -227,14 +227,14 @@ impl Parser {
         self.index.clear();
     }
 
-    /// The current report is complete.
+    /// Completes the current report.
     fn close_report(&mut self, log: &mut Log) {
         if let Some(report) = self.runs.last_mut().and_then(|r| r.reports.last_mut()) {
             report.close(log);
         }
     }
 
-    /// Begins a new report unless the current one has neither rows nor processors yet.
+    /// Begins a new report, unless the current one has neither rows nor CPU shares yet.
     fn next_report(&mut self, log: &mut Log) {
         let r = self.report(log);
         if !r.rows.is_empty() || r.cpu.is_some() {
@@ -242,7 +242,7 @@ impl Parser {
         }
     }
 
-    /// A word that stood alone was no name of the row after it.
+    /// A word on a line of its own was not the name of the next row.
     fn drop_pending(&mut self, log: &mut Log) {
         if let Some((_, line)) = self.pending_name.take() {
             log.damaged(line, "a word without a row");
@@ -307,12 +307,12 @@ impl Parser {
             return false;
         }
         self.drop_pending(log);
-        // Half a heading would name the columns wrongly: the table that is open goes on.
+        // Half a heading would give columns the wrong names, so the open table continues.
         if self.is_cut_heading(text) {
             log.damaged(line.number, "a heading that was cut");
             return true;
         }
-        // The same heading again: the next report of a log without stamps and processors.
+        // The same heading again: the next report of a log without stamps and CPU shares.
         if !self.index.is_empty() && self.table_seen(text) {
             self.begin_report(log);
         }
@@ -335,14 +335,14 @@ impl Parser {
         true
     }
 
-    /// Whether a heading of this run begins with this one and goes on: the rest of it is missing.
+    /// Whether a heading of this run begins with this one and is longer: the rest of it is missing.
     fn is_cut_heading(&self, text: &[u8]) -> bool {
         let after = (Bound::Excluded(text.to_vec()), Bound::Unbounded);
         let next = self.headings.range(after).next();
         next.is_some_and(|heading| heading.starts_with(text))
     }
 
-    /// Whether the current report has shown this heading: `--pretty` shows four different ones per report.
+    /// Whether the current report has had this heading: `--pretty` prints four different ones per report.
     fn table_seen(&self, heading: &[u8]) -> bool {
         self.last_heading == heading || words(heading).next() == Some(b"r/s")
     }
@@ -381,7 +381,7 @@ impl Parser {
         if cells.len() != n + 1 {
             return false;
         }
-        // A cut last number would still parse: 10.0 of 10.00.
+        // A truncated last number would still parse: 10.0 of 10.00.
         if !line.complete && !self.table.name_last && decimals(cells[n]) != decimals(cells[n - 1]) {
             return false;
         }
@@ -412,15 +412,15 @@ impl Parser {
         true
     }
 
-    /// Puts the cells into the device's row of the current report; without cells the row has no value.
+    /// Adds the cells to the device's row of the current report; without cells the row has no value.
     fn store(&mut self, log: &mut Log, dev: DevId, values: &[(f64, Option<f64>)]) {
         self.any_rows = true;
-        // A device that has these columns already, from under an earlier heading, is in its next report: something hid the
-        // beginning of that one.
+        // If a device has these columns already, under an earlier heading, the row belongs to its next report, whose
+        // beginning is missing.
         if self.is_said(dev) {
             self.begin_report(log);
         }
-        // Borrowed apart: the report needs the parser, the index does not need the report.
+        // Borrowed separately: the report needs the parser, the index does not need the report.
         let at = self.index.get(&dev).map(|(at, _)| *at);
         let rows = &mut self.report(log).rows;
         let at = at.filter(|at| *at < rows.len()).unwrap_or_else(|| {
@@ -435,7 +435,7 @@ impl Parser {
         self.index.insert(dev, (at, self.heading_number));
     }
 
-    /// Whether the current report has some column of the current table for `dev`, from under another heading.
+    /// Whether the current report has a column of the current table for `dev` already, under another heading.
     fn is_said(&self, dev: DevId) -> bool {
         let Some((at, number)) = self.index.get(&dev) else {
             return false;
@@ -461,7 +461,7 @@ impl Parser {
         })
     }
 
-    /// Time stamps, and what is none of all that.
+    /// Parses time stamps, and handles all other lines.
     fn other(&mut self, log: &mut Log, line: Line<'_>, text: &[u8]) {
         let stamp = std::str::from_utf8(text)
             .ok()
@@ -481,7 +481,7 @@ impl Parser {
             return self.next_report(log);
         }
         if self.table.columns.is_empty() && !self.any_rows {
-            // Text before the first table (a shell prompt, a mail) is no loss.
+            // Text before the first table (a shell prompt, a mail) is not a loss.
             return log.other_line(line.number);
         }
         let why = if line.complete {
@@ -492,7 +492,7 @@ impl Parser {
         log.damaged(line.number, why);
     }
 
-    /// Whether a stamp is of the kind that the run has: with its date or without.
+    /// Whether a stamp is of the run's kind: with or without date.
     fn fits(&self, stamp: &[Stamp; 2]) -> bool {
         let mut reports = self.runs.last().into_iter().flat_map(|r| &r.reports);
         let known = reports.find_map(|r| r.stamp);

@@ -1,25 +1,25 @@
-//! A lenient JSON reader: text before and between documents, missing ends and commas, duplicate keys, `nan`,
-//! decimal commas. It reports each of these with its line.
+//! A lenient JSON parser: accepts text before and between documents, missing ends and commas, duplicate keys, `nan`,
+//! and decimal commas. It reports each of these with its line.
 
 use std::borrow::Cow;
 
-/// A value; objects keep the order of their keys and every duplicate.
+/// A value; objects keep the order of their keys and all duplicates.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Json<'a> {
-    /// `null`, and whatever is no value at all (`nan`).
+    /// `null`, and anything that is not a value (`nan`).
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A finite number that is not below zero.
+    /// A finite number that is not negative.
     Number(f64),
-    /// A finite number below zero: of a rate or a time it is damage.
+    /// A finite negative number: as a rate or a time it is damage.
     Negative {
         /// The number.
         value: f64,
         /// Its line, counted from 1.
         line: u64,
     },
-    /// A string with its escapes undone.
+    /// A decoded string.
     Text(Cow<'a, str>),
     /// `[...]`.
     List(Vec<Json<'a>>),
@@ -36,7 +36,7 @@ impl<'a> Json<'a> {
             .map(|(_, v)| v)
     }
 
-    /// All values under `key`, duplicates too.
+    /// All values under `key`, including duplicates.
     pub fn get_all<'b>(&'b self, key: &'b str) -> impl Iterator<Item = &'b Json<'a>> + 'b {
         self.entries()
             .iter()
@@ -44,7 +44,7 @@ impl<'a> Json<'a> {
             .map(|(_, v)| v)
     }
 
-    /// Key and value of an object; nothing of anything else.
+    /// Keys and values of an object; nothing for other values.
     pub fn entries(&self) -> &[(Cow<'a, str>, Json<'a>)] {
         match self {
             Json::Object(o) => o,
@@ -52,7 +52,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Members of a list; nothing of anything else.
+    /// Members of a list; nothing for other values.
     pub fn items(&self) -> &[Json<'a>] {
         match self {
             Json::List(l) => l,
@@ -60,7 +60,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// A number, also one in quotes.
+    /// A number, also in quotes.
     pub fn number(&self) -> Option<f64> {
         match self {
             Json::Number(n) | Json::Negative { value: n, .. } => Some(*n),
@@ -79,7 +79,7 @@ impl<'a> Json<'a> {
         self.get(key)?.text()
     }
 
-    /// The text of a string; `None` of other values.
+    /// The text of a string; `None` for other values.
     pub fn text(&self) -> Option<&str> {
         match self {
             Json::Text(t) => Some(t),
@@ -88,7 +88,7 @@ impl<'a> Json<'a> {
     }
 }
 
-/// Something that was wrong.
+/// A syntax problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Line, counted from 1.
@@ -97,7 +97,7 @@ pub struct Problem {
     pub why: &'static str,
 }
 
-/// All documents of a text, what was wrong with them, and how many lines of other text stood around them.
+/// All documents of a text, their syntax problems, and the number of lines of other text around them.
 #[derive(Debug, Default)]
 pub struct Documents<'a> {
     /// The documents in order.
@@ -108,15 +108,15 @@ pub struct Documents<'a> {
     pub messages: Vec<u64>,
 }
 
-/// Deeper nesting than any tool prints: a guard for the stack.
+/// Nesting limit, deeper than any tool prints; protects the stack.
 const MAX_DEPTH: u32 = 64;
-/// Longer strings are no names and no options: the rest of one is passed over, so that memory holds the text once.
+/// Longer strings are neither names nor options; they are truncated, so that memory holds the text only once.
 const MAX_STRING: usize = 64 << 10;
-/// More values than the largest text that is read has in any tool's format: a guard for the memory, in which a value takes
-/// ten times the two bytes that it may take in the text.
+/// Limit of the number of values, higher than in the largest text of any tool's format. It protects the memory: a value
+/// takes ten times the two bytes that it may take in the text.
 const MAX_VALUES: usize = 24 << 20;
 
-/// Reads every document that begins with `{`.
+/// Parses every document that begins with `{`.
 pub fn parse_documents(bytes: &[u8]) -> Documents<'_> {
     parse_at_most(bytes, MAX_VALUES)
 }
@@ -152,9 +152,9 @@ struct JsonParser<'a> {
     problems: Vec<Problem>,
     counted_to: usize,
     line: u64,
-    /// How many more values are read.
+    /// How many more values are parsed.
     values_left: usize,
-    /// Reading ended before the text did: what is open then is no further problem.
+    /// Parsing ended before the text did, so open lists and objects are not a further problem.
     stopped: bool,
 }
 
@@ -176,7 +176,7 @@ impl<'a> JsonParser<'a> {
 
     fn problem(&mut self, why: &'static str) {
         self.line();
-        // One damaged spot often trips twice; a line is lost once.
+        // Damage in one place often causes several errors; a line counts as lost once.
         let is_new = self.problems.last().is_none_or(|p| p.line != self.line);
         if is_new && !self.stopped {
             self.problems.push(Problem {
@@ -186,7 +186,7 @@ impl<'a> JsonParser<'a> {
         }
     }
 
-    /// Reads no further. Of a line with other damage this is what counts.
+    /// Stops parsing. In a line with other damage, this problem is the one that is reported.
     fn stop(&mut self, why: &'static str) {
         let line = self.line();
         self.problems.pop_if(|p| p.line == line);
@@ -201,7 +201,7 @@ impl<'a> JsonParser<'a> {
         }
     }
 
-    /// Moves to the next line that begins a document; notes the lines of text passed over.
+    /// Moves to the next line that begins a document; counts the skipped lines of text.
     fn skip_messages(&mut self, messages: &mut Vec<u64>) {
         loop {
             self.blanks();
@@ -248,7 +248,7 @@ impl<'a> JsonParser<'a> {
             match self.peek() {
                 Some(b'}') => {
                     self.at += 1;
-                    // Objects are many and small: unused room would be a third of the memory.
+                    // Objects are many and small: unused capacity would be a third of the memory.
                     entries.shrink_to_fit();
                     return Json::Object(entries);
                 }
@@ -265,7 +265,7 @@ impl<'a> JsonParser<'a> {
                     }
                 }
                 Some(b']') => {
-                    // The end of a list that encloses this object: the object's own end is missing.
+                    // The end of a list that encloses this object, so the object's own end is missing.
                     self.problem("'}' is missing");
                     return Json::Object(entries);
                 }
@@ -309,7 +309,7 @@ impl<'a> JsonParser<'a> {
         }
     }
 
-    /// Passes over text inside an object at `depth`, with the list or object that begins in it.
+    /// Skips text inside an object at `depth`, including lists and objects that begin in it.
     fn skip_junk(&mut self, depth: u32) {
         self.at += 1;
         while self
@@ -332,7 +332,7 @@ impl<'a> JsonParser<'a> {
         {
             self.at += 1;
         }
-        // `1,23`: a comma directly before a digit is a decimal comma; JSON's printers put a blank or a quote there.
+        // `1,23`: a comma directly before a digit is a decimal comma; JSON printers write a blank or a quote there.
         if self.peek() == Some(b',')
             && self.bytes[from..self.at].iter().all(u8::is_ascii_digit)
             && self.bytes.get(self.at + 1).is_some_and(u8::is_ascii_digit)
@@ -365,7 +365,8 @@ impl<'a> JsonParser<'a> {
             .and_then(|w| w.parse::<f64>().ok())
         {
             Some(n) if n.is_finite() => self.finite(n),
-            // `nan` and `inf` come from divisions by zero in the tool that printed them: no value, but no damage either.
+            // `nan` and `inf` come from divisions by zero in the tool that printed them: not a value, but not damage
+            // either.
             Some(_) => Json::Null,
             None => {
                 self.problem("text that is no JSON");
@@ -393,7 +394,7 @@ impl<'a> JsonParser<'a> {
                     return text;
                 }
                 b'\\' => return Cow::Owned(self.escaped(from)),
-                // No tool prints a line end inside a string: its closing quote is missing.
+                // No tool prints a line end inside a string, so its closing quote is missing.
                 b'\n' => break,
                 _ => self.at += 1,
             }
@@ -402,7 +403,7 @@ impl<'a> JsonParser<'a> {
         self.short(from)
     }
 
-    /// The text from `from` up to here, or its beginning if no tool prints so long a one.
+    /// The text from `from` to here, truncated if it is longer than any tool prints.
     fn short(&mut self, from: usize) -> Cow<'a, str> {
         let mut to = self.at.min(self.bytes.len());
         if to - from > MAX_STRING {
@@ -418,7 +419,7 @@ impl<'a> JsonParser<'a> {
         let mut too_long = self.at - from > MAX_STRING;
         while let Some(b) = self.peek() {
             self.at += 1;
-            // The end is looked for beyond what is kept.
+            // The search for the end continues beyond the part that is kept.
             if out.len() >= MAX_STRING && b != b'"' && b != b'\n' {
                 too_long = true;
                 self.at += usize::from(b == b'\\');
@@ -440,7 +441,7 @@ impl<'a> JsonParser<'a> {
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// The character that an escape stands for.
+    /// The character that an escape represents.
     fn escape(&mut self, out: &mut Vec<u8>) {
         let c = self.peek().unwrap_or(b'\\');
         self.at += 1;

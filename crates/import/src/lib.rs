@@ -4,10 +4,11 @@
 //! [`import_files`].
 //!
 //! Each format has a file that reads it line by line (JSON: whole; blktrace: record by record) and appends what it finds to
-//! a `Log`, and a line in [`recognise`] that knows it by its content. To add one: write that file, add a [`LogFormat`] and its line in `files.rs`, and put a
-//! sample into `fixtures/import/`. Three rules hold for all: what a source cannot know is `None`, never 0; a line that is
-//! not understood costs that line and is noted in [`Damage`] by its number; a file is never trusted (names are kept as they
-//! are and escaped where they are shown, numbers are checked, lines and nesting have limits).
+//! a `Log`, and a line in [`recognise`] that identifies it by its content. To add one: write that file, add a
+//! [`LogFormat`] and its line in `files.rs`, and put a sample into `fixtures/import/`. Three rules hold for all
+//! parsers. A value that a source lacks is `None`, never 0. A line that cannot be parsed is skipped and noted in
+//! [`Damage`] by its number. A file is never trusted: names are kept unchanged and escaped on output, numbers are
+//! checked, lines and nesting have limits.
 
 mod biosnoop;
 mod blktrace;

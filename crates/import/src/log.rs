@@ -13,15 +13,15 @@ use super::text::{Line, Lines};
 pub(super) const NO_DATE: &str =
     "the log has no date: the recording is dated 1970-01-01 (--start gives it one)";
 
-/// What is said where a log knows better than the user.
+/// The note if the log's own value has priority over the user's.
 pub(super) const START_NOT_USED: &str = "--start was not used: the log has a date";
 
-/// What the user knows that a log does not say.
+/// Values from the user that a log may lack.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImportOptions {
     /// Length of an interval in nanoseconds, for tables without time stamps.
     pub interval_ns: Option<i64>,
-    /// Wall clock of the first instant, in nanoseconds since the Unix epoch, for logs that have no date, or a day only.
+    /// Wall-clock time of the start, in nanoseconds since the Unix epoch, for logs that have no date, or only a day.
     pub start_unix_ns: Option<i64>,
     /// Make any damaged line an error.
     pub strict: bool,

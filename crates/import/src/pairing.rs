@@ -39,7 +39,7 @@ pub enum BlockStage {
     Start,
     /// The bio was appended to a request that ends where it begins (M).
     BackMerge,
-    /// The bio was put in front of a request that begins where it ends (F).
+    /// The bio was put at the front of a request that begins where it ends (F).
     FrontMerge,
     /// The request was handed to the scheduler (I).
     Insert,
@@ -47,7 +47,7 @@ pub enum BlockStage {
     Issue,
     /// The driver gave it back (R).
     Requeue,
-    /// Done (C), perhaps in part.
+    /// Completed (C), perhaps in part.
     Complete,
 }
 
@@ -74,7 +74,7 @@ struct Way {
 }
 
 impl Way {
-    /// Merges a bio, or what it has become, into this request at `at_ns`.
+    /// Merges a bio, or the request that it has become, into this request at `at_ns`.
     fn merge(&mut self, other: Option<Waiting>, at_ns: i64) {
         let Some(w) = other else {
             return self.merged.push((None, at_ns));
@@ -314,7 +314,7 @@ impl Pairing {
         self.wait(key, e, way, merges);
     }
 
-    /// A bio or request waits to be issued, replacing what waited under its key.
+    /// A bio or request waits to be issued, replacing any waiting entry with its key.
     fn wait(&mut self, key: RequestKey, e: &Event, way: Way, merges: i32) {
         let end_sector = end_sector(e);
         self.waiting.insert(
@@ -447,7 +447,7 @@ impl Pairing {
 
     /// Devices that only take bios have no issue: the time from queue to completion is device time.
     fn complete_bio(&mut self, key: RequestKey, e: &Event) -> Option<Io> {
-        // A completed request does not wait any more, whether its issue was seen or not.
+        // A completed request no longer waits, whether its issue was seen or not.
         let w = self.waiting.remove(&key);
         let Some(w) = w.filter(|_| !self.request_devices.contains(&e.dev)) else {
             // A flush that the kernel made from a request is issued once and completes twice.
@@ -475,8 +475,8 @@ fn bytes(b: u64) -> i64 {
 /// `REQ_OP_DRV_IN`.
 const DRIVER_IN: Op = Op(34);
 
-/// Operation and flags of the letters that kernel and tools print (`blk_fill_rwbs`): `R`, `WS`, `FWFS`, `DE`, `RA`, `N`.
-/// `N` is any other operation: with sectors (`has_data`) it writes zeroes, without it is passed through by a driver.
+/// Operation and flags of the letters that kernel and tools print (`blk_fill_rwbs`): `R`, `WS`, `FWFS`, `DE`, `RA`,
+/// `N`. `N` is any other operation: with sectors (`has_data`) it writes zeroes, without it is a driver's pass-through.
 pub fn rwbs(letters: &[u8], has_data: bool) -> (Op, i32) {
     let mut flags = 0;
     let rest = match letters {

@@ -1,11 +1,11 @@
-//! The headings of tables of `time r/s Kr/s us/r w/s Kw/s us/w`, and what the cells of a row say.
+//! The headings of tables of `time r/s Kr/s us/r w/s Kw/s us/w`, and the meaning of the cells in a row.
 
 use iolens_core::model::{Class, ClassRates, DevId, IntervalRates};
 
 use super::clock::{Stamp, parse_time_cell};
 use super::text::{number, seconds_ns, words};
 
-/// What a row says of all devices together, or of one.
+/// A value of a row, of one device or of all together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum RateMeasure {
     /// I/Os per second of a class; `None`: of all classes together.
@@ -59,7 +59,7 @@ impl RateColumn {
     }
 }
 
-/// Titles of two words, whose columns have no place in a recording of rates.
+/// Headings of two words, whose columns have no field in a recording of rates.
 const TITLES_OF_TWO: [[&str; 2]; 10] = [
     ["p99", "us/r"],
     ["p99", "us/w"],
@@ -95,7 +95,7 @@ fn columns_of_words(words: &[&[u8]]) -> Vec<RateColumn> {
     columns
 }
 
-/// Cells between commas; a comma in quotes separates nothing.
+/// Comma-separated cells; a comma in quotes is not a separator.
 fn cells_of_csv(line: &[u8]) -> Vec<&[u8]> {
     let mut cells = Vec::new();
     let mut begin = 0;
@@ -121,7 +121,7 @@ fn without_quotes(cell: &[u8]) -> &[u8] {
         .unwrap_or(cell)
 }
 
-/// How `zoom` writes what is not known: nothing in CSV, `-` in a table, and there `<34` for less than the source resolves.
+/// How `zoom` prints unknown values: empty in CSV, `-` in a table. In a table, `<34` is below the source's resolution.
 fn is_unknown(cell: &[u8]) -> bool {
     let bound = cell.strip_prefix(b"<").and_then(number);
     cell.is_empty() || cell == b"-" || bound.is_some()
@@ -135,7 +135,7 @@ pub(super) struct RateHeading {
 }
 
 impl RateHeading {
-    /// The heading in this line; `None` if the line lacks the time in front, or both rates.
+    /// Parses a line as a heading; `None` if the line does not begin with the time, or lacks both rates.
     pub fn of_line(line: &[u8]) -> Option<RateHeading> {
         if !line.trim_ascii_start().starts_with(b"time") {
             return None;
@@ -170,7 +170,7 @@ impl RateHeading {
         self.has(RateColumn::Subject)
     }
 
-    /// What a line says; `None` if its cells do not fit.
+    /// The values of a line; `None` if its cells do not match.
     pub fn row<'a>(&self, line: &'a [u8]) -> Option<RateRow<'a>> {
         let mut cells = if self.is_csv {
             cells_of_csv(line)
@@ -178,7 +178,7 @@ impl RateHeading {
             words(line).collect()
         };
         let mut row = RateRow::new();
-        // The marks of `zoom` come after the last column.
+        // The marks of `zoom` follow the last column.
         while !self.is_csv && cells.len() > self.columns.len() {
             match cells.pop() {
                 Some(b"*") => row.is_lossy = true,
@@ -195,7 +195,7 @@ impl RateHeading {
         row.end?;
         let rates = &mut row.rates;
         for class in rates.classes.iter_mut().chain([&mut rates.all]) {
-            // Published tables say 0 for the mean of no I/O.
+            // Published tables have 0 for the mean of no I/O.
             if class.ios_per_s == Some(0.0) {
                 class.mean_us = None;
             }
@@ -204,16 +204,16 @@ impl RateHeading {
     }
 }
 
-/// Whether a line begins as rows do.
+/// Whether a line begins like a row.
 pub(super) fn begins_like_a_row(line: &[u8]) -> bool {
     let first = line.split(|b| matches!(b, b' ' | b'\t' | b',')).next();
     first.is_some_and(|cell| RowEnd::of_cell(cell).is_some())
 }
 
-/// The end of the interval that a row is of.
+/// The end of a row's interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum RowEnd {
-    /// Nanoseconds since something that the table does not say.
+    /// Nanoseconds since an epoch that is not in the table.
     Elapsed(i64),
     Wall(Stamp),
 }
@@ -228,10 +228,10 @@ impl RowEnd {
     }
 }
 
-/// What a line of a table says.
+/// The values of a line.
 #[derive(Debug)]
 pub(super) struct RateRow<'a> {
-    /// `None` as long as no cell said it; never of a whole row.
+    /// `None` until a cell sets it; never `None` in a complete row.
     pub end: Option<RowEnd>,
     pub device: Option<&'a [u8]>,
     pub rates: IntervalRates,
@@ -255,11 +255,11 @@ impl<'a> RateRow<'a> {
         }
     }
 
-    /// `None` if the cell holds something else than its column.
+    /// `None` if the cell's content is invalid for its column.
     fn put(&mut self, column: RateColumn, cell: &'a [u8]) -> Option<()> {
         match column {
             RateColumn::Skip | RateColumn::Subject => {}
-            // A recording without a date has its seconds only.
+            // A recording without a date has only seconds.
             RateColumn::Time | RateColumn::UnixTime if cell.is_empty() => {}
             RateColumn::Time => {
                 let end = RowEnd::of_cell(cell)?;

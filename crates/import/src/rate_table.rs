@@ -1,4 +1,5 @@
-//! Rows of `time r/s Kr/s us/r w/s Kw/s us/w`: rates with the end of each interval, in columns or as CSV, as `zoom` prints them.
+//! Parses rows of `time r/s Kr/s us/r w/s Kw/s us/w`: rates with the end of each interval, in columns or as CSV, as
+//! `zoom` prints them.
 
 use iolens_core::model::{DAY_NS, SECOND_NS};
 
@@ -13,15 +14,15 @@ pub(super) fn is_heading(line: &[u8]) -> bool {
     RateHeading::of_line(line).is_some()
 }
 
-/// Reads all tables of a file; a new heading begins a new one.
+/// Parses all tables of a file; a new heading begins a new one.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
     table: Option<OpenTable>,
-    /// Whether rows have times of day or dates: not known before the first one.
+    /// Whether rows have times of day or dates; unknown before the first row.
     is_wall: Option<bool>,
-    /// Rows with a time of day that no line with a date is above.
+    /// There are rows with a time of day without a date above them.
     has_undated: bool,
-    /// Of the tables, some have a row for each device, others one for all.
+    /// Some tables have a row for each device, others one for all.
     has_devices: bool,
     has_sums: bool,
     /// How many rows are of single processes, control groups or files.
@@ -30,19 +31,19 @@ pub(super) struct Parser {
     lossy_rows: u64,
 }
 
-/// What is below one heading.
+/// The content below one heading.
 #[derive(Debug)]
 struct OpenTable {
     heading: RateHeading,
     /// Index of its first row.
     begin: usize,
-    /// An empty line came after the rows: prose may follow.
+    /// An empty line came after the rows, so prose may follow.
     is_ended: bool,
     /// The sums over the whole time, which `zoom` prints after the rows, follow.
     has_totals: bool,
     day: TableDay,
     last_end_ns: Option<i64>,
-    /// From the end of one interval to the end of the next one, where that is not cut short.
+    /// The length between the ends of consecutive intervals that are not shortened.
     gaps_ns: Vec<i64>,
 }
 
@@ -59,7 +60,7 @@ impl OpenTable {
         }
     }
 
-    /// Notes where a row ends.
+    /// Notes the end of a row.
     fn ends_at(&mut self, end_ns: i64, is_cut: bool) {
         let before_ns = self.last_end_ns.replace(end_ns);
         let gap_ns = before_ns.map_or(0, |before| end_ns.saturating_sub(before));
@@ -69,16 +70,16 @@ impl OpenTable {
     }
 }
 
-/// The length of a whole interval: as the ends of the rows say, else as the user does, else assumed.
+/// The length of a whole interval: from the ends of the rows, else from the user, else assumed.
 fn step_ns(table: &mut OpenTable, log: &mut Log) -> i64 {
     const MILLISECOND_NS: i64 = 1_000_000;
     let gaps_ns = &mut table.gaps_ns;
     gaps_ns.sort_unstable();
     let median_ns = gaps_ns.get(gaps_ns.len() / 2).copied();
-    // CSV has no mark at a last row that is cut short. Of two rows it makes the only gap; a step would be round.
+    // CSV has no mark at a shortened last row. With two rows it makes the only gap; a step would be a round number.
     let is_alone = gaps_ns.len() == 1;
     let own = median_ns.filter(|gap| !is_alone || gap % MILLISECOND_NS == 0);
-    // The user speaks for tables without times; this one has its own.
+    // The user's value is for tables without times; this one has its own.
     if let Some(step_ns) = own.or(log.options.interval_ns) {
         return step_ns;
     }
@@ -89,13 +90,14 @@ fn step_ns(table: &mut OpenTable, log: &mut Log) -> i64 {
 /// The day of the rows of a table.
 #[derive(Debug, Default, Clone, Copy)]
 struct TableDay {
-    /// Midnight before the rows, in nanoseconds since 1970, if a line with a date said it.
+    /// Midnight before the rows, in nanoseconds since 1970, if a line with a date precedes them.
     midnight_ns: Option<i64>,
     last_ns: Option<i64>,
 }
 
 impl TableDay {
-    /// The instant of a time of day, in nanoseconds since 1970. It is of the next day if the clock goes back by more than half a day.
+    /// The absolute time of a time of day, in nanoseconds since 1970. It is on the next day if the clock goes back by
+    /// more than half a day.
     fn absolute(&mut self, time_ns: i64) -> i64 {
         let midnight_ns = self.midnight_ns.unwrap_or(0);
         let mut at_ns = midnight_ns.saturating_add(time_ns);
@@ -139,7 +141,7 @@ impl Parser {
         }
         match table.heading.row(text) {
             Some(row) => self.row(log, line.number, row),
-            // Prose around published tables: it does not begin with a number.
+            // Prose around published tables does not begin with a number.
             None if table.is_ended && !begins_like_a_row(text) => log.other_line(line.number),
             None => log.damaged(line.number, "the cells do not fit the heading"),
         }
@@ -175,8 +177,8 @@ impl Parser {
         log.rates.push(&rates);
     }
 
-    /// Gives the rows of the open table their beginnings (the time column labels ends), and sums a pseudo-device named by the
-    /// interval.
+    /// Sets the starts of the open table's rows (the time column labels ends), and names a pseudo-device for sums after
+    /// the interval.
     fn close(&mut self, log: &mut Log) {
         let Some(mut table) = self.table.take() else {
             return;
@@ -197,11 +199,11 @@ impl Parser {
         let mut before_ns: Option<i64> = None;
         let mut last_ns: Option<i64> = None;
         log.rates.replace(rows, |_, to_ns, dev| {
-            // Rows of several devices end at one instant.
+            // Rows of several devices have the same end.
             if last_ns != Some(to_ns) {
                 before_ns = last_ns.replace(to_ns);
             }
-            // A row that is cut short begins where the one before it ends.
+            // A shortened row begins where the previous one ends.
             let earliest_ns = to_ns.saturating_sub(step_ns);
             let previous_ns = before_ns.filter(|before| *before < to_ns);
             let from_ns = previous_ns.map_or(earliest_ns, |end| end.max(earliest_ns));
@@ -241,8 +243,8 @@ impl Parser {
     }
 }
 
-/// Whether a line is what `zoom` prints between the rows of a table or after them: a date, the meaning of a mark, or sums over
-/// the whole time.
+/// Whether a line is one that `zoom` prints between or after the rows of a table: a date, the meaning of a mark, or
+/// sums over the whole time.
 fn reads_as_remark(table: &mut OpenTable, log: &mut Log, text: &[u8]) -> bool {
     let date = std::str::from_utf8(text).ok().and_then(parse_date_line);
     if let Some((midnight_ns, is_known_zone)) = date {
@@ -426,7 +428,7 @@ iolens: a message
         let rows: Vec<IntervalRates> = got.rates.iter().collect();
         assert_eq!(rows[0].classes[0].mean_us, Some(33.643));
         assert_eq!(rows[1].classes[0].ios_per_s, None);
-        // Of a recording without a date `zoom` knows seconds only.
+        // For a recording without a date `zoom` has only seconds.
         let got = read(&format!(
             "{heading},,1,5,1,2,0,0,,0\n,,1.002413818,5,1,2,0,0,,0\n"
         ));

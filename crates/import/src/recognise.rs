@@ -1,4 +1,4 @@
-//! Recognises the tool that wrote a log, by its content.
+//! Recognises the tool that wrote a log, by the log's content.
 
 use super::text::{Lines, columns, has_word};
 
@@ -72,7 +72,8 @@ impl LogFormat {
     }
 }
 
-/// How many bytes are looked at: beyond messages and blank lines in front, a format shows itself early.
+/// How many bytes are inspected: except for messages and blank lines at the start, a format is recognisable
+/// early.
 pub(super) const LOOK: usize = 64 * 1024;
 
 /// The format of `bytes`; `None` if it is none of them.
@@ -91,7 +92,7 @@ pub fn recognise(bytes: &[u8]) -> Option<LogFormat> {
     json_kind(head)
 }
 
-/// The kind of table that begins with this line, if it is the heading of one.
+/// The kind of table whose heading this line is, if it is one.
 pub(super) fn table_kind(line: &[u8]) -> Option<LogFormat> {
     const TABLES: [LogFormat; 4] = [
         LogFormat::IostatText,
@@ -114,7 +115,8 @@ fn of_line(line: &[u8]) -> Option<LogFormat> {
         return Some(LogFormat::RateTable);
     }
     let all = columns(line);
-    // Tables of devices differ in where the device stands in their heading and in columns that only one tool has.
+    // Tables of devices differ in the position of the device in the heading, and in columns that only one tool
+    // has.
     match *all.first()? {
         b"TIME(s)" if super::biosnoop::is_heading(line) => return Some(LogFormat::Biosnoop),
         b"Device" | b"Device:" | b"avg-cpu:" => return Some(LogFormat::IostatText),

@@ -1,5 +1,5 @@
-//! What `sadf` prints of `sar`'s files: `sadf -d` (a table per activity, cells between semicolons) and `sadf -p` (a line per
-//! value, between tabs). Each line has the end of its interval and its length.
+//! Parses the text that `sadf` prints of `sar`'s files: `sadf -d` (a table per activity, semicolon-separated) and `sadf
+//! -p` (a line per value, tab-separated). Each line has the end and the length of its interval.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,10 +12,10 @@ use super::log::{Epoch, Log};
 use super::text::{Line, Lines, integer, number, owned_text};
 
 const HEADING: &[u8] = b"# hostname;interval;timestamp";
-/// Cells in front of the values: host, interval, time.
+/// Cells before the values: host, interval, time.
 const COMMON: usize = 3;
 
-/// Whether the line shows a file to be what `sadf -d` or `sadf -p` prints.
+/// Whether the line is one that `sadf -d` or `sadf -p` prints.
 pub(super) fn looks_like_line(line: &[u8]) -> bool {
     if line.starts_with(HEADING) {
         return true;
@@ -37,7 +37,7 @@ fn end_ns(stamp: &[u8]) -> Option<i64> {
     }
 }
 
-/// A column of processor shares, as `iostat` groups them.
+/// A column of CPU shares, grouped like `iostat` does.
 pub(super) fn put_share(cpu: &mut CpuShares, name: &str, percent: f64) {
     let share = match name {
         "user" | "usr" | "guest" => &mut cpu.user,
@@ -51,7 +51,7 @@ pub(super) fn put_share(cpu: &mut CpuShares, name: &str, percent: f64) {
     *share = Some(share.unwrap_or(0.0) + percent);
 }
 
-/// The table that lines of `sadf -d` belong to.
+/// The table of the current lines of `sadf -d`.
 #[derive(Debug)]
 enum SadfTable {
     /// Columns after the name, and whether `sadf -h` puts all devices into one line.
@@ -63,7 +63,7 @@ enum SadfTable {
     Other,
 }
 
-/// A host's clock reading and subject that values belong to.
+/// The host, time and subject that values belong to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Subject {
     to_ns: i64,
@@ -78,12 +78,12 @@ struct SadfParser<'a> {
     /// The headings so far.
     headings: BTreeSet<Vec<u8>>,
     ids: HashMap<(Vec<u8>, Vec<u8>), DevId>,
-    /// What lines of `sadf -p` have said of one disk or of the processors so far.
+    /// The values of one disk or of the CPUs from lines of `sadf -p` so far.
     open: Option<(Subject, Row, CpuShares)>,
     other_rows: u64,
 }
 
-/// Reads a file of `sadf`'s text.
+/// Parses a file of `sadf`'s text.
 pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     let mut parser = SadfParser {
         log,
@@ -100,7 +100,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     finish(parser.log, parser.other_rows);
 }
 
-/// What holds for all forms of `sadf`.
+/// The state common to all forms of `sadf`.
 pub(super) fn finish(log: &mut Log, other_rows: u64) {
     log.epoch = Epoch::Unix;
     if other_rows > 0 {
@@ -159,7 +159,7 @@ impl SadfParser<'_> {
         let known = self.headings.range(text.to_vec()..).next();
         let is_cut = known.is_some_and(|k| k.len() > text.len() && k.starts_with(text));
         if names.is_empty() || names == ["DEV"] || is_cut {
-            // Half a heading would name the columns wrongly: the table that is open goes on.
+            // Half a heading would give columns the wrong names, so the open table continues.
             return self.log.damaged(line, "a heading that was cut");
         }
         self.headings.insert(text.to_vec());
@@ -246,7 +246,7 @@ impl SadfParser<'_> {
         for (name, cell) in names.iter().zip(&values[1..]) {
             put_share(&mut cpu, name, number(cell)?);
         }
-        // -1 is all processors together.
+        // -1 is the sum of all CPUs.
         if [&b"-1"[..], b"all"].contains(&values[0]) {
             self.push_cpu(&subject, cpu);
         }
@@ -263,7 +263,7 @@ impl SadfParser<'_> {
         let subject = Self::subject(cells, name)?;
         let is_cpu = name == b"all" && field.starts_with('%');
         let meaning = column(field);
-        // Network interfaces and sums of all disks have names of their own, or none.
+        // Network interfaces and sums of all disks have other names, or none.
         if !is_cpu && (name == b"-" || !is_disk_field(field)) {
             self.other_rows += 1;
             return Some(());

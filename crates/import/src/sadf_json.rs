@@ -1,4 +1,4 @@
-//! `sadf -j`: JSON of `sar`'s files.
+//! Parses `sadf -j`: JSON of `sar`'s files.
 
 use iolens_core::model::{CpuShares, SECOND_NS};
 
@@ -9,7 +9,7 @@ use super::json::{Json, parse_documents};
 use super::log::Log;
 use super::sadf::{finish, put_share};
 
-/// Reads all documents of a file.
+/// Parses all documents of a file.
 pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
     let documents = parse_documents(bytes);
     for p in &documents.problems {
@@ -96,7 +96,7 @@ fn disk_row(log: &mut Log, disk: &Json<'_>) -> Option<Row> {
     let name = disk.text_of("disk-device")?;
     let mut row = Row::new(log.devices.by_name(name.as_bytes()));
     for (key, value) in disk.entries() {
-        // Newer versions repeat some values under older names: each quantity is taken once.
+        // Newer versions repeat some values under older names; each quantity is used once.
         let superseded = match &**key {
             "rd_sec" | "wr_sec" | "dc_sec" => disk.get("rkB").is_some(),
             "avgqu-sz" => disk.get("aqu-sz").is_some(),

@@ -1,8 +1,8 @@
-//! Text of `sar -d`, alone or among the other tables of `sar` (`sar -A`), any version of sysstat.
+//! Parses text of `sar -d`, alone or among the other tables of `sar` (`sar -A`), of any version of sysstat.
 //!
-//! A heading and the rows below it have times of day: a heading's is the beginning of the first interval, a row's the end
-//! of its own. The tables of a file follow each other, each from its first row to its last, and those of a running `sar` alternate:
-//! each kind of table therefore has a clock of its own.
+//! A heading and the rows below it have times of day. A heading's time is the start of the first interval, a row's time
+//! is the end of its own. The tables of a file follow each other, each from its first row to its last, while those of a
+//! running `sar` alternate. So each kind of table has a clock of its own.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::iostat_text::Banner;
 use super::log::{Epoch, Log};
 use super::text::{Line, Lines, decimals, has_word, owned_text, words};
 
-/// Whether the line is the heading of a table of devices or of processors, with its time in front.
+/// Whether the line is the heading of a table of devices or of CPUs, with its time at the start.
 pub(super) fn is_heading(line: &[u8]) -> bool {
     let Some((_, cells)) = timed(line) else {
         return false;
@@ -28,21 +28,21 @@ pub(super) fn is_heading(line: &[u8]) -> bool {
     )
 }
 
-/// What follows below a heading.
+/// The kind of rows below a heading.
 #[derive(Debug, Clone, PartialEq)]
 enum SarTable {
     Disk {
         columns: Vec<Column>,
-        /// Whether the name comes after the numbers (`--pretty`).
+        /// Whether the name follows the numbers (`--pretty`).
         name_last: bool,
     },
     Cpu(Vec<CpuShare>),
-    /// A table of something else.
+    /// Another table.
     Other,
 }
 
 impl SarTable {
-    /// The table that these cells are the heading of; `None` if there is a number among them, as in a row.
+    /// The table whose heading these cells are; `None` if one of them is a number, as in a row.
     fn of_heading(cells: &[&[u8]]) -> Option<SarTable> {
         if cells.is_empty() || cells.iter().any(|c| value(c).is_some()) {
             return None;
@@ -74,7 +74,7 @@ impl SarTable {
     }
 }
 
-/// A heading of devices without its end: without the name or the first column of numbers.
+/// A truncated heading of devices: without the name or the first column of numbers.
 fn is_cut_heading(cells: &[&[u8]]) -> bool {
     let has_name = has_word(cells, "DEV");
     let of_devices = has_name || has_word(cells, "rkB/s") || has_word(cells, "rd_sec/s");
@@ -85,7 +85,8 @@ fn meaning(heading: &[u8]) -> Column {
     std::str::from_utf8(heading).map_or(Column::Skip, column)
 }
 
-/// The share that a heading counts to: `sar -u ALL` has interrupts and guests apart, which belong to others.
+/// The CPU share to which a heading is added: `sar -u ALL` lists interrupts and guests separately, which are parts of
+/// others.
 fn share(heading: &[u8]) -> CpuShare {
     match heading {
         b"%user" | b"%usr" | b"%guest" => CpuShare::User,
@@ -93,12 +94,13 @@ fn share(heading: &[u8]) -> CpuShare {
         b"%iowait" => CpuShare::Iowait,
         b"%steal" => CpuShare::Steal,
         b"%idle" => CpuShare::Idle,
-        // %system, %sys, and the interrupts %irq and %soft, which `iostat` counts to it.
+        // %system, %sys, and the interrupts %irq and %soft, which `iostat` includes in it.
         _ => CpuShare::System,
     }
 }
 
-/// The time of day in front of a line (`11:55:05`, `11:55:05 AM`), in nanoseconds since midnight, and the cells after it.
+/// The time of day at the start of a line (`11:55:05`, `11:55:05 AM`), in nanoseconds since midnight, and the cells
+/// after it.
 fn timed(line: &[u8]) -> Option<(i64, Vec<&[u8]>)> {
     let mut cells: Vec<&[u8]> = words(line).collect();
     let first = std::str::from_utf8(cells.first()?).ok()?;
@@ -117,14 +119,14 @@ fn timed(line: &[u8]) -> Option<(i64, Vec<&[u8]>)> {
 /// The time of one kind of table, in nanoseconds since the midnight before its banner.
 #[derive(Debug, Default, Clone, Copy)]
 struct TableClock {
-    /// The last time that was seen.
+    /// The last time.
     at_ns: Option<i64>,
-    /// Beginning of the rows that end at `at_ns`.
+    /// Start of the rows that end at `at_ns`.
     from_ns: i64,
 }
 
 impl TableClock {
-    /// A time of day on the day of the one before, or on the next day if it would go back.
+    /// A time of day on the same day as the previous one, or on the next day if it would go back.
     fn absolute(&self, time_ns: i64) -> i64 {
         let Some(last) = self.at_ns else {
             return time_ns;
@@ -143,7 +145,7 @@ impl TableClock {
         self.from_ns = at_ns;
     }
 
-    /// The interval of a row with this time. Rows of one instant have the same.
+    /// The interval of a row with this time. Rows with the same time have the same interval.
     fn row(&mut self, time_ns: i64) -> Range<i64> {
         let to_ns = self.absolute(time_ns);
         if let Some(last) = self.at_ns.filter(|last| *last < to_ns) {
@@ -154,7 +156,7 @@ impl TableClock {
     }
 }
 
-/// What one banner is above.
+/// The content below one banner.
 #[derive(Debug)]
 struct Section {
     /// Midnight before its first row, with the month first and with the day first.
@@ -171,11 +173,11 @@ struct SarParser<'a> {
     sections: Vec<Section>,
     day_first: bool,
     ids: HashMap<Vec<u8>, DevId>,
-    /// Rows of tables that are about no disk.
+    /// Rows of tables that are not about disks.
     other_rows: u64,
 }
 
-/// Reads a file of `sar`'s text.
+/// Parses a file of `sar`'s text.
 pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     let mut parser = SarParser {
         log,
@@ -205,12 +207,12 @@ impl SarParser<'_> {
         let Some((time_ns, cells)) = timed(text) else {
             return self.without_time(line, text);
         };
-        // `11:55:07  LINUX RESTART (2 CPU)`: the next heading has the time from which counters count again.
+        // `11:55:07  LINUX RESTART (2 CPU)`: the next heading has the time from which the counters restart.
         if cells.first().is_some_and(|c| c.starts_with(b"LINUX")) {
             return;
         }
         if let Some(table) = SarTable::of_heading(&cells) {
-            // Half a heading would name the columns wrongly: the table that is open goes on.
+            // Half a heading would give columns the wrong names, so the open table continues.
             if is_cut_heading(&cells) || table.is_part_of(&self.table) {
                 return self.log.damaged(line.number, "a heading that was cut");
             }
@@ -231,7 +233,7 @@ impl SarParser<'_> {
         }
     }
 
-    /// Averages over all rows, in whatever language (`Average:`, `Moyenne :`), and what is no line of sar.
+    /// Handles averages over all rows, in any language (`Average:`, `Moyenne :`), and lines that are not from sar.
     fn without_time(&mut self, line: Line<'_>, text: &[u8]) {
         let mut start = words(text).take(2);
         let is_average = start.any(|w| w.ends_with(b":"));
@@ -329,7 +331,7 @@ impl SarParser<'_> {
         self.log.rates.push(&row.rates);
     }
 
-    /// Whether the last line of a file, which has no line end, may lack a part of its last cell.
+    /// Whether the last line of a file, without a line end, may lack a part of its last cell.
     fn may_be_cut(&self, cells: &[&[u8]], name_last: bool) -> bool {
         if name_last {
             return cells
@@ -356,7 +358,7 @@ impl SarParser<'_> {
             self.begin_section(None);
         }
         let interval = self.cpus.row(time_ns);
-        // Beside all processors together, `sar -P ALL` has a row of each.
+        // Besides the sum of all CPUs, `sar -P ALL` has a row for each CPU.
         if cells[0] != b"all" || interval.is_empty() {
             return;
         }

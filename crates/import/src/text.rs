@@ -1,12 +1,12 @@
-//! Lines and numbers as other tools print them.
+//! Parses lines and numbers as other tools print them.
 
 use std::borrow::Cow;
 use std::io::{BufRead, Read as _};
 
-/// Longer lines are no lines of a log: the rest of one is passed over.
+/// Longer lines are not lines of a log: they are truncated.
 const MAX_LINE: u64 = 64 << 10;
 
-/// Lines of a text with their numbers from 1; line ends are `\n` or `\r\n`, and what colours a terminal is taken out.
+/// Lines of a text with their numbers from 1. Line ends are `\n` or `\r\n`; terminal colour sequences are removed.
 pub struct Lines<'a> {
     source: &'a mut dyn BufRead,
     line: Vec<u8>,
@@ -14,7 +14,7 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// All lines of `source`, whose reader keeps its errors to itself: what cannot be read ends the text.
+    /// All lines of `source`, which keeps its own read errors: an unreadable part ends the text.
     pub fn new(source: &'a mut dyn BufRead) -> Lines<'a> {
         Lines {
             source,
@@ -38,7 +38,7 @@ impl<'a> Lines<'a> {
             self.pass_over();
         }
         self.line.pop_if(|b| *b == b'\r');
-        // A byte order mark is what some editors leave in front.
+        // Some editors put a byte order mark at the start.
         if self.number == 1 && self.line.starts_with(b"\xef\xbb\xbf") {
             self.line.drain(..3);
         }
@@ -73,11 +73,12 @@ pub struct Line<'a> {
     pub number: u64,
     /// Content without the line end.
     pub bytes: &'a [u8],
-    /// Whether the line end is there; a log that was cut lacks the last one, and a line of more than [`MAX_LINE`] bytes its own.
+    /// Whether the line end is there. It is missing in the last line of a truncated log, and in a line of more than
+    /// [`MAX_LINE`] bytes.
     pub complete: bool,
 }
 
-/// The text without the sequences that colour it on a terminal (`iostat` with `S_COLORS=always`).
+/// The text without terminal colour sequences (`iostat` with `S_COLORS=always`).
 pub fn without_colours(bytes: &[u8]) -> Cow<'_, [u8]> {
     const ESCAPE: u8 = 0x1b;
     if !bytes.contains(&ESCAPE) {
@@ -89,7 +90,7 @@ pub fn without_colours(bytes: &[u8]) -> Cow<'_, [u8]> {
         out.extend_from_slice(&rest[..at]);
         rest = &rest[at + 1..];
         if let Some(after) = rest.strip_prefix(b"[") {
-            // Parameters, then a letter; anything else is no such sequence and stays.
+            // Parameters, then a letter; anything else is not such a sequence and stays.
             let length = after
                 .iter()
                 .take_while(|b| b.is_ascii_digit() || **b == b';')
@@ -105,7 +106,7 @@ pub fn without_colours(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Words between blanks and tabs.
+/// Words separated by blanks and tabs.
 pub fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     line.split(|b| *b == b' ' || *b == b'\t')
         .filter(|w| !w.is_empty())
@@ -116,12 +117,12 @@ pub fn has_word(words: &[&[u8]], word: &str) -> bool {
     words.contains(&word.as_bytes())
 }
 
-/// The bytes as text; what is no UTF-8 becomes the replacement character.
+/// The bytes as text; invalid UTF-8 becomes the replacement character.
 pub fn owned_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The cells of a line of a table: between commas where `iostat -r` of Solaris and illumos prints them, else words.
+/// The cells of a table's line: comma-separated where `iostat -r` of Solaris and illumos prints them, else words.
 pub fn columns(line: &[u8]) -> Vec<&[u8]> {
     if line.starts_with(b"device,") || line.ends_with(b",device") {
         return line.split(|b| *b == b',').map(<[u8]>::trim_ascii).collect();
@@ -129,7 +130,7 @@ pub fn columns(line: &[u8]) -> Vec<&[u8]> {
     words(line).collect()
 }
 
-/// A number with a decimal point or comma. No exponents, no signs but `-`: nothing that tables never print.
+/// A number with a decimal point or comma. No exponents and no signs except `-`, because tables never print them.
 pub fn number(word: &[u8]) -> Option<f64> {
     let (negative, digits) = match word.strip_prefix(b"-") {
         Some(rest) => (true, rest),
@@ -142,7 +143,7 @@ pub fn number(word: &[u8]) -> Option<f64> {
         match b {
             b'0'..=b'9' => {
                 seen += 1;
-                // 2^53 is where doubles stop being exact; longer numbers go the slow way.
+                // Doubles are exact up to 2^53; longer numbers take the slow path.
                 if mantissa > (1 << 53) / 10 - 1 {
                     return slow_number(word);
                 }
@@ -158,7 +159,8 @@ pub fn number(word: &[u8]) -> Option<f64> {
     if seen == 0 {
         return None;
     }
-    // Exact: both sides are integers below 2^53 and powers of ten up to 10^22 are exact, so one rounding happens.
+    // Exact: both operands are integers below 2^53 and powers of ten up to 10^22 are exact, so there is only one
+    // rounding.
     let value = if decimals > 0 {
         mantissa as f64 / 10f64.powi(decimals.min(22))
     } else {
@@ -175,7 +177,7 @@ fn slow_number(word: &[u8]) -> Option<f64> {
     text.parse::<f64>().ok().filter(|v| v.is_finite())
 }
 
-/// Digits after the decimal sign of a number: a line that was cut inside its last number shows fewer than its neighbour.
+/// Digits after the decimal sign of a number: a line truncated inside its last number has fewer than its neighbour.
 pub fn decimals(word: &[u8]) -> usize {
     word.iter()
         .rev()
@@ -184,7 +186,7 @@ pub fn decimals(word: &[u8]) -> usize {
         .min(word.len().saturating_sub(1))
 }
 
-/// A whole number without sign.
+/// An unsigned whole number.
 pub fn integer(word: &[u8]) -> Option<u64> {
     if word.is_empty() || word.len() > 20 {
         return None;
@@ -195,7 +197,7 @@ pub fn integer(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// Seconds with decimals as nanoseconds, without going through a double: `12345.678901` keeps every digit.
+/// Seconds with decimals as nanoseconds, without a conversion to double: `12345.678901` keeps every digit.
 pub fn seconds_ns(word: &[u8]) -> Option<i64> {
     let (negative, word) = match word.strip_prefix(b"-") {
         Some(rest) => (true, rest),

@@ -1,8 +1,9 @@
-//! Explains why a file is no importable log: the nearest known format, and what is missing.
+//! Explains why a file is not an importable log: the nearest known format, and what is missing.
 
 use super::text::{has_word, seconds_ns, words};
 
-/// What `head`, the beginning of a file, is instead, if that can be said, and what to do about it.
+/// What kind of file `head`, the beginning of a file, is from, if that is recognisable, and how to
+/// proceed.
 pub(super) fn explanation(head: &[u8]) -> Option<String> {
     let known: [(&[u8], &str); 7] = [
         (
@@ -43,7 +44,7 @@ pub(super) fn explanation(head: &[u8]) -> Option<String> {
     head.split(|b| *b == b'\n').find_map(line)
 }
 
-/// What a line shows the file to be.
+/// The kind of file that a line indicates.
 fn line(line: &[u8]) -> Option<String> {
     let all: Vec<&[u8]> = words(line).collect();
     let text = match *all.first()? {
@@ -121,7 +122,7 @@ fn contains(line: &[u8], part: &[u8]) -> bool {
     line.windows(part.len()).any(|w| w == part)
 }
 
-/// Tables of bcc and libbpf-tools begin with a time; one of them is about block I/O.
+/// Tables of bcc and libbpf-tools begin with a time; one of these tools is about block I/O.
 fn of_bcc(heading: &[&[u8]]) -> Option<String> {
     let name = if has_word(heading, "FILENAME") || has_word(heading, "FILE") {
         "fileslower or a tool like it"
@@ -163,7 +164,7 @@ fn is_blkparse_number(word: &[u8]) -> bool {
         .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b','))
 }
 
-/// Rows of numbers between commas, perhaps with a word or two for the operation and the host.
+/// Comma-separated rows of numbers, perhaps with a word or two for the operation and the host.
 fn is_trace(line: &[u8]) -> bool {
     let cells: Vec<&[u8]> = line.split(|b| *b == b',').map(<[u8]>::trim_ascii).collect();
     cells.len() >= 4 && cells.iter().filter(|c| is_decimal(c)).count() >= 3

@@ -1,4 +1,4 @@
-//! Terminating signals are counted: the program finishes its current work first.
+//! Counts terminating signals, so that the program finishes its current work first.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -13,8 +13,8 @@ use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
 };
 
-/// What asks a process to end, and would end it at once: a recording is finished first. Those that report a fault of the
-/// program are not among them. What was ignored from the start (`nohup`) stays ignored.
+/// Signals that request termination and would end the process immediately; a recording is completed first. Signals that
+/// report a fault of the program are not included. A signal that was ignored from the start (`nohup`) stays ignored.
 const ASKING: [i32; 10] = [
     SIGHUP,
     SIGQUIT,
@@ -27,10 +27,10 @@ const ASKING: [i32; 10] = [
     SIGXCPU,
     Signal::POWER.as_raw(),
 ];
-/// Real-time signals, those that C libraries use themselves left out.
+/// Real-time signals, except those that C libraries use themselves.
 const REAL_TIME: std::ops::RangeInclusive<i32> = 35..=64;
 
-/// SIGINT and every signal of `ASKING`, counted instead of deadly.
+/// SIGINT and all signals of `ASKING`, which are counted instead of ending the process.
 #[derive(Debug)]
 pub struct Signals {
     interrupted: Arc<AtomicUsize>,
@@ -54,12 +54,12 @@ impl Signals {
             .chain(REAL_TIME)
             .filter(|s| !process::is_ignored(*s))
         {
-            // Without a handler this one ends the program as before.
+            // If its handler cannot be installed, this signal ends the program as before.
             drop(incoming.add_signal(signal));
         }
         let interrupted = Arc::clone(&signals.interrupted);
         let terminated = Arc::clone(&signals.terminated);
-        // A thread of its own counts them (a second Ctrl-C means more than the first): no code runs in the handler.
+        // A separate thread counts them (a second Ctrl-C means more than the first): no code runs in the handler.
         std::thread::Builder::new()
             .name("iolens-signals".to_owned())
             .spawn(move || {
@@ -77,19 +77,19 @@ impl Signals {
         Ok(signals)
     }
 
-    /// How many of both.
+    /// Number of both.
     pub fn caught(&self) -> usize {
         self.interrupted.load(Ordering::Relaxed) + self.terminated()
     }
 
-    /// How many signals other than SIGINT.
+    /// Number of signals other than SIGINT.
     pub fn terminated(&self) -> usize {
         self.terminated.load(Ordering::Relaxed)
     }
 }
 
-/// Takes all capabilities from the counting thread. It needs none; without this it would keep those that the other threads
-/// of a service give up.
+/// Drops all capabilities of the counting thread. It needs none; otherwise it would keep those that the other threads
+/// of a service drop.
 fn give_up_privileges() {
     let none = CapabilitySet::empty();
     let _ = set_no_new_privs(true);

@@ -1,8 +1,8 @@
-//! Standard output and standard error that may not be writable: a closed pipe, a full disk, a closed terminal.
+//! Handles standard output and standard error that may not be writable: a closed pipe, a full disk, a closed terminal.
 //!
-//! The macros below take the place of the prelude's in this crate, which panic then. What cannot be written to standard
-//! error is dropped: messages never stop the work. Why standard output failed is kept for the exit code, which
-//! [`crate::run`] decides.
+//! The macros below replace the prelude's in this crate, which would panic. What cannot be written to standard error is
+//! dropped, because messages never stop the work. The reason why standard output failed is kept for the exit code,
+//! which [`crate::run`] determines.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, StdoutLock, Write};
@@ -28,10 +28,10 @@ macro_rules! eprintln {
     ($($arg:tt)*) => { $crate::streams::note(format_args!("{}\n", format_args!($($arg)*))) };
 }
 
-/// Why standard output could not be written, the first time.
+/// The first reason why standard output could not be written.
 static FAILURE: OnceLock<io::Error> = OnceLock::new();
 
-/// Standard output; its first error is remembered for [`failure`].
+/// Standard output; its first error is kept for [`failure`].
 pub struct Stdout(StdoutLock<'static>);
 
 /// Standard output, locked.
@@ -52,7 +52,7 @@ impl Write for Stdout {
     }
 }
 
-/// Keeps the kind and text of an error: the error itself goes on to the caller.
+/// Keeps the kind and text of an error, because the error itself is returned to the caller.
 fn noted<T>(result: io::Result<T>) -> io::Result<T> {
     if let Err(e) = &result
         && e.kind() != ErrorKind::Interrupted
@@ -62,9 +62,9 @@ fn noted<T>(result: io::Result<T>) -> io::Result<T> {
     result
 }
 
-/// Why standard output cannot be written, if something is known; nothing is left in its buffer.
+/// The reason why standard output cannot be written, if there is one; flushes its buffer.
 pub fn failure() -> Option<&'static io::Error> {
-    // An error is remembered by the writer itself.
+    // The writer itself keeps an error.
     drop(stdout().flush());
     FAILURE.get()
 }
@@ -86,30 +86,30 @@ pub fn layout() -> Layout {
     }
 }
 
-/// Columns of a terminal; `None` if it is none, or does not say.
+/// Columns of a terminal; `None` if it is not a terminal, or the width is unknown.
 fn terminal_width(stream: impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Columns by the environment.
+/// Columns according to the environment.
 fn wanted_width() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok()?.parse().ok()?;
     Some(columns).filter(|columns| *columns > 0)
 }
 
-/// What `print!` does. After a failure nothing more is tried.
+/// The implementation of `print!`. After a failure nothing more is written.
 pub fn out(text: Arguments<'_>) {
     if FAILURE.get().is_none() {
         drop(stdout().write_fmt(text));
     }
 }
 
-/// Takes the cursor back to the begin of an erased line: what a status line starts with.
+/// Moves the cursor to the start of an erased line; a status line begins with it.
 pub const ERASE: &str = "\r\x1b[K";
 
-/// What `eprint!` does. Whatever a message quotes, no control character but [`ERASE`] at its begin reaches the terminal.
-/// On a terminal, whole lines are broken at spaces; a status line is left alone.
+/// The implementation of `eprint!`. No control character except [`ERASE`] at the start of a message reaches the
+/// terminal, whatever the message quotes. On a terminal, whole lines are wrapped at spaces; a status line is not.
 pub fn note(text: Arguments<'_>) {
     let text = text.to_string();
     let (erase, rest) = text.split_at(if text.starts_with(ERASE) {

@@ -1,4 +1,4 @@
-//! Durations, sizes, instants and stretches of time as users type them.
+//! Parses durations, sizes, times and time ranges as users type them.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, Timestamp, Zoned};
 
-/// A moment that a user named.
+/// A point in time as the user gave it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Instant {
     /// Nanoseconds since the recording's start.
@@ -17,41 +17,41 @@ pub enum Instant {
     Civil(CivilInstant),
 }
 
-/// A time that is an instant only in a zone.
+/// A time that needs a zone to be absolute.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CivilInstant {
-    /// The day, if one was named.
+    /// The day, if one was given.
     pub day: Day,
-    /// The time of that day.
+    /// The time of day.
     pub time: Time,
     /// It is UTC, not in the local zone.
     pub utc: bool,
 }
 
-/// Which day a time is of.
+/// The day of a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Day {
-    /// The newest on which it makes sense.
+    /// The latest day on which the time is valid.
     Newest,
-    /// This one.
+    /// This date.
     Date(Date),
-    /// So many days before today.
+    /// This many days before today.
     Ago(i8),
 }
 
-/// When something was: each time as a user named it.
+/// A time range: each bound as the user gave it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TimeWindow {
-    /// The minute around this moment; excludes the others.
+    /// The minute around this time; excludes the others.
     pub at: Option<Instant>,
-    /// It begins here, or where what is recorded does.
+    /// Start; by default that of the recorded data.
     pub from: Option<Instant>,
-    /// It ends here, or where what is recorded does.
+    /// End; by default that of the recorded data.
     pub to: Option<Instant>,
 }
 
 impl TimeWindow {
-    /// Whether any time is named.
+    /// Whether any time is given.
     pub fn is_named(&self) -> bool {
         self.at.is_some() || self.from.is_some() || self.to.is_some()
     }
@@ -67,13 +67,13 @@ impl CivilInstant {
         }
     }
 
-    /// The instant that it is on `date`; where clocks change and there is none or two, a near one.
+    /// The absolute time on `date`. If a clock change makes it missing or ambiguous, a near one.
     pub fn on(&self, date: Date) -> Option<Timestamp> {
         let zoned = date.to_datetime(self.time).to_zoned(self.zone()).ok()?;
         Some(zoned.timestamp())
     }
 
-    /// The instant of a day that was named, as of `now`.
+    /// The absolute time on a given day, as of `now`.
     pub fn named(&self, now: Timestamp) -> Option<Timestamp> {
         match self.day {
             Day::Newest => None,
@@ -85,14 +85,14 @@ impl CivilInstant {
         }
     }
 
-    /// The newest such instant at or before `limit`, if no day was named.
+    /// The latest such time at or before `limit`, if no day was given.
     pub fn at_or_before(&self, limit: Timestamp) -> Option<Timestamp> {
         let day = limit.to_zoned(self.zone()).date();
         let same_day = self.on(day).filter(|t| *t <= limit);
         same_day.or_else(|| self.on(day.yesterday().ok()?))
     }
 
-    /// The first such instant after `limit`, if no day was named.
+    /// The first such time after `limit`, if no day was given.
     pub fn after(&self, limit: Timestamp) -> Option<Timestamp> {
         let day = limit.to_zoned(self.zone()).date();
         let same_day = self.on(day).filter(|t| *t > limit);
@@ -101,13 +101,13 @@ impl CivilInstant {
 }
 
 impl Instant {
-    /// The wall-clock time so many nanoseconds after the Unix epoch.
+    /// The wall-clock time at this number of nanoseconds after the Unix epoch.
     pub fn of_unix_ns(unix_ns: i64) -> Instant {
         // Years 1677 to 2262, which is within the years of a `Timestamp`.
         Instant::Wall(Timestamp::UNIX_EPOCH + SignedDuration::from_nanos(unix_ns))
     }
 
-    /// With an instant in place of a time without a zone: the newest until now.
+    /// Replaces a time without a zone by an absolute one: the latest until now.
     pub fn until_now(self) -> Instant {
         let Instant::Civil(civil) = self else {
             return self;
@@ -126,7 +126,7 @@ impl Instant {
     }
 }
 
-/// As [`parse_instant`] reads it: what was said relative to now is the instant that it was then.
+/// Parses like [`parse_instant`], and makes times relative to now absolute.
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -145,7 +145,7 @@ impl fmt::Display for Instant {
     }
 }
 
-/// Nanoseconds since the Unix epoch. 64 bits reach from 1677 to 2262: an earlier time becomes the first of these, a later one the last.
+/// Nanoseconds since the Unix epoch. 64 bits cover 1677 to 2262: earlier and later times saturate.
 pub fn unix_ns(t: Timestamp) -> i64 {
     let unix_ns = t.as_nanosecond();
     unix_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
@@ -154,7 +154,7 @@ pub fn unix_ns(t: Timestamp) -> i64 {
 /// `10ms`, `2s`, `1.5s`, `5m`, `1h30m` as nanoseconds.
 ///
 /// # Errors
-/// A sentence that says what is expected.
+/// A sentence with the expected form.
 pub fn parse_duration_ns(s: &str) -> Result<i64, String> {
     const EXPECTED: &str = "expected a duration with unit, such as 10ms, 2s, 5m or 1h";
     if s.parse::<f64>().is_ok() {
@@ -171,7 +171,7 @@ pub fn parse_duration_ns(s: &str) -> Result<i64, String> {
 /// `512`, `64K`, `1.5M`, `10G`, `2T` as bytes; the letters are powers of 1024, an `iB` or `B` may follow.
 ///
 /// # Errors
-/// A sentence that says what is expected.
+/// A sentence with the expected form.
 pub fn parse_size(s: &str) -> Result<u64, String> {
     const EXPECTED: &str = "expected a size, such as 512K, 64M or 10G";
     let lower = s.to_ascii_lowercase();
@@ -188,21 +188,21 @@ pub fn parse_size(s: &str) -> Result<u64, String> {
     };
     let value: f64 = digits.parse().map_err(|_| EXPECTED.to_owned())?;
     let bytes = value * (1u64 << shift) as f64;
-    // 2^53: above it a double no longer holds every whole number, and no disk is that large.
+    // 2^53: above it a double cannot represent every whole number, and no disk is that large.
     if !bytes.is_finite() || !(0.0..9.0e15).contains(&bytes) {
         return Err(EXPECTED.to_owned());
     }
     Ok(bytes as u64)
 }
 
-/// Numbers from here on are seconds since the Unix epoch (2001-09-09 on): no recording is 31 years long.
+/// From this number on (2001-09-09), numbers are seconds since the Unix epoch: no recording is 31 years long.
 const MIN_EPOCH_S: f64 = 1.0e9;
 
 /// `153.6` (seconds since the recording's start), `1795000000` (seconds since the epoch), `2026-11-21T05:48:00Z`,
 /// `2026-11-21 05:48` (local time), `now`, `-5m` or `10 min ago`.
 ///
 /// # Errors
-/// A sentence that says what is expected.
+/// A sentence with the expected form.
 pub fn parse_instant(s: &str) -> Result<Instant, String> {
     if let Ok(seconds) = s.parse::<f64>() {
         if (MIN_EPOCH_S..9.0e9).contains(&seconds) {
@@ -210,7 +210,7 @@ pub fn parse_instant(s: &str) -> Result<Instant, String> {
                 .map(Instant::Wall)
                 .ok_or_else(|| format!("{s} seconds are out of range"));
         }
-        // i64 nanoseconds end after 292 years.
+        // Nanoseconds in an i64 overflow after 292 years.
         return if seconds.is_finite() && seconds.abs() < 9.0e9 {
             Ok(Instant::SinceStart((seconds * 1e9).round() as i64))
         } else {
@@ -261,7 +261,7 @@ fn civil_instant(s: &str) -> Option<CivilInstant> {
         Some(("yesterday", time)) => (Day::Ago(1), time),
         Some(_) => return None,
     };
-    // Digits alone would be a time to the parser, and are a mistake to people.
+    // The parser would accept digits alone as a time, but they are usually a mistake.
     if !time.contains(':') {
         return None;
     }
@@ -273,7 +273,7 @@ fn civil_instant(s: &str) -> Option<CivilInstant> {
     })
 }
 
-/// Seconds since the epoch to the nanosecond, which a double does not hold.
+/// Seconds since the epoch with nanoseconds, which a double cannot represent.
 fn epoch(s: &str) -> Option<Timestamp> {
     let (whole, part) = s.split_once('.').unwrap_or((s, ""));
     let digits: String = part.chars().chain(std::iter::repeat('0')).take(9).collect();

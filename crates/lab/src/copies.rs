@@ -1,4 +1,4 @@
-//! Simultaneous copies of one file to one place, watched through the disk's counters.
+//! Runs simultaneous copies of one file to one target, while sampling the disk's counters.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,14 +15,14 @@ use super::bracket::{Bracket, BracketReading, Disk};
 /// Target of the copies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Target {
-    /// A directory of the user's; a folder of ours is made in it.
+    /// A directory of the user; a folder is created in it.
     Dir(PathBuf),
     /// A scratch file system of this type on a loop device.
     Loop(String),
 }
 
 impl Target {
-    /// What tables call it.
+    /// Its name in tables.
     pub fn label(&self) -> String {
         match self {
             Target::Dir(d) => d.display().to_string(),
@@ -84,7 +84,7 @@ pub struct CopySample {
     pub cpu_percent: [f64; 6],
 }
 
-/// What a cell gave.
+/// The result of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CopyResult {
     /// The cell of this result.
@@ -93,27 +93,27 @@ pub struct CopyResult {
     pub target: String,
     /// The disk that was watched.
     pub device: String,
-    /// From the first `cp` to the exit of the last.
+    /// From the start of the first `cp` to the exit of the last, in seconds.
     pub elapsed_s: f64,
-    /// Until all of it was on the disk.
+    /// Until all data was on the disk.
     pub durable_s: f64,
-    /// Each copy's time, to the exit of `cp`.
+    /// Time of each copy, to the exit of `cp`.
     pub each_s: Vec<f64>,
-    /// Each copy's time until it was on the disk (fsync right after `cp`).
+    /// Time of each copy until it was on the disk (fsync right after `cp`).
     #[serde(default)]
     pub each_durable_s: Vec<f64>,
-    /// Pieces (extents) of each copy, as `filefrag` counts them; `None` where it cannot.
+    /// Number of extents of each copy, as `filefrag` counts them; `None` if it cannot.
     #[serde(default)]
     pub extents: Vec<Option<u32>>,
-    /// Free bytes of the target before.
+    /// Free bytes of the target before the copies.
     #[serde(default)]
     pub free_bytes: u64,
-    /// Driver in user space: its own work is in the times.
+    /// The file system driver runs in user space, so its own work is part of the times.
     #[serde(default)]
     pub user_space_driver: bool,
-    /// All samples in order of time; the last one ends when all is durable.
+    /// All samples in order of time; the last one ends when all data is on the disk.
     pub samples: Vec<CopySample>,
-    /// Over the whole time at once.
+    /// Averages over the whole time.
     pub whole: CopySample,
 }
 
@@ -141,7 +141,7 @@ struct Copy {
     started: Instant,
     /// Seconds to the exit of `cp`.
     done_s: Option<f64>,
-    /// Waits for the disk; gives seconds since the beginning.
+    /// Syncs it to the disk; returns seconds since the start.
     durable: Option<std::thread::JoinHandle<std::io::Result<f64>>>,
 }
 
@@ -156,13 +156,13 @@ impl Copy {
     }
 }
 
-/// Copies that are running; killed when dropped.
+/// Running copies, which are killed when dropped.
 struct Copies(Vec<Copy>);
 
 impl Drop for Copies {
     fn drop(&mut self) {
         for c in self.0.iter_mut().filter(|c| c.done_s.is_none()) {
-            // Only fails if it is gone already.
+            // Fails only if it has exited already.
             let _ = c.child.kill();
             let _ = c.child.wait();
         }
@@ -175,7 +175,7 @@ impl Copies {
         for i in 0..n {
             let to = dir.join(format!("copy{i}"));
             let child = super::fio::bound_to_us("cp")
-                // A clone would copy nothing.
+                // A clone (reflink) would copy no data.
                 .args([
                     "--reflink=never".as_ref(),
                     source.as_os_str(),
@@ -197,7 +197,7 @@ impl Copies {
         Ok(all)
     }
 
-    /// Whether all have ended; each that ends is made durable at once.
+    /// Whether all have exited. Each that exits is synced immediately.
     fn poll(&mut self) -> Result<bool> {
         for c in self.0.iter_mut().filter(|c| c.done_s.is_none()) {
             if let Some(status) = c.child.try_wait()? {
@@ -222,13 +222,13 @@ impl Copies {
         Ok(self.0.iter().all(|c| c.done_s.is_some()))
     }
 
-    /// Each copy's seconds until it was on the disk.
+    /// Seconds until each copy was on the disk.
     fn durable(&mut self) -> Result<Vec<f64>> {
         self.0.iter_mut().map(Copy::wait_until_durable).collect()
     }
 }
 
-/// Number of extents of a file; `None` where `filefrag` is missing or the file system does not report it.
+/// Number of extents of a file; `None` if `filefrag` is missing or the file system does not report them.
 fn extents(path: &Path) -> Option<u32> {
     let out = Command::new("filefrag")
         .arg(path)
@@ -239,7 +239,8 @@ fn extents(path: &Path) -> Option<u32> {
     text.rsplit_once(": ")?.1.split(' ').next()?.parse().ok()
 }
 
-/// Copies `source` `cell.copies` times into `dir` (which is emptied afterwards) while watching `disk`.
+/// Copies `source` `cell.copies` times into `dir` (which is emptied afterwards) while sampling the
+/// counters of `disk`.
 ///
 /// # Errors
 /// A copy failed, the device is gone, or `stop` was set.

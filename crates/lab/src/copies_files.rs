@@ -1,4 +1,4 @@
-//! The files `data` and `averages` of a cell, in the layout of the published experiment.
+//! Writes the files `data` and `averages` of a cell, in the layout of the published experiment.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,7 @@ pub fn dash(v: Option<f64>) -> String {
     v.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"))
 }
 
-/// A metric of a sample; `None` where nothing happened.
+/// A metric of a sample; `None` if there was no I/O.
 pub type OfSample = fn(&CopySample) -> Option<f64>;
 
 /// Name and value of each metric of a sample.
@@ -58,7 +58,7 @@ pub const SAMPLED: [(&str, OfSample); 13] = [
     ("%idle", |s| Some(s.cpu_percent[5])),
 ];
 
-/// Both kinds of mean of each metric: weighted by time, and plain over samples as logs of iostat are usually averaged.
+/// Both means of each metric: weighted by time, and plain over samples, as logs of iostat are usually averaged.
 pub fn averages_of(r: &CopyResult) -> Vec<(&'static str, Option<f64>, Option<f64>)> {
     SAMPLED
         .iter()

@@ -1,4 +1,4 @@
-//! The copies of an experiment: their targets, one cell after another.
+//! Runs the copies of an experiment: creates their targets, and runs one cell after another.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use crate::registry::Registry;
 use crate::run::{Watcher, recorded, space_for_a_run};
 use crate::scratch::{LoopDisk, Mount, ScratchFile, ScratchTree, driver, has_program, need_room};
 
-/// Room for a file system's own structures; XFS needs at least 300 MiB.
+/// Space for a file system's own structures; XFS needs at least 300 MiB.
 const FS_OVERHEAD: u64 = 320 << 20;
 
-/// Whether a file system can be made and mounted here.
+/// Whether a file system can be created and mounted here.
 ///
 /// # Errors
-/// Why not, in words.
+/// The reason why not.
 pub fn usable(fs: &str) -> Result<(), String> {
     if !["ext4", "xfs", "btrfs", "vfat", "ntfs"].contains(&fs) {
         return Err("expected ext4, xfs, btrfs, vfat or ntfs".to_owned());
@@ -35,7 +35,7 @@ pub fn usable(fs: &str) -> Result<(), String> {
     }
 }
 
-/// A place to copy to, undone when dropped: the order of the fields is the order of undoing.
+/// A directory to copy to, removed when dropped. The order of the fields is the order of removal.
 struct CopyPlace {
     mount: Option<Mount>,
     folder: Option<ScratchTree>,
@@ -52,10 +52,10 @@ impl CopyPlace {
     }
 }
 
-/// Makes the copies that are left, each cell on a scratch file system of its own or in a folder of the user's directory.
+/// Runs the remaining copies, each cell on a new scratch file system or in a folder of the user's directory.
 ///
 /// # Errors
-/// A place cannot be made, a copy failed, or the user interrupted.
+/// A target cannot be created, a copy failed, or the user interrupted.
 pub fn run(experiment: &Experiment, whole: &Plan<CopiesPlan>, watcher: &dyn Watcher) -> Result<()> {
     let plan = &whole.plan;
     let replicates: Vec<u32> = plan.cells.iter().map(|c| c.replicate).collect();
@@ -86,7 +86,7 @@ pub fn run(experiment: &Experiment, whole: &Plan<CopiesPlan>, watcher: &dyn Watc
             .join(format!("iolens-lab-{}.source", std::process::id())),
         plan.file_bytes,
     )?;
-    // One device for all scratch file systems: each cell makes its own on it anew.
+    // One device for all scratch file systems: each cell creates its own on it.
     let scratch = makes_disks.then(|| {
         let backing = plan
             .dir
@@ -112,11 +112,11 @@ pub fn run(experiment: &Experiment, whole: &Plan<CopiesPlan>, watcher: &dyn Watc
             Some(d) if place.mount.is_some() => Disk::under(&d.device)?,
             _ => Disk::under(place.dir())?,
         };
-        // The copies are to be limited by their target: the source comes from memory, in every cell alike.
+        // The target should limit the copies, so in every cell the source is read from memory.
         read_through(&source)?;
         let mut watched = vec![disk.dev];
         if place.mount.is_some() {
-            // What a loop device does is done by the disk under its file.
+            // The I/O of a loop device is done by the disk under its file.
             watched.extend(Disk::under(&plan.dir).ok().map(|d| d.dev));
         }
         let (mut result, _) = recorded(dir.join("rec.iolens"), watched, watcher, &label, |stop| {

@@ -29,19 +29,19 @@ pub struct FioCell {
     pub iodepth: u32,
     /// Which repetition, from 0.
     pub replicate: u32,
-    /// Whether the file is read into the page cache first, instead of dropped from it: such a run times what calls
-    /// and copies cost.
+    /// Whether the file is read into the page cache first, instead of dropped from it. Such a run measures the cost
+    /// of calls and copies.
     #[serde(default)]
     pub warm: bool,
 }
 
 impl FioCell {
-    /// Whether it can run on a disk whose blocks have so many bytes.
+    /// Whether it can run on a disk with this block size in bytes.
     pub(crate) fn fits_blocks(&self, block_bytes: u64) -> bool {
         !self.direct || self.bs.is_multiple_of(block_bytes)
     }
 
-    /// What the run shares with others of its series.
+    /// The settings that the run shares with others of its series.
     pub fn series(&self) -> String {
         let way = if self.direct { "direct" } else { "buffered" };
         format!(
@@ -50,7 +50,7 @@ impl FioCell {
         )
     }
 
-    /// Reads from the beginning to the end and again.
+    /// Reads the file sequentially and repeatedly.
     pub fn reads_in_order(&self) -> bool {
         self.rw == "read"
     }
@@ -63,19 +63,19 @@ pub struct FioPlan {
     pub dir: PathBuf,
     /// Whether fio gets a loop device over the scratch file instead of the file itself.
     pub use_loop: bool,
-    /// Existing device or file that the user gave to lose, instead of a scratch file.
+    /// Existing device or file that the user allows to overwrite, instead of a scratch file.
     pub lose: Option<PathBuf>,
     /// Bytes of the scratch file.
     pub size: u64,
     /// Seconds per run.
     pub seconds: f64,
-    /// More options for fio, as they are.
+    /// More options for fio, passed unchanged.
     pub extra: Vec<String>,
     /// The runs, in the order of their numbers (not of execution).
     pub cells: Vec<FioCell>,
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FioResult {
     /// The cell of this result.
@@ -86,13 +86,14 @@ pub struct FioResult {
     pub fio_version: Option<String>,
     /// Measurements of the application and of the device.
     pub facts: RunFacts,
-    /// fio's processor time in percent of the run: user, kernel.
+    /// fio's CPU time in percent of the run: user, kernel.
     pub fio_cpu_percent: (Option<f64>, Option<f64>),
-    /// The machine's processor time in percent: user, nice, system, iowait, steal, idle.
+    /// The machine's CPU time in percent: user, nice, system, iowait, steal, idle.
     pub cpu_percent: [f64; 6],
-    /// I/Os that the recording missed, if there is one from events.
+    /// I/Os that the recording lost, if there is an event recording.
     pub lost_ios: Option<i64>,
-    /// Bytes that the application's reads took from the device, and the seconds from the first of them to the last.
+    /// Bytes that the application's reads transferred from the device, and the seconds from the first of them to
+    /// the last.
     #[serde(default)]
     pub disk_phase: Option<(f64, f64)>,
     /// Bytes of the file.
@@ -101,7 +102,7 @@ pub struct FioResult {
 }
 
 impl FioPlan {
-    /// The arguments of one run on `target`.
+    /// The arguments of a run on `target`.
     pub fn arguments(&self, cell: &FioCell, target: &Path) -> Vec<String> {
         let mut words = vec![
             "--name=cell".to_owned(),
@@ -116,11 +117,11 @@ impl FioPlan {
             "--time_based".to_owned(),
             "--randrepeat=0".to_owned(),
             "--norandommap".to_owned(),
-            // The cache was dropped before; fio would do it again each time it comes to the file's end.
+            // The cache was dropped before. By default fio would drop it again each time it reaches the file's end.
             "--invalidate=0".to_owned(),
-            // No process of its own that would outlive a kill.
+            // Threads instead of processes, which would survive a kill.
             "--thread".to_owned(),
-            // No file of its own where it was started.
+            // No state file in the working directory.
             "--verify_state_save=0".to_owned(),
             "--output-format=json+".to_owned(),
         ];
@@ -129,7 +130,7 @@ impl FioPlan {
     }
 }
 
-/// A command that the kernel kills when we are killed, where util-linux can arrange it.
+/// A command that the kernel kills when this process dies, if util-linux supports it.
 pub fn bound_to_us(program: &str) -> Command {
     if !super::scratch::has_program("setpriv") {
         return Command::new(program);
@@ -139,7 +140,7 @@ pub fn bound_to_us(program: &str) -> Command {
     c
 }
 
-/// Runs fio to its end, or kills it when `stop` is set.
+/// Runs fio to completion, or kills it when `stop` is set.
 ///
 /// # Errors
 /// fio is missing, failed, or was stopped.
@@ -151,7 +152,7 @@ pub fn run_fio(words: &[String], stop: &AtomicBool) -> Result<FioRun> {
         .stderr(Stdio::piped())
         .spawn()
         .context("fio cannot be run; install it (Debian: apt-get install fio)")?;
-    // Both pipes are read while it runs: it would wait for room in one that is full.
+    // Both pipes are read while it runs, because it would block on a full one.
     let out = read_beside(child.stdout.take());
     let err = read_beside(child.stderr.take());
     let status = loop {
@@ -167,7 +168,7 @@ pub fn run_fio(words: &[String], stop: &AtomicBool) -> Result<FioRun> {
     };
     let out = out.join().unwrap_or_default();
     let err = err.join().unwrap_or_default();
-    // A job may have failed although fio itself ended well.
+    // A job may have failed although fio itself exited successfully.
     let (runs, _) = parse_fio(&out);
     let run = runs.into_iter().next();
     let failed = run
@@ -191,14 +192,14 @@ fn read_beside(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> 
     std::thread::spawn(move || {
         let mut text = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What came before an error is all there is.
+            // The data before an error is kept.
             let _ = pipe.read_to_end(&mut text);
         }
         text
     })
 }
 
-/// Runs a cell between two readings.
+/// Runs a cell between two readings of the counters.
 ///
 /// # Errors
 /// fio failed, or the device is gone.

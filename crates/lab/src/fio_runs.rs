@@ -1,4 +1,5 @@
-//! A sweep of fio: each run bracketed by the device's counters, recorded, and other processes' I/O taken off.
+//! Runs a sweep of fio: each run is recorded between two readings of the device's counters, minus other processes'
+//! I/O.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::fio::{FioPlan, FioResult, measure};
 use crate::run::{Watcher, recorded, space_for_a_run};
 use crate::scratch::{LoopDisk, ScratchFile, drop_cache, fill_cache};
 
-/// What fio works on.
+/// The device or file on which fio runs.
 enum FioTarget {
     File(ScratchFile),
     Loop(LoopDisk),
@@ -32,7 +33,7 @@ impl FioTarget {
     }
 }
 
-/// Which runs are left, in random order; those that the device cannot do are named and left out.
+/// The remaining runs, in random order. Runs that the device cannot do are reported and skipped.
 fn runs_left(experiment: &Experiment, whole: &Plan<FioPlan>) -> Vec<usize> {
     let replicates: Vec<u32> = whole.plan.cells.iter().map(|c| c.replicate).collect();
     random_order(&replicates, whole.seed)
@@ -41,11 +42,11 @@ fn runs_left(experiment: &Experiment, whole: &Plan<FioPlan>) -> Vec<usize> {
         .collect()
 }
 
-/// Runs what is left of a sweep: each run on a cold (or a warm) file between two readings of the counters, recorded.
-/// `given` is the device that the user gave to lose.
+/// Runs the rest of a sweep: each run on a cold (or a cached) file between two readings of the counters, and
+/// recorded. `given` is the device that the user allows to overwrite.
 ///
 /// # Errors
-/// The target cannot be made, a run failed, or the user interrupted.
+/// The target cannot be created, a run failed, or the user interrupted.
 pub fn run(
     experiment: &Experiment,
     whole: &Plan<FioPlan>,
@@ -59,7 +60,7 @@ pub fn run(
     }
     let target = make_target(experiment, plan, given)?;
     let disk = Disk::under(target.path())?;
-    // Direct I/O has to be in whole blocks of the disk, whose size is known only now that there is a target.
+    // Direct I/O must be in whole blocks of the disk, and the block size is only known once there is a target.
     let block = disk.queue("logical_block_size").unwrap_or(512.0) as u64;
     if let Some(i) = left.iter().find(|i| !plan.cells[**i].fits_blocks(block)) {
         let bs = plan.cells[*i].bs;
@@ -80,7 +81,7 @@ pub fn run(
         );
         watcher.run(&label);
         space_for_a_run(experiment.dir())?;
-        // Every run begins with the same state of the page cache, whatever the one before has left in it.
+        // Every run starts with the same state of the page cache, independent of the previous run.
         drop_cache(target.path()).context("the page cache cannot be dropped")?;
         if cell.warm {
             fill_cache(target.path(), plan.size).context("the file cannot be read")?;
@@ -125,20 +126,21 @@ fn make_target(
     })
 }
 
-/// Whether an I/O is the application's: fio's own, or what the kernel does for it.
+/// Whether an I/O is the application's: fio's own, or one of the kernel on its behalf.
 fn is_of_fio(io: &Io, name: &str, on_raw_device: bool) -> bool {
     let is_by_worker = KernelThread::of(name.as_bytes()) == Some(KernelThread::Worker);
     match io.origin {
-        // Below a file it is the file system's own; on a device without one it is the data, through the page cache.
+        // Under a file it is the file system's own I/O. On a device without a file system it is data, through the
+        // page cache.
         Origin::Metadata | Origin::Journal if !on_raw_device => false,
         Origin::Metadata if is_by_worker => true,
-        // By the process that dirtied the page; of pages that were dirty before the recording none is known.
+        // Attributed to the process that dirtied the page; unknown for pages that were dirty before the recording.
         Origin::Writeback => name.is_empty() || name.starts_with("fio"),
         _ => name.is_empty() || name.starts_with("fio") || is_by_worker,
     }
 }
 
-/// Whose I/O it was besides fio's, from the recording; nothing if it has no single I/Os.
+/// I/O of others besides fio, from the recording; nothing if it has no single I/Os.
 fn attribute(recording: &Path, on_raw_device: bool, result: &mut FioResult) -> Result<()> {
     let r = Recording::open(recording)?;
     let mut others: BTreeMap<String, f64> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Cost and accuracy of polling the counters: against `iostat`, and against every I/O.
+//! Measures cost and accuracy of polling the counters: compared with `iostat`, and with every I/O.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub struct PollPlan {
     pub size: u64,
     /// Seconds per cell.
     pub seconds: u32,
-    /// Block devices that the user gave to lose, instead of loop devices.
+    /// Block devices that the user allows to overwrite, instead of loop devices.
     #[serde(default)]
     pub given: Vec<PathBuf>,
     /// Cells in the order of the plan.
@@ -44,7 +44,7 @@ pub struct PollPlan {
 pub struct Second {
     /// Kernel name of the disk.
     pub device: String,
-    /// Monotonic clock at the two polls.
+    /// Monotonic time at the two polls.
     pub from_ns: i64,
     /// Time of the second reading, in nanoseconds.
     pub to_ns: i64,
@@ -52,31 +52,31 @@ pub struct Second {
     pub poll_percent: f64,
     /// Utilisation that `iostat` printed for (nearly) the same second; `None` if it is not installed.
     pub iostat_percent: Option<f64>,
-    /// Exact busy time from every I/O; filled from the recording.
+    /// Exact busy time from every I/O, filled in from the recording.
     pub exact_percent: Option<f64>,
-    /// What the estimator of each generation of kernels would have made of the same I/Os: (kernels, percent).
+    /// The estimate of each kernel generation's estimator for the same I/Os: (kernels, percent).
     #[serde(default)]
     pub estimates_percent: Vec<(String, f64)>,
 }
 
-/// What a cell gave.
+/// The result of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PollResult {
     /// The cell of this result.
     pub cell: PollCell,
     /// `CONFIG_HZ`.
     pub hz: Option<u32>,
-    /// Nanoseconds of opening, reading and parsing `/proc/diskstats`.
+    /// Nanoseconds to open, read and parse `/proc/diskstats`.
     pub reopened_ns: Vec<f64>,
     /// The same with the file kept open.
     pub kept_ns: Vec<f64>,
-    /// One disk's `stat` in sysfs, kept open.
+    /// The same for one disk's `stat` in sysfs, kept open.
     pub sysfs_ns: Vec<f64>,
-    /// Every disk, every second.
+    /// Every disk, in every second.
     pub seconds: Vec<Second>,
 }
 
-/// `iostat -dxy`, one report a second; killed when dropped.
+/// `iostat -dxy` with one report per second; killed when dropped.
 struct Iostat {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -84,7 +84,7 @@ struct Iostat {
 
 impl Drop for Iostat {
     fn drop(&mut self) {
-        // Only fails if it is gone already.
+        // Fails only if it has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -130,7 +130,7 @@ impl Iostat {
     }
 }
 
-/// How often each way of polling is timed per second.
+/// How often each polling method is timed per second.
 const TIMED: usize = 20;
 
 /// Polls `disks` for the cell's seconds while the load runs, which the caller has started.
@@ -164,7 +164,7 @@ pub fn measure(
         }
         let printed = iostat.as_mut().and_then(|i| i.next(disks));
         if printed.is_none() {
-            // Not installed, or it died.
+            // Not installed, or it exited.
             iostat = None;
             std::thread::sleep(std::time::Duration::from_secs(1));
         }

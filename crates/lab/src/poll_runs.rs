@@ -1,4 +1,4 @@
-//! Polling under load, beside the exact utilisation from every I/O.
+//! Runs polling under load, compared with the exact utilisation from every I/O.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::poll::{PollCell, PollPlan, Second, measure};
 use crate::run::{INTERRUPTED, Watcher, recorded, space_for_a_run};
 use crate::scratch::{LoopDisk, need_room};
 
-/// Runs the cells that are left: load on loop disks (or those `given` to lose), polled and recorded at the same time.
+/// Runs the remaining cells: load on loop disks (or those `given` by the user), polled and recorded at the same time.
 ///
 /// # Errors
-/// The disks cannot be made, a run failed, or the user interrupted.
+/// The disks cannot be created, a run failed, or the user interrupted.
 pub fn run(
     experiment: &Experiment,
     whole: &Plan<PollPlan>,
@@ -61,7 +61,7 @@ pub fn run(
     Ok(())
 }
 
-/// Makes `n` loop disks over files in the plan's directory.
+/// Creates `n` loop disks over files in the plan's directory.
 fn make_disks(
     experiment: &Experiment,
     plan: &PollPlan,
@@ -111,7 +111,7 @@ fn run_cell(
     let (mut result, _) = recorded(recording.clone(), watched, watcher, &label, |stop| {
         std::thread::scope(|s| {
             let load = s.spawn(|| run_fio(&load_words(cell, nodes, plan.seconds + 4, rate), stop));
-            // fio needs a moment to start; the first second that is compared begins after it.
+            // fio takes a moment to start, so the first compared second begins after it.
             std::thread::sleep(std::time::Duration::from_millis(700));
             let polled = measure(plan, cell, disks, whole.machine.hz, stop);
             match load.join() {
@@ -125,7 +125,7 @@ fn run_cell(
     experiment.finish_cell(id, &result)
 }
 
-/// 75 % reads in random runs of 1000, as the published comparison drove its disks.
+/// 75 % reads in random runs of 1000, the load of the published comparison.
 fn load_words(cell: &PollCell, nodes: &[&Path], seconds: u32, rate: Option<f64>) -> Vec<String> {
     let mut words: Vec<String> = [
         "--rw=randrw:1000",
@@ -158,9 +158,9 @@ fn load_words(cell: &PollCell, nodes: &[&Path], seconds: u32, rate: Option<f64>)
     words
 }
 
-/// I/Os per second and disk that give the target utilisation; `None`: as many as there can be.
+/// I/Os per second and disk for the target utilisation; `None`: unlimited.
 ///
-/// Found by trial: utilisation is not proportional to the rate where I/Os overlap.
+/// Determined by trial runs, because utilisation is not proportional to the rate if I/Os overlap.
 fn calibrate(cell: &PollCell, nodes: &[&Path], watcher: &dyn Watcher) -> Result<Option<f64>> {
     if cell.target_percent >= 100.0 {
         return Ok(None);
@@ -177,7 +177,7 @@ fn calibrate(cell: &PollCell, nodes: &[&Path], watcher: &dyn Watcher) -> Result<
             bail!(INTERRUPTED);
         }
         let b = Bracket::between(&before, &disk.read()?);
-        // fio takes a while to start and end: its own second of load is what counts.
+        // fio takes a while to start and end, so utilisation is measured over its own second of load.
         let util = (b.io_ticks_ms / 10.0).min(100.0);
         best = rate;
         if util < cell.target_percent {
@@ -189,7 +189,7 @@ fn calibrate(cell: &PollCell, nodes: &[&Path], watcher: &dyn Watcher) -> Result<
     Ok(Some(best))
 }
 
-/// The estimators of the kernels there have been, each with the name of its first and last.
+/// The estimators of all kernel generations, each with the names of its first and last kernel.
 const REGIMES: [(Regime, &str); 4] = [
     (Regime::RoundStats, "up to 4.16"),
     (Regime::TouchedJiffy, "5.0 to 5.6"),
@@ -197,8 +197,8 @@ const REGIMES: [(Regime, &str); 4] = [
     (Regime::Sampled, "6.10 and later"),
 ];
 
-/// Exact busy time of each second from the I/Os of the recording, and each kernel's estimate of
-/// them; nothing if it has counters only.
+/// Exact busy time of each second from the recording's I/Os, and each kernel's estimate for them; nothing if it has
+/// only counters.
 fn fill_exact(
     recording: &Path,
     disks: &[Disk],
@@ -239,7 +239,7 @@ fn fill_exact(
         let list = union(list);
         for (i, estimate) in of_disk.into_iter().zip(others) {
             let s = &mut seconds[i];
-            // A second in which I/Os are missing has no exact value.
+            // A second with lost I/Os has no exact value.
             let is_incomplete = losses.iter().any(|l| {
                 l.dev.is_none_or(|d| d == disk.dev)
                     && l.to_ns + zero >= s.from_ns
@@ -256,7 +256,7 @@ fn fill_exact(
     Ok(())
 }
 
-/// What each estimator would have counted in each of `bounds`, in percent; bounds come in the order of time.
+/// The value that each estimator would have counted in each of `bounds`, in percent; bounds are in order of time.
 fn estimates(ios: &[(i64, i64)], hz: u32, bounds: &[(i64, i64)]) -> Vec<Vec<(String, f64)>> {
     let mut edges: Vec<(i64, bool)> = ios
         .iter()
@@ -276,7 +276,7 @@ fn estimates(ios: &[(i64, i64)], hz: u32, bounds: &[(i64, i64)]) -> Vec<Vec<(Str
     out
 }
 
-/// What an estimator has counted when it has seen the edges before `instant`, which are taken off `left`.
+/// The count of an estimator after the edges before `instant`, which are removed from `left`.
 fn busy_until(instant: i64, left: &mut &[(i64, bool)], ticks: &mut IoTicks) -> i64 {
     let (seen, later) = left.split_at(left.partition_point(|edge| edge.0 < instant));
     for (at_ns, is_end) in seen {

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["IolensError", "Lake", "Recording", "__version__", "lake", "open", "read_any"]
 
-# Recordings and lakes need DuckDB and pyarrow; `iolens.signal` must do without, so they are imported when asked for.
+# Recordings and lakes need DuckDB and pyarrow, which `iolens.signal` must not need, so they are imported on first use.
 _MODULES = {"Lake": "lake", "Recording": "recording", "lake": "lake", "open": "recording", "read_any": "read_any"}
 
 
 class _Package(ModuleType):
-    """Keeps `iolens.lake` and `iolens.read_any` functions: importing a module puts it in the place of the one of its name."""
+    """Keeps `iolens.lake` and `iolens.read_any` functions: importing a module would replace the function of the same name."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("lake", "read_any") and isinstance(value, ModuleType):

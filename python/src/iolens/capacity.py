@@ -1,4 +1,4 @@
-"""Headroom, and when it will be used up: Theil-Sen slope of daily 99th percentiles with Sen's interval."""
+"""Headroom, and when it is used up: Theil-Sen slope of the daily 99th percentiles, with Sen's confidence interval."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 _DAY_NS = 86_400 * 10**9
-# Load differs by the day of the week: less than two weeks show no trend of weeks.
+# Load depends on the day of the week, so less than two weeks show no trend.
 MIN_DAYS = 14
-# A day of less than an hour says nothing of its percentiles.
+# A day with less than an hour of data has no meaningful percentiles.
 MIN_MINUTES = 60
 
 _SCHEMA = pa.schema(
@@ -36,7 +36,7 @@ _SCHEMA = pa.schema(
 
 
 def forecast(days: pa.Table) -> pa.Table:
-    """A row for each device, the fullest first. Without growth that is sure to be above zero there is no end."""
+    """A row for each device, the highest utilisation first. There is no end date unless growth is significantly above zero."""
     ordered = sorted(days.to_pylist(), key=lambda r: (r["host"], r["device"], r["day_unix_ns"]))
     rows = []
     for (host, device), group in groupby(ordered, key=lambda r: (r["host"], r["device"])):
@@ -72,7 +72,7 @@ def _device(days: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def theil_sen(points: list[tuple[float, float]]) -> tuple[float, float, float]:
-    """The median of the slopes between all pairs, between the ends of Sen's 95 % interval (1968)."""
+    """The median of the slopes between all pairs, and the bounds of Sen's 95 % interval (1968)."""
     slopes = sorted((y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2) if x2 > x1)
     n = len(points)
     half = 1.96 * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)

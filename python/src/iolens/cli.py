@@ -1,4 +1,4 @@
-"""`python -m iolens` and `iolens-lake`: questions to recordings and lakes from a shell."""
+"""`python -m iolens` and `iolens-lake`: query recordings and lakes from a shell."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ _EXAMPLES = """examples:
 
 @dataclass(frozen=True)
 class Rows:
-    """An answer: its columns, which a table without rows has, too, and the rows by them."""
+    """A result: its column names, which an empty table has as well, and its rows with these columns as keys."""
 
     names: list[str]
     rows: list[dict[str, Any]]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs a command; 0 fine, 2 a mistake or failure, in one line on standard error."""
+    """Runs a command. Returns 0 on success, and 2 on a usage error or failure, with one line on standard error."""
     args = _parser().parse_args(argv)
     warnings.showwarning = lambda message, *_: print(f"iolens: {message}", file=sys.stderr)
     try:
         _print(args.run(args), args.format)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough; nothing may be written at exit either.
+        # The reader has closed the pipe, so nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (IolensError, duckdb.Error, OSError) as e:
         print(f"iolens: {' '.join(str(e).split())}", file=sys.stderr)
@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _rows(table: Any) -> Rows:
-    # Of columns of one name the rows have the last one.
+    # If several columns have the same name, the rows have the value of the last one.
     return Rows(list(dict.fromkeys(table.column_names)), table.to_pylist())
 
 
@@ -124,7 +124,7 @@ def _day(text: str) -> str:
         raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2026-11-18") from e
 
 
-# What `compact` adds up for each day.
+# The columns that `compact` sums for each day.
 _ADDED_UP = ("recordings", "files_before", "files", "bytes_before", "bytes")
 
 
@@ -191,7 +191,7 @@ def _slow(args: argparse.Namespace) -> Rows:
     for why, devices in reasons.most_common():
         print(f"iolens: {devices} not judged: {why}", file=sys.stderr)
     shown = [row for row in rows if args.all or row["slow"]]
-    # A log knows no models, and has no histograms.
+    # A log has neither models nor histograms.
     optional = ("stable_id", "model", "class", "tail_percent", "found_by", "not_judged")
     absent = [name for name in optional if all(row[name] is None for row in rows)]
     names = [name for name in answer.names if name not in absent]
@@ -226,7 +226,7 @@ def _print(found: Rows | dict[str, Any] | str, how: str) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """The value as JSON has it, which knows no infinity and no NaN: null."""
+    """The value for JSON, which has neither infinity nor NaN: these become null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -236,12 +236,12 @@ def _finite(value: Any) -> Any:
     return value
 
 
-# Begins a formula in a spreadsheet; with an East Asian locale also in full width.
+# Characters that begin a formula in a spreadsheet. With an East Asian locale their full-width forms do as well.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def _harmless(value: Any) -> Any:
-    """A cell of CSV: names of processes and files are not to be trusted with a spreadsheet, nor with a terminal."""
+    """A CSV cell, escaped: names of processes and files may contain formulas and terminal control sequences."""
     if not isinstance(value, str):
         return value
     text = _printable(value)
@@ -261,5 +261,5 @@ def _cell(value: Any, name: str) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
-    # Names of processes and files are not to be trusted with a terminal.
+    # Names of processes and files may contain terminal control sequences.
     return _printable(str(value))

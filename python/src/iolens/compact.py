@@ -1,7 +1,8 @@
-"""Makes one file of a table for each host and day of a lake, beside the recordings, which stay as they are.
+"""Writes one file of a table for each host and day of a lake, beside the recordings, which are not changed.
 
-A day's files are written under names that nothing refers to, then the host's manifest is replaced, which makes them count
-(compacted.py). Wherever it is killed, readers see what was before or what comes after, and the next run goes on.
+A day's files are written under names that nothing refers to. Then the host's manifest is replaced, which makes them valid
+(compacted.py). If the compaction is killed at any point, readers see either the old or the new state, and the next run
+continues.
 """
 
 from __future__ import annotations
@@ -51,17 +52,17 @@ from .parquet_join import NotJoinableError, Part, join
 from .questions import DAY_NS, MINUTE_NS, P99_RANK_MAX
 from .tables import DEVICES, LAKE_TABLES, Table
 
-# A file that the manifest names no more may be open in a reader for so long.
+# A reader may have a file open for this long after the manifest no longer names it.
 _GRACE_S = 3600
 _TEMPORARY = ".tmp"
-# So long after a recording's end its hours may still be written, and what is shipped may still arrive.
+# For this long after a recording's end, its hours may still be written and shipped files may still arrive.
 _SETTLED_S = 600
-# Files of at least this size, in the mean, are joined as they are: each piece of a file costs a reader some milliseconds.
+# Files of at least this mean size are joined without decoding: each piece of a file costs a reader some milliseconds.
 _MIN_PIECE_BYTES = 32 << 10
-# A manifest is written for so much, and at the end: to wait for the disk for each day costs more than all else.
+# A manifest is written after this much data, and at the end. Waiting for the disk after each day would dominate the cost.
 _COMMIT_BYTES = 256 << 20
 
-# Rows of rollups as sums over whole recordings (compacted.SUMS).
+# Rows of rollups, summed over whole recordings (compacted.SUMS).
 _SUMS = """
 with r as materialized ({{rows}}),
 plain as (
@@ -84,7 +85,7 @@ order by p.start_ns, p.dev, p.class""".format(
     )
 )
 
-# Of each recording, device and day the minutes with most time, I/Os and bytes, and its first and last (compacted.PEAKS).
+# Of each recording, device and day: the minutes with most time, I/Os and bytes, and the first and last (compacted.PEAKS).
 _PEAKS = f"""
 with minutes as materialized (
     select start_ns, dev, start_ns + at_ns - (start_ns + at_ns) % {MINUTE_NS} as minute, min(at_ns) as at_ns,
@@ -105,7 +106,7 @@ _SCHEMA = digest(_COLUMNS)
 
 @dataclass(frozen=True)
 class Done:
-    """What was added to a host's day: so many recordings, from so many files; and what the day's files are now."""
+    """What was added to a host's day: the number of recordings, the number of their files, and the day's files now."""
 
     host: str
     day: str
@@ -124,12 +125,12 @@ class Outcome:
     settled_at: list[float]
 
     def waiting(self) -> str | None:
-        """How many recordings wait, and until when; `None` if none does."""
+        """How many recordings are too new, and until when; `None` if there are none."""
         if not self.settled_at:
             return None
         number = len(self.settled_at)
         recordings = "recording" if number == 1 else "recordings"
-        # The time has whole seconds, and must not be before the moment itself.
+        # The time has whole seconds, and must not be before the exact one.
         last = datetime.fromtimestamp(int(max(self.settled_at)) + 1, timezone.utc)
         return (
             f"{number} {recordings} ended or changed less than {_SETTLED_S // 60} minutes ago; "
@@ -139,7 +140,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Source:
-    """A recording: its start, its directory, and what it says once."""
+    """A recording: its start, its directory and its `meta.json`."""
 
     start_ns: int
     path: Path
@@ -147,16 +148,16 @@ class _Source:
 
 
 def compact(root: str | os.PathLike[str], days: Iterable[str] | None = None, workers: int = 1) -> list[Done]:
-    """Compacts the recordings of a lake that have ended, those that began on `days` (`YYYY-MM-DD`, UTC) or all of them.
+    """Compacts the ended recordings of a lake: those that began on `days` (`YYYY-MM-DD`, UTC), or all of them.
 
-    What is done already is left alone. With more than one of the `workers`, hosts are divided among as many processes: a script
-    that asks for them does so below `if __name__ == "__main__"`.
+    Recordings that are already compacted are skipped. With more than one of the `workers`, hosts are divided among as many
+    processes; a script that does this must call it below `if __name__ == "__main__"`.
     """
     return outcome(root, days, workers).done
 
 
 def outcome(root: str | os.PathLike[str], days: Iterable[str] | None = None, workers: int = 1) -> Outcome:
-    """Compacts as `compact` does, and also says which recordings are too new."""
+    """Compacts like `compact`, and also returns which recordings are too new."""
     text = os.fspath(root)
     if "://" in text:
         raise IolensError(f"{text}: compact writes into directories only")
@@ -183,7 +184,7 @@ def outcome(root: str | os.PathLike[str], days: Iterable[str] | None = None, wor
 
 
 def _compact_hosts(root: Path, wanted: set[str] | None, names: list[str]) -> tuple[Outcome, list[str]]:
-    """What was done of these hosts, and what is to be said about it."""
+    """The results of these hosts, and the messages about them."""
     whole = Outcome([], [])
     remarks = []
     with _database() as connection:
@@ -197,13 +198,13 @@ def _compact_hosts(root: Path, wanted: set[str] | None, names: list[str]) -> tup
 
 @contextmanager
 def _database() -> Iterator[Callable[[], duckdb.DuckDBPyConnection]]:
-    """One connection, made when it is needed: to make one costs as much as some days."""
+    """One connection, opened when it is first needed: opening one costs as much as several days."""
     made: list[duckdb.DuckDBPyConnection] = []
 
     def connection() -> duckdb.DuckDBPyConnection:
         if not made:
             made.append(connect())
-            # Hosts are compacted beside each other.
+            # Hosts are compacted in parallel.
             made[0].execute("set threads = 1")
         return made[0]
 
@@ -216,7 +217,7 @@ def _database() -> Iterator[Callable[[], duckdb.DuckDBPyConnection]]:
 
 @contextmanager
 def _locked(directory: Path, mode: int) -> Iterator[None]:
-    """One compaction at a time writes into a lake. Who may not read each of the recordings may read nothing of it."""
+    """Only one compaction at a time writes into a lake. A user who may not read every recording may read nothing of it."""
     directory.mkdir(mode=mode, exist_ok=True)
     directory.chmod(mode)
     with (directory / "lock").open("w") as lock:
@@ -228,7 +229,7 @@ def _locked(directory: Path, mode: int) -> Iterator[None]:
 
 
 def _mode(root: Path, hosts: list[str]) -> int:
-    """What all of the root, its hosts' directories and their recordings allow."""
+    """The permissions that the root, its hosts' directories and their recordings have in common."""
     mode = 0o755 & root.stat().st_mode
     for host in hosts:
         mode &= (root / host).stat().st_mode
@@ -250,18 +251,18 @@ class _Host:
         self.wanted = wanted
         self.manifest = _manifest(self.directory / MANIFEST)
         self.connection = connection
-        # What is said to the user.
+        # Messages to the user.
         self.remarks: list[str] = []
-        # When each recording that is too new is settled, in seconds since 1970.
+        # When each recording that is too new will be settled, in seconds since 1970.
         self.settled_at: list[float] = []
-        # Files and directories whose names the next manifest has, and the size of these files.
+        # Files and directories that the next manifest names, and the size of these files.
         self.written: list[Path] = []
         self.written_bytes = 0
-        # Files whose names it has no more.
+        # Files that it no longer names.
         self.replaced: list[Path] = []
 
     def compact(self) -> list[Done]:
-        """Compacts the days that have something new."""
+        """Compacts the days that have new recordings."""
         self._remove_forgotten()
         found = self._ended()
         done = []
@@ -269,7 +270,7 @@ class _Host:
             try:
                 made = self._day(day, sources)
             except (duckdb.Error, pa.ArrowException, IolensError, OSError) as e:
-                # Nothing of it counts: its recordings are read as they are.
+                # Nothing of this day is valid; its recordings are read from their own files.
                 self.remarks.append(f"{self.recordings}: {day} is not compacted: {' '.join(str(e).split())}")
                 continue
             if made is None:
@@ -285,18 +286,18 @@ class _Host:
         return done
 
     def _commit(self) -> None:
-        """Makes what was written count: it is on the disk, and then the manifest that names it."""
+        """Makes the written files valid: syncs them to disk, then replaces the manifest that names them."""
         for path in self.written:
             _sync(path)
         for path in self.replaced:
-            # Their time of grace begins.
+            # The grace period of replaced files begins.
             with suppress(FileNotFoundError):
                 os.utime(path)
         _write(self.directory / MANIFEST, self.manifest.text())
         self.written, self.written_bytes, self.replaced = [], 0, []
 
     def _ended(self) -> dict[str, list[_Source]]:
-        """The recordings that have ended, are settled and not compacted, by day, those that began first first."""
+        """The ended and settled recordings that are not compacted, by day, the oldest first."""
         found = defaultdict(list)
         for entry in os.scandir(self.recordings):
             text = entry.name.removeprefix("start_ns=")
@@ -321,12 +322,12 @@ class _Host:
     def _day(self, day: str, sources: list[_Source]) -> Done | None:
         known = self.manifest.days.get(day)
         if known is not None and known.schema != _SCHEMA:
-            # Made by a version that knew other columns: anew, if all of its recordings are there.
+            # Written by a version with other columns: compacted again, if all of its recordings still exist.
             if not set(known.recordings) <= {s.start_ns for s in sources}:
                 return None
             known = None
 
-        # New files have a number of their own; the old ones stay until the manifest names the new ones.
+        # New files have new numbers; the old ones stay until the manifest names the new ones.
         directory = self.directory / f"day={day}"
         _make(directory)
         number = _next_number(directory.iterdir())
@@ -364,12 +365,12 @@ class _Host:
         )
 
     def _sum(self) -> None:
-        """Writes the sums over whole recordings anew, if there are recordings without them."""
+        """Rewrites the sums over whole recordings, if there are recordings without them."""
         known = set(self.manifest.sums.recordings) if self.manifest.sums else set()
         by_step: dict[int, dict[str, list[int]]] = {3600: defaultdict(list), 60: defaultdict(list)}
         for day, of in self.manifest.days.items():
             for start, keys in of.recordings.items():
-                # The hours of a recording say the same as its minutes.
+                # The hours of a recording have the same sums as its minutes.
                 steps = [step for step in by_step if key_of("rollup", step) in keys]
                 if start not in known and steps:
                     by_step[steps[0]][day].append(start)
@@ -384,7 +385,7 @@ class _Host:
             self.manifest.sums = Sums(name, sorted(known | new))
 
     def _find_peaks(self) -> None:
-        """Writes the fullest minutes anew, if there are recordings without them."""
+        """Rewrites the peak minutes, if there are recordings without them."""
         known = self.manifest.peaks.recordings if self.manifest.peaks else {}
         starts_of: dict[str, list[int]] = {}
         for day, of in self.manifest.days.items():
@@ -408,7 +409,7 @@ class _Host:
             self.manifest.peaks = Peaks(name, {**known, **without, **found})
 
     def _added(self, kind: str, old: Sums | Peaks | None, select: str) -> str | None:
-        """Writes a file of the whole host: what the old one has, and `select`. Its name; `None` if there are no rows."""
+        """Writes a file of the whole host: the old file's rows and those of `select`. Its name; `None` without rows."""
         if old is not None:
             before = quoted(str(self.directory / old.file))
             select = f"select * from read_parquet({before}, hive_partitioning = false) union all select * from ({select})"
@@ -421,7 +422,7 @@ class _Host:
         return name
 
     def _rollups(self, step_s: int, starts_of: Mapping[str, list[int]], columns: Iterable[str]) -> str:
-        """SQL of rows of a step, of compacted recordings by their days. One list of files costs less than a query for each."""
+        """SQL of rows of a step, of compacted recordings by their days. One list of files is cheaper than a query for each."""
         days = self.manifest.days
         files = (self.directory / f"day={day}/{days[day].files[key_of('rollup', step_s)]}" for day in sorted(starts_of))
         names = ", ".join(quoted(str(file)) for file in files)
@@ -430,7 +431,7 @@ class _Host:
             f"select {', '.join(columns)} from read_parquet([{names}], union_by_name = {union}, hive_partitioning = false) "
             f"where step_s = {step_s}"
         )
-        # To look for each row's start in a list costs a fifth of the query, and mostly all rows are wanted.
+        # A lookup of each row's start in a list takes a fifth of the query, and usually all rows are selected.
         key = key_of("rollup", step_s)
         in_files = {start for day in starts_of for start, keys in days[day].recordings.items() if key in keys}
         wanted = {start for starts in starts_of.values() for start in starts}
@@ -455,12 +456,12 @@ class _Host:
         sources: list[_Source],
         files_of: dict[int, dict[str, list[Path]]],
     ) -> dict[str, str]:
-        """Writes the file of a table, or of one step of it: what is compacted already, and the rows of `sources`."""
+        """Writes the file of a table, or of one step of it: the rows that are already compacted, and those of `sources`."""
         of, _, step = key.partition("/")
         table, step_s = _TABLES[of], int(step) if step else None
         name = f"{of}-{'' if step_s is None else f'{step_s}s-'}{number:06}.parquet"
         before = directory / known.files[key] if known is not None and key in known.files else None
-        # Of a table with steps a file whose name does not say its step may have the rows of several.
+        # If a table has steps, a file without a step in its name may have rows of several steps.
         named = {s.start_ns: [f for f in files_of[s.start_ns].get(of, []) if _step(f) in (step_s, None)] for s in sources}
         parts = [Part(before, None)] if before else []
         parts += [Part(file, start) for start, files in named.items() for file in files if _step(file) == step_s]
@@ -489,14 +490,14 @@ class _Host:
             return {}
         name = f"{DEVICES.directory}-{number:06}.parquet"
         temporary = directory / (name + _TEMPORARY)
-        # Recordings of a host mostly have the same devices: their files differ in the start only.
+        # Recordings of a host usually have the same devices; their files differ only in the start.
         parts = [Part(_encoded_devices(tuple(map(_values, rows))), start) for start, rows in sorted(by_start.items())]
         join(parts, "start_ns", temporary)
         self._named(temporary, directory / name)
         return {DEVICES.directory: name}
 
     def _steps(self, files: list[Path]) -> set[int | None]:
-        """The steps of the rows of these files: most say it in their names."""
+        """The steps of the rows of these files; most have them in their names."""
         steps: set[int | None] = {_step(file) for file in files}
         if None in steps:
             steps.discard(None)
@@ -506,7 +507,7 @@ class _Host:
         return steps
 
     def _joined(self, table: Table, parts: list[Part], to: Path) -> bool:
-        """Copies the files as they are into one, where that makes no file of very small pieces."""
+        """Joins the files into one without decoding them, if that creates no file of very small pieces."""
         if not parts or sum(part.size for part in parts) < len(parts) * _MIN_PIECE_BYTES:
             return False
         temporary = to.with_name(to.name + _TEMPORARY)
@@ -536,7 +537,7 @@ class _Host:
         return True
 
     def _remove_forgotten(self) -> None:
-        """Removes what a killed compaction left, and what newer files replaced once no reader can have it open."""
+        """Removes files of a killed compaction, and replaced files that no reader can have open any more."""
         named = {f"day={day}/{file}" for day, of in self.manifest.days.items() for file in of.files.values()}
         named |= {f"{self.directory.name}/{file}" for file in self.manifest.of_host()}
         now = time.time()
@@ -569,7 +570,7 @@ def _source(start_ns: int, path: Path) -> _Source | None:
 
 
 def _changed(recording: Path) -> float:
-    """When a file came to a recording or went, as its directories say."""
+    """When a file was last added to or removed from a recording, from the times of its directories."""
     times = [recording.stat().st_mtime]
     times += [
         entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(recording) if entry.is_dir(follow_symlinks=False)
@@ -589,7 +590,7 @@ def _files(recording: Path) -> dict[str, list[Path]]:
 
 
 def _rows(table: Table, files: list[str]) -> str:
-    """SQL of the rows that a recording has of a table: of all columns that are known."""
+    """SQL of a recording's rows of a table, with all known columns."""
     schemas = [pq.read_schema(file) for file in files]
     have = set(schemas[0].names).union(*(schema.names for schema in schemas))
     for column in table.columns:
@@ -603,7 +604,7 @@ def _rows(table: Table, files: list[str]) -> str:
 
 
 def _devices(source: _Source, files: dict[str, list[Path]]) -> list[dict[str, Any]]:
-    """The devices of a recording: of its table, or else of its `meta.json`."""
+    """The devices of a recording, from its table or else from its `meta.json`."""
     if DEVICES.directory not in files:
         return [device_row(device) for device in source.meta.devices]
     rows: list[dict[str, Any]] = []
@@ -625,7 +626,7 @@ def _devices_of_day(
 
 @lru_cache(maxsize=64)
 def _decoded_devices(data: bytes) -> list[dict[str, Any]]:
-    """The rows of a file of devices. Those of a host's recordings are mostly the same to the byte."""
+    """The rows of a file of devices. The files of a host's recordings are usually identical."""
     rows = pq.read_table(pa.BufferReader(data), use_threads=False).to_pylist()
     return [{name: row.get(name) for name in DEVICES.names} for row in rows]
 
@@ -646,19 +647,19 @@ def _encoded_devices(rows: tuple[tuple[Any, ...], ...]) -> bytes:
 
 
 def _step(file: Path) -> int | None:
-    """The step that the name of a file says, as `60s-000001.parquet` does."""
+    """The step in the name of a file, as in `60s-000001.parquet`."""
     step, dash, _ = file.name.partition("s-")
     return int(step) if dash and step.isdigit() else None
 
 
 def _number(name: str) -> int:
-    """The number in the name of a file, whole or not."""
+    """The number in the name of a file, complete or not."""
     digits = name.removesuffix(_TEMPORARY).removesuffix(".parquet").rpartition("-")[2]
     return int(digits) if digits.isdigit() else 0
 
 
 def _next_number(files: Iterable[Path]) -> int:
-    """A number that none of them has."""
+    """A number that none of these files has."""
     return 1 + max((_number(file.name) for file in files), default=0)
 
 
@@ -669,7 +670,7 @@ def _make(directory: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replaces a file as a whole."""
+    """Replaces a file atomically."""
     temporary = path.with_name(path.name + _TEMPORARY)
     temporary.write_text(text)
     _sync(temporary)

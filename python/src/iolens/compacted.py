@@ -1,12 +1,12 @@
-"""What a lake has in `compacted/`: one file for each host, day and table, and of which recordings it has the rows.
+"""Contents of a lake's `compacted/`: one file for each host, day and table, and which recordings have their rows in it.
 
-    compacted/host=NAME/manifest.json                      which files count; replaced as a whole
+    compacted/host=NAME/manifest.json                      which files are valid; replaced atomically
     compacted/host=NAME/day=YYYY-MM-DD/TABLE-NNNNNN.parquet   of the recordings that began on that day (UTC)
     compacted/host=NAME/sums-NNNNNN.parquet                sums over whole recordings: rollups by device and class
-    compacted/host=NAME/peaks-NNNNNN.parquet               the minutes that a day's percentiles can be of
+    compacted/host=NAME/peaks-NNNNNN.parquet               the minutes that can determine a day's percentiles
 
-Files are never changed, and a name is never used twice. What the manifest does not name does not count: a compaction that was
-killed left it, or a reader may still have it open. So a reader finds each I/O in one place, whatever the moment.
+Files are never changed, and a name is never reused. A file that the manifest does not name is not valid: a killed compaction
+left it, or a reader may still have it open. So a reader finds each I/O in exactly one place at any time.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def day_of(start_ns: int) -> str:
 
 @dataclass
 class Day:
-    """A host's recordings that began on one day, as far as they are compacted.
+    """A host's compacted recordings that began on one day.
 
-    `recordings`: the tables, or tables and steps (`rollup/60`), that each of them has, by its start. `files`: by the same.
-    `devices`: rows of the table `devices` with the `starts` they are of.
+    `recordings`: the tables, or tables and steps (`rollup/60`), of each recording, by its start. `files`: by table or table and
+    step. `devices`: rows of the table `devices` with the `starts` of their recordings.
     """
 
     schema: str
@@ -45,7 +45,7 @@ class Day:
     devices: list[dict[str, Any]]
 
     def as_json(self) -> dict[str, Any]:
-        """As the manifest has it."""
+        """The form of the manifest."""
         return {
             "schema": self.schema,
             "recordings": {str(start): tables for start, tables in sorted(self.recordings.items())},
@@ -56,7 +56,7 @@ class Day:
 
 @dataclass
 class Sums:
-    """The file of sums over whole recordings, and of which (their starts)."""
+    """The file of sums over whole recordings, and which recordings it covers (their starts)."""
 
     file: str
     recordings: list[int]
@@ -64,9 +64,9 @@ class Sums:
 
 @dataclass
 class Peaks:
-    """The file of the fullest minutes, and of which recordings: by their starts the first and the last minute of each.
+    """The file of peak minutes, and its recordings: by their starts, the first and the last minute of each.
 
-    A recording without minutes has the empty list.
+    A recording without minutes has an empty list.
     """
 
     file: str
@@ -83,11 +83,11 @@ class Manifest:
     peaks: Peaks | None = None
 
     def of_host(self) -> list[str]:
-        """The files that are of no day."""
+        """The files that belong to no single day."""
         return [of.file for of in (self.sums, self.peaks) if of is not None]
 
     def text(self) -> str:
-        """As it is stored."""
+        """The stored form."""
         used = {day.schema for day in self.days.values()}
         document = {
             "version": VERSION,
@@ -103,7 +103,7 @@ class Manifest:
 
 
 def parse(text: str) -> Manifest:
-    """The manifest of `text`; one of a later version, or that is damaged, is an error (`ValueError`)."""
+    """Parses a manifest. A manifest of a later version or a damaged one is an error (`ValueError`)."""
     try:
         raw = json.loads(text)
         if int(raw["version"]) > VERSION:
@@ -131,18 +131,18 @@ def parse(text: str) -> Manifest:
 
 
 def digest(columns: dict[str, list[str]]) -> str:
-    """A short name of the columns of all tables."""
+    """A short digest of the columns of all tables."""
     return hashlib.sha256(json.dumps(columns, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def key_of(directory: str, step_s: int | None) -> str:
-    """How the manifest names a table, or the rows of one step of it."""
+    """The manifest's name of a table, or of the rows of one step of it."""
     return directory if step_s is None else f"{directory}/{step_s}"
 
 
 @dataclass(frozen=True)
 class File:
-    """A compacted file: its path, the columns it has, and the host and day it is of."""
+    """A compacted file: its path, its columns, its host and its day."""
 
     path: str
     schema: str
@@ -150,8 +150,8 @@ class File:
     day: str
 
 
-# Columns of the sums beside `start_ns`: those of a rollup that questions about whole recordings need. `at_ns` is the first
-# slot's. Counts are of 64 bits.
+# Columns of the sums besides `start_ns`: those of a rollup that queries over whole recordings need. `at_ns` is that of the
+# first slot. Counts are 64-bit.
 SUMS = (
     ("at_ns", "bigint"),
     ("dev", "int"),
@@ -165,7 +165,7 @@ SUMS = (
     ("device_counts", "array<bigint>"),
 )
 
-# Columns of the peaks beside `start_ns`: those of a minute of class `all`, several rows of one added up.
+# Columns of the peaks besides `start_ns`: those of a minute of class `all`, with several rows of one minute added.
 PEAKS = (
     ("at_ns", "bigint"),
     ("dev", "int"),
@@ -176,11 +176,11 @@ PEAKS = (
 
 
 class Compacted:
-    """The compacted days of a lake. `damaged` are files that are left out, so that their days are not compacted for a table."""
+    """The compacted days of a lake. `damaged` files are excluded, so that for their table their days count as not compacted."""
 
     def __init__(self, manifests: Iterable[tuple[str, str, Manifest]], damaged: set[str]) -> None:
         self._damaged = damaged
-        # By host: where its files are, and what its manifest says.
+        # By host: the path of its files, and its manifest.
         self._of: dict[str, tuple[str, Manifest]] = {host: (path, manifest) for host, path, manifest in manifests}
 
     def __bool__(self) -> bool:
@@ -206,7 +206,7 @@ class Compacted:
         return tables <= manifest.schemas[manifest.days[day_of(start_ns)].schema].keys()
 
     def covered(self, table: str) -> set[tuple[str, int]]:
-        """The recordings whose rows of a table are read here and nowhere else."""
+        """The recordings whose rows of a table are read from compacted files only."""
         return {(host, start) for host, name, day in self._days_of(table) for start in day.recordings}
 
     def _days_of(self, table: str) -> Iterable[tuple[str, str, Day]]:
@@ -231,7 +231,7 @@ class Compacted:
         return found
 
     def sums(self) -> tuple[list[str], set[tuple[str, int]]]:
-        """The files of sums, and the recordings that they are of."""
+        """The files of sums, and the recordings that they cover."""
         files, keys = [], set()
         for host, (path, manifest) in self._of.items():
             sums = manifest.sums
@@ -241,7 +241,7 @@ class Compacted:
         return files, keys
 
     def peaks(self) -> tuple[list[str], dict[tuple[str, int], list[int]]]:
-        """The files of peaks, and the recordings that they are of, with the first and the last minute of each."""
+        """The files of peaks, and the recordings that they cover, with the first and the last minute of each."""
         files: list[str] = []
         spans: dict[tuple[str, int], list[int]] = {}
         for host, (path, manifest) in self._of.items():
@@ -252,7 +252,7 @@ class Compacted:
         return files, spans
 
     def has_columns(self, table: str, columns: Iterable[str]) -> bool:
-        """Whether all files of a table have these columns, and in one order."""
+        """Whether all files of a table have these columns in the same order."""
         lists = [m.schemas[day.schema].get(table) for _, m in self._of.values() for day in m.days.values()]
         return all(known == lists[0] for known in lists) and lists[0] == list(columns)
 
@@ -272,7 +272,7 @@ def host_of(directory: str) -> str:
 
 
 def device_rows(devices: Iterable[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Devices of several recordings, each once with the starts of all that have it like that."""
+    """Devices of several recordings, each distinct row once with the starts of all recordings that have it."""
     together: dict[str, dict[str, Any]] = {}
     for start, device in devices:
         known = {name: value for name, value in device.items() if value is not None}

@@ -1,7 +1,7 @@
-"""Which pod and container a control group belongs to: SQL over its path, one text for DuckDB and Spark.
+"""Finds the pod and container of a control group: SQL over its path, the same text for DuckDB and Spark.
 
-As the program does it: the innermost pod, and within it the outermost container. No pattern has a backslash, which the engines
-read differently.
+The rule is that of the program: the innermost pod, and within it the outermost container. No pattern contains a backslash,
+which the engines interpret differently.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ def _extract(text: str, pattern: str, group: int) -> str:
     return f"nullif(regexp_extract({text}, '{pattern}', {group}), '')"
 
 
-# Of `names`, and of `actors`, which have the paths when the names are gone with the single I/Os: a row for each control group,
-# with what its path and the kubelet's names say.
+# From `names`, and from `actors`, which still have the paths when the names have been removed with the single I/Os. A row for
+# each control group, with the information from its path and the kubelet's names.
 CONTAINERS = f"""
 with called as (
     select host, start_ns, id, text from raw_names where kind = 'cgroup'

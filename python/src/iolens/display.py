@@ -1,4 +1,4 @@
-"""What a notebook shows: of a recording throughput and latencies over time, of a lake its hosts."""
+"""The display in a notebook: throughput and latencies over time of a recording, the hosts of a lake."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def _svg(rows: list[Any], duration_s: float) -> str:
 
 
 def _heat_svg(recording: Recording, step_s: float) -> str:
-    """Latencies over time: a rectangle for each cell with I/Os, darker with more of them."""
+    """Latencies over time: a rectangle for each cell with I/Os; the more I/Os, the darker."""
     cells = (
         recording.heatmap(step_s, per_octave=1)
         .aggregate("time_s, low_us, high_us, sum(ios)", "time_s, low_us, high_us")
         .fetchall()
     )
-    # The shortest durations begin at 0, which a logarithm does not have.
+    # The range of the shortest durations begins at 0, which has no logarithm.
     lowest_us = max(min(cell[1] for cell in cells), 1.0)
     highest_us = max(max(cell[2] for cell in cells), 2 * lowest_us)
     octaves = math.log2(highest_us / lowest_us)
@@ -97,12 +97,12 @@ def _heat_svg(recording: Recording, step_s: float) -> str:
     )
 
 
-# Hosts of a lake that a notebook shows.
+# The maximum number of hosts that a notebook shows.
 _HOSTS = 20
 
 
 def lake_html(lake: Lake) -> str:
-    """The hosts of a lake and its relations, from the names of its directories: no file is opened."""
+    """The hosts of a lake and its relations, from directory names only: no file is opened."""
     of_host: dict[str, list[int]] = {}
     for host, start_ns, _ in lake.files.recordings:
         of_host.setdefault(host, []).append(start_ns)

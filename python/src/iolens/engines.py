@@ -1,7 +1,7 @@
-"""The engines that answer SQL over a lake. Each gives the same raw relations; the views and questions are common text.
+"""The engines that run SQL over a lake. Each provides the same raw relations; the views and queries are shared SQL.
 
 Raw relations are `raw_TABLE` with `host` and `start_ns` before the table's columns, `raw_devices`, and `raw_buckets`, the
-histograms of the rollups row by row; `nth_largest` is a function. Lists are the one thing that the engines word differently.
+histograms of the rollups, one bucket per row. `nth_largest` is a function. Only lists have different syntax in the engines.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ARROW = {
 
 SUMS_ARROW = {**ARROW, "array<bigint>": pa.list_(pa.int64())}
 
-# Footers read at a time, of which an object store answers many at once.
+# Footers that are read concurrently; an object store serves many requests at once.
 READERS = 16
 
 # Tasks that list the directories of a lake on Spark.
@@ -48,23 +48,24 @@ LISTING_TASKS = 16
 _BUCKET_KEYS = "host, start_ns, step_s, at_ns, dev, class"
 
 
-# What an engine can make, by name.
+# What an engine can create, by name.
 RAW = {f"raw_{t.directory}": t for t in (*LAKE_TABLES, DEVICES)}
 ROLLUP = RAW["raw_rollup"]
 RAW_BUCKETS = "raw_buckets"
-# The rollups for sums over whole recordings, and their histograms row by row: of an hour where that gives the same answer.
+# The rollups for sums over whole recordings, and their histograms, one bucket per row. Those of an hour are used if the result
+# is the same.
 RAW_LONG = "raw_rollup_long"
 RAW_LONG_BUCKETS = "raw_buckets_long"
-# The minutes of class `all` that a day's percentiles can be of: of compacted recordings not all of them.
+# The minutes of class `all` that can determine a day's percentiles; of compacted recordings only some of them.
 RAW_PEAKS = "raw_rollup_peaks"
 
 
 @dataclass(frozen=True)
 class Long:
-    """Where the rollups for sums over whole recordings are.
+    """The files of the rollups for sums over whole recordings.
 
-    Of the compacted recordings (host and start) the rows of a minute are read `by_minutes`, those of an hour `by_hours`, and
-    their sums `by_sums`.
+    Of the compacted recordings (host and start), the rows of a minute are read for those in `by_minutes`, the rows of an hour
+    for `by_hours`, and their sums for `by_sums`.
     """
 
     hours: list[str]
@@ -79,7 +80,7 @@ class Long:
 
 @dataclass(frozen=True)
 class MinuteFiles:
-    """Where the minutes for a day's percentiles are: of the compacted recordings all of them `by_minutes`, or `by_peaks`."""
+    """The files of a day's percentiles: of the compacted recordings all minutes (`by_minutes`), or `by_peaks`."""
 
     own: list[str]
     compacted: list[File]
@@ -89,39 +90,39 @@ class MinuteFiles:
 
 
 class Engine(Protocol):
-    """What a lake needs of an engine.
+    """The operations that a lake needs from an engine.
 
-    `largest`: its SQL of a list of the largest values of {}, at least as many as a day's 99th percentile needs.
+    `largest`: SQL for a list of the largest values of {}, at least as many as a day's 99th percentile needs.
     """
 
     largest: str
 
     def make_raw(self, table: Table) -> None:
-        """Makes the raw relation of a table."""
+        """Creates the raw relation of a table."""
 
     def make_long(self) -> None:
-        """Makes `raw_rollup_long` of the files that the root has now."""
+        """Creates `raw_rollup_long` of the files that the root has now."""
 
     def make_peaks(self) -> None:
-        """Makes `raw_rollup_peaks` of the files that the root has now."""
+        """Creates `raw_rollup_peaks` of the files that the root has now."""
 
     def make_buckets(self, name: str, source: str) -> None:
-        """Makes the relation `name`, the histograms of `source` row by row."""
+        """Creates the relation `name`, the histograms of `source` with one bucket per row."""
 
     def define(self, name: str, sql: str) -> None:
-        """Makes the view `name`."""
+        """Creates the view `name`."""
 
     def query(self, sql: str) -> pa.Table:
         """The rows of `sql`."""
 
     def relation(self, sql: str) -> Any:
-        """What the engine itself calls the result: a DuckDB relation, a Spark data frame."""
+        """The engine's own type of result: a DuckDB relation, a Spark data frame."""
 
     def may_be_damage(self, error: Exception) -> bool:
-        """Whether a file that cannot be read may have caused the error."""
+        """Whether an unreadable file may have caused the error."""
 
     def close(self) -> None:
-        """Gives up what it holds."""
+        """Releases the engine's resources."""
 
 
 class Files:
@@ -139,22 +140,23 @@ class Files:
                 self.fs, self.root = pa_fs.FileSystem.from_uri(root)
             except (pa.ArrowInvalid, OSError) as e:
                 raise IolensError(f"{root}: {e}") from e
-        # Files that are left out.
+        # Files that are excluded.
         self.damaged: set[str] = set()
         self.look()
         if not self.recordings and not self.compacted:
             raise IolensError(f"{root} holds no recordings host=NAME/start_ns=UNIXNS/")
 
     def look(self) -> None:
-        """Looks again which recordings there are, and which of them are compacted."""
-        # What is compacted is looked for first: what becomes so meanwhile is still read where it was.
+        """Lists the recordings again, and which of them are compacted."""
+        # The compacted files are listed first, so that a recording that is compacted meanwhile is still read from its own
+        # files.
         self.compacted = Compacted(self._manifests(), self.damaged)
         # The directories of each recording.
         self.tables: dict[str, frozenset[str]] = {}
         self.recordings = self._recordings()
 
     def _manifests(self) -> list[tuple[str, str, Manifest]]:
-        """Host, place and manifest of each host that has compacted days."""
+        """Host, path and manifest of each host with compacted days."""
         place = f"{self.root}/{DIRECTORY}"
         if not self._is_directory(place):
             return []
@@ -209,26 +211,26 @@ class Files:
                         found.append((host, int(text), path))
                         tables = compacted.pop((host, int(text)), None)
                         if tables is None or not self.compacted.knows(host, int(text), known):
-                            # Tables that the compaction did not know are read where they are.
+                            # Tables that the compaction did not know are read from the recording's own files.
                             self.tables[path] = frozenset(self._directories(path, "")).union(directories(tables or ()))
                         else:
                             self.tables[path] = directories(tables)
         except OSError as e:
             raise IolensError(f"{self.root}: {e}") from e
-        # Recordings of which only the compacted rows are left.
+        # Recordings of which only the compacted rows exist.
         self.gone = compacted
         return found
 
     @property
     def starts(self) -> dict[tuple[str, int], frozenset[str]]:
-        """The tables of each recording, those included of which only the compacted rows are left."""
+        """The tables of each recording, including those of which only the compacted rows exist."""
         found = {(host, start): self.tables[path] for host, start, path in self.recordings}
         return {**found, **{key: directories(keys) for key, keys in self.gone.items()}}
 
     def of(self, table: Table) -> list[str]:
-        """The files of a table, of all recordings that are not compacted; of a local root the pattern that stands for them."""
+        """The files of a table, of all uncompacted recordings; for a local root the glob pattern that matches them."""
         if self.is_local and not self.compacted and not self.has_damaged(table):
-            # An empty directory has no files that a pattern could stand for.
+            # A pattern would match nothing in an empty directory, which is an error.
             some = any(next(Path(path, table.directory).glob("*.parquet"), None) for path in self.having(table))
             return [f"{self.root}/host=*/start_ns=*/{table.directory}/*.parquet"] if some else []
         return self._each(table)
@@ -243,7 +245,7 @@ class Files:
         ]
 
     def _each(self, table: Table) -> list[str]:
-        """The files of a table one by one."""
+        """The files of a table, listed individually."""
         directories = (f"{path}/{table.directory}" for path in self.having(table))
         return [f"{directory}/{name}" for directory in directories for name in self._parquet(directory)]
 
@@ -252,7 +254,7 @@ class Files:
         return self.compacted.files(table.directory)
 
     def of_peaks(self) -> MinuteFiles:
-        """The files of rollups of a minute, and the compacted ones of peaks."""
+        """The files of rollups of a minute, and the compacted files of peaks."""
         own = [file for file in self._each(ROLLUP) if _step(file) in (_MINUTE, "")]
         covered = self.compacted.covered(ROLLUP.directory)
         files, spans = self.compacted.peaks()
@@ -263,16 +265,16 @@ class Files:
         return MinuteFiles(own, compacted, files if by_peaks else [], by_minutes, by_peaks)
 
     def _by_peaks(self, spans: dict[tuple[str, int], list[int]]) -> set[tuple[str, int]]:
-        """The recordings of which peaks say enough: those that share at most their first and last minutes with others.
+        """The recordings for which peaks are sufficient: those that share at most their first and last minutes with others.
 
-        In a minute that two recordings of a host share its device did what both say: such a one can be among a day's fullest
-        where it is in neither recording.
+        In a minute that two recordings of a host share, the device's total is the sum of both. Such a minute can be among a
+        day's largest although it is in neither recording.
         """
         of_host: dict[str, list[tuple[int, float, int]]] = {}
         for (host, start), tables in self.starts.items():
             span = spans.get((host, start))
             if span is None and ROLLUP.directory in tables:
-                # It is not known how long this one is.
+                # The length of this one is unknown.
                 span_from, span_to = start - start % MINUTE_NS, math.inf
             elif span:
                 span_from, span_to = span
@@ -285,7 +287,8 @@ class Files:
             reached = -math.inf
             for span_from, span_to, start in sorted(recordings):
                 if span_from < reached:
-                    # After one of unknown length all are read by their minutes, and so is a host with two at the same time.
+                    # After a recording of unknown length all are read by their minutes, and so is a host with two recordings at
+                    # the same time.
                     alone = alone if reached == math.inf else set()
                     break
                 reached = span_to
@@ -295,11 +298,11 @@ class Files:
         return found
 
     def has_damaged(self, table: Table) -> bool:
-        """Whether a file of the table is left out."""
+        """Whether a file of the table is excluded."""
         return any(file.rpartition("/")[0].endswith(f"/{table.directory}") for file in self.damaged)
 
     def leave_out_damaged(self, tables: Iterable[Table]) -> bool:
-        """Leaves out, with a warning each, the files without a readable footer. Whether there are such that were not known."""
+        """Excludes the files without a readable footer, with a warning for each. Returns whether there were new ones."""
         files = [file for table in sorted(tables, key=lambda t: t.directory) for file in self._each(table)]
         compacted = [file.path for table in tables for file in self.of_compacted(table)]
         if ROLLUP in tables:
@@ -317,7 +320,7 @@ class Files:
         try:
             pq.read_metadata(file, filesystem=self.fs)
         except FileNotFoundError:
-            # What is too old goes at any time.
+            # Old files may be removed at any time.
             return None
         except (OSError, ValueError) as e:
             return " ".join(str(e).split())
@@ -326,7 +329,8 @@ class Files:
     def of_long(self) -> Long:
         """The files of rollups of an hour, and those of a minute for the recordings that have no hours.
 
-        When a host was seen first and last is known to the minute, so its oldest and newest recording count as having none.
+        The first and last time that a host was seen are known to the minute. So its oldest and newest recording count as having
+        none.
         """
         covered = self.compacted.covered(ROLLUP.directory)
         hourly = {key for key, keys in self.compacted.starts().items() if f"{ROLLUP.directory}/3600" in keys}
@@ -379,14 +383,14 @@ class Files:
             try:
                 names = [e.name for e in os.scandir(path)]
             except FileNotFoundError:
-                # What is too old goes at any time.
+                # Old files may be removed at any time.
                 names = []
         else:
             names = [i.base_name for i in self.fs.get_file_info(pa_fs.FileSelector(path)) if i.is_file]
         return sorted(name for name in names if name.endswith(".parquet") and f"{path}/{name}" not in self.damaged)
 
     def meta_texts(self, path: str) -> list[tuple[str, str]]:
-        """`meta.json` and its copy, as far as they are there."""
+        """`meta.json` and its copy, if they exist."""
         texts = []
         for name in ("meta.json", "meta.json.bak"):
             if self.fs.get_file_info(f"{path}/{name}").is_file:
@@ -395,7 +399,7 @@ class Files:
         return texts
 
     def devices_of_meta(self) -> pa.Table:
-        """The devices of the recordings that do not have them as a table of their own, of compacted ones by their manifests."""
+        """The devices of recordings without a table of devices; of compacted recordings those in their manifests."""
         rows = []
         covered = self.compacted.covered(DEVICES.directory)
         for host, start_ns, path in self.recordings:
@@ -415,7 +419,7 @@ _HOUR, _MINUTE = "3600s", "60s"
 
 
 def _step(file: str) -> str:
-    """The step of a file of rollups, `60s` of `60s-000001.parquet`; empty if its name does not say it."""
+    """The step of a file of rollups, `60s` of `60s-000001.parquet`; empty if it is not in the name."""
     step, dash, _ = file.rpartition("/")[2].partition("-")
     return step if dash and step in (_HOUR, _MINUTE, "1s") else ""
 
@@ -428,7 +432,7 @@ def _text(path: str) -> str | None:
 
 
 def directories(keys: Iterable[str]) -> frozenset[str]:
-    """The tables that a manifest names, whatever their steps."""
+    """The tables that a manifest names, without their steps."""
     return frozenset(key.partition("/")[0] for key in keys)
 
 
@@ -447,25 +451,25 @@ def _without_rows(table: Table) -> str:
 
 
 def _among(keys: str) -> str:
-    """Whether a row of `r` is of one of these recordings."""
+    """Whether a row of `r` belongs to one of these recordings."""
     return f"exists (from {keys} k where k.host = r.host and k.start_ns = r.start_ns)"
 
 
 class DuckEngine:
-    """DuckDB inside this process. Of an object store the files are read by pyarrow, with its credentials and options."""
+    """DuckDB inside this process. Files in an object store are read by pyarrow, with its credentials and options."""
 
     largest = f"max({{}}, {P99_RANK_MAX})"
 
     def __init__(self, files: Files) -> None:
         self.connection = connect()
-        # Closed files never change, and a question reads the footers of all files several times.
+        # Complete files never change, and a query reads the footers of all files several times.
         self.connection.execute("set parquet_metadata_cache = true")
         # Null beyond the list's end, as on Spark.
         self.connection.execute("create macro nth_largest(a, i) as list_reverse_sort(a)[i]")
         self.files = files
 
     def make_raw(self, table: Table) -> None:
-        """Makes the raw relation of a table."""
+        """Creates the raw relation of a table."""
         sql = self._source(table)
         if table is DEVICES:
             known = self.files.devices_of_meta()
@@ -474,7 +478,7 @@ class DuckEngine:
         self.define(f"raw_{table.directory}", sql)
 
     def make_long(self) -> None:
-        """Makes `raw_rollup_long` of the files that the root has now."""
+        """Creates `raw_rollup_long` of the files that the root has now."""
         self.files.look()
         found = self.files.of_long()
         for name, keys in (
@@ -501,7 +505,7 @@ class DuckEngine:
         self.define(RAW_LONG, " union all ".join(selects) or _without_rows(ROLLUP))
 
     def make_peaks(self) -> None:
-        """Makes `raw_rollup_peaks` of the files that the root has now."""
+        """Creates `raw_rollup_peaks` of the files that the root has now."""
         self.files.look()
         found = self.files.of_peaks()
         self._register_keys("peaks_by_minutes", found.by_minutes)
@@ -518,7 +522,7 @@ class DuckEngine:
         self.define(RAW_PEAKS, " union all ".join(selects) or f"select {columns} from ({_without_rows(ROLLUP)})")
 
     def make_buckets(self, name: str, source: str) -> None:
-        """Makes the relation `name`, the histograms of `source` row by row."""
+        """Creates the relation `name`, the histograms of `source` with one bucket per row."""
         parts = " union all ".join(
             f"select {_BUCKET_KEYS}, '{p}' as part, unnest({p}_buckets) as bucket, unnest({p}_counts) as ios from {source}"
             for p in ("total", "device")
@@ -528,7 +532,7 @@ class DuckEngine:
     def _source(self, table: Table) -> str:
         found = self.files.of(table)
         selects = [self._read(table, found, f"dataset_{table.directory}")] if found else []
-        # Of compacted recordings the manifests have the devices.
+        # The manifests have the devices of compacted recordings.
         compacted = self.files.of_compacted(table) if table is not DEVICES else []
         selects += [self._read_compacted(table, compacted, f"compacted_{table.directory}")] if compacted else []
         return " union all ".join(selects) or _without_rows(table)
@@ -543,14 +547,14 @@ class DuckEngine:
         return f"select host, start_ns, {_cast(table)} from {name}"
 
     def _read_sums(self, files: list[str]) -> str:
-        """Sums as rows of rollups: those of a slot without length, at the beginning of the first."""
+        """Sums as rows of rollups: in a slot without length, at the start of the first slot."""
         source = self._of_hosts("sums", files, SUMS)
         have = {name: f'"{name}"' for name, _ in SUMS}
         cells = [f'{have.get(c.name, "0" if c.name == "step_s" else "null")} as "{c.name}"' for c in ROLLUP.columns]
         return f"select host, start_ns, {', '.join(cells)} from {source}"
 
     def _of_hosts(self, name: str, files: list[str], columns: tuple[tuple[str, str], ...]) -> str:
-        """What is read from for compacted files of whole hosts."""
+        """The source for compacted files of whole hosts."""
         if self.files.is_local:
             names = ", ".join(quoted(file) for file in files)
             return f"read_parquet([{names}], hive_partitioning = true, hive_types = {{'host': varchar}})"
@@ -559,12 +563,12 @@ class DuckEngine:
         return name
 
     def _register_keys(self, name: str, keys: set[tuple[str, int]]) -> None:
-        """Makes `name` of recordings."""
+        """Creates `name` of recordings."""
         columns = [pa.array([host for host, _ in keys], pa.string()), pa.array([start for _, start in keys], pa.int64())]
         self.connection.register(name, pa.table(columns, names=["host", "start_ns"]))
 
     def _register(self, table: Table, found: list[str], name: str, keys: list[tuple[str, pa.DataType]], base: str) -> None:
-        """Makes `name` of files in an object store; `keys` are those of their directories below `base`."""
+        """Creates `name` of files in an object store; `keys` are those of their directories below `base`."""
         schema = arrow_schema(table)
         for key, kind in keys:
             schema = schema if key in schema.names else schema.append(pa.field(key, kind))
@@ -589,7 +593,7 @@ class DuckEngine:
         return f"select host, start_ns, {_cast(table)} from {name}"
 
     def define(self, name: str, sql: str) -> None:
-        """Makes the view `name`."""
+        """Creates the view `name`."""
         self.connection.execute(f"create or replace view {name} as {sql}")
 
     def query(self, sql: str) -> pa.Table:
@@ -604,7 +608,7 @@ class DuckEngine:
         return ask(self.connection, sql)
 
     def may_be_damage(self, error: Exception) -> bool:
-        """Whether a file that cannot be read may have caused the error."""
+        """Whether an unreadable file may have caused the error."""
         cause = error.__cause__ if isinstance(error, IolensError) else error
         return isinstance(cause, (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException))
 
@@ -632,7 +636,7 @@ class SparkEngine:
         self.files = files
 
     def make_raw(self, table: Table) -> None:
-        """Makes the raw relation of a table."""
+        """Creates the raw relation of a table."""
         if table is DEVICES:
             self._make_devices()
             return
@@ -643,7 +647,7 @@ class SparkEngine:
         frame.createOrReplaceTempView(f"raw_{table.directory}")
 
     def _directories(self, table: Table) -> list[str]:
-        """Patterns for the directories of a table that is not compacted. Spark follows those of several hosts at once."""
+        """Glob patterns for the directories of an uncompacted table. Spark lists those of several hosts in parallel."""
         if not self.files.of(table):
             return []
         if self.files.has_damaged(table):
@@ -655,14 +659,14 @@ class SparkEngine:
         return [f"{self.root}{host.removeprefix(self.files.root)}/start_ns=*/{table.directory}" for host in hosts]
 
     def _make_devices(self) -> None:
-        """Reads the devices here: a few rows of each recording cost a task of Spark ten times what they cost DuckDB."""
+        """Reads the devices with DuckDB: for a few rows of each recording a Spark task costs ten times as much."""
         local = DuckEngine(self.files)
         local.make_raw(DEVICES)
         rows = local.query("select * from raw_devices")
         self.spark.createDataFrame(rows, self._ddl(DEVICES)).createOrReplaceTempView("raw_devices")
 
     def make_long(self) -> None:
-        """Makes `raw_rollup_long` of the files that the root has now."""
+        """Creates `raw_rollup_long` of the files that the root has now."""
         self.files.look()
         found = self.files.of_long()
         frame = self._read(ROLLUP, self._urls(found.hours)).where("step_s = 3600")
@@ -679,7 +683,7 @@ class SparkEngine:
         frame.createOrReplaceTempView(RAW_LONG)
 
     def make_peaks(self) -> None:
-        """Makes `raw_rollup_peaks` of the files that the root has now."""
+        """Creates `raw_rollup_peaks` of the files that the root has now."""
         self.files.look()
         found = self.files.of_peaks()
         columns = ["host", "start_ns", *(name for name, _ in PEAKS)]
@@ -694,7 +698,7 @@ class SparkEngine:
         frame.createOrReplaceTempView(RAW_PEAKS)
 
     def _among(self, rows: Any, keys: set[tuple[str, int]]) -> Any:
-        """The rows that are of one of these recordings."""
+        """The rows that belong to one of these recordings."""
         chosen = self.spark.createDataFrame(sorted(keys), "host string, start_ns bigint")
         return rows.join(chosen, ["host", "start_ns"], "left_semi").select(*rows.columns)
 
@@ -702,7 +706,7 @@ class SparkEngine:
         return [self.root + file.removeprefix(self.files.root) for file in files]
 
     def _read_sums(self, files: list[str]) -> Any:
-        """Sums as rows of rollups: those of a slot without length, at the beginning of the first."""
+        """Sums as rows of rollups: in a slot without length, at the start of the first slot."""
         frame = self._of_hosts(files, SUMS)
         have = {name for name, _ in SUMS}
         cells = []
@@ -714,7 +718,7 @@ class SparkEngine:
 
     def _of_hosts(self, files: list[str], columns: tuple[tuple[str, str], ...]) -> Any:
         """Compacted files of whole hosts."""
-        # `_ddl` has integers as the widest.
+        # `_ddl` has integers of the widest type.
         wide = ", ".join(f"`{name}` {'bigint' if sql == 'int' else sql}" for name, sql in columns)
         with self._few_listing_tasks():
             reader = self.spark.read.schema(f"host string, start_ns bigint, {wide}")
@@ -739,7 +743,7 @@ class SparkEngine:
 
     @contextmanager
     def _few_listing_tasks(self) -> Iterator[None]:
-        """Lists directories in few tasks. Spark makes one of each directory, which costs more than to list it."""
+        """Lists directories in a few tasks. Spark itself runs a task per directory, which costs more than the listing."""
         key = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
         before = self.spark.conf.get(key, None)
         self.spark.conf.set(key, LISTING_TASKS)
@@ -752,7 +756,7 @@ class SparkEngine:
                 self.spark.conf.set(key, before)
 
     def make_buckets(self, name: str, source: str) -> None:
-        """Makes the relation `name`, the histograms of `source` row by row."""
+        """Creates the relation `name`, the histograms of `source` with one bucket per row."""
         parts = " union all ".join(
             f"select {_BUCKET_KEYS}, '{p}' as part, pair.{p}_buckets as bucket, pair.{p}_counts as ios from "
             f"(select {_BUCKET_KEYS}, explode(arrays_zip({p}_buckets, {p}_counts)) as pair from {source})"
@@ -762,12 +766,12 @@ class SparkEngine:
 
     @staticmethod
     def _ddl(table: Table) -> str:
-        """Integers as the widest: a file may have any width, and Spark widens but does not narrow."""
+        """Integers of the widest type: a file may have any width, and Spark widens but does not narrow."""
         wide = {"int": "bigint"}
         return ", ".join(["host string", "start_ns bigint", *(f"`{c.name}` {wide.get(c.sql, c.sql)}" for c in table.columns)])
 
     def define(self, name: str, sql: str) -> None:
-        """Makes the view `name`."""
+        """Creates the view `name`."""
         self.spark.sql(f"create or replace temporary view {name} as {sql}")
 
     def query(self, sql: str) -> pa.Table:
@@ -782,19 +786,19 @@ class SparkEngine:
         return self.spark.sql(sql)
 
     def may_be_damage(self, error: Exception) -> bool:
-        """Whether a file that cannot be read may have caused the error."""
-        # Spark wraps what an executor reports in errors of many kinds; these names stand in all of them.
+        """Whether an unreadable file may have caused the error."""
+        # Spark wraps executor errors in many exception types; the text of all of them contains these names.
         return "FAILED_READ_FILE" in str(error) or "is not a Parquet file" in str(error) or "parquet" in str(error).lower()
 
     def close(self) -> None:
-        """Drops the views; the session's context is the user's."""
+        """Drops the views. The Spark context belongs to the user."""
         for view in self.spark.catalog.listTables():
             if view.isTemporary:
                 self.spark.catalog.dropTempView(view.name)
 
 
 def _session(spark: Any) -> Any:
-    """A session of the lake's own: names of its views are neither the user's nor another lake's. Settings are those given."""
+    """A separate session: view names do not collide with the user's or another lake's. Keeps the settings."""
     if isinstance(spark, str):
         try:
             from pyspark.sql import SparkSession

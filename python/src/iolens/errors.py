@@ -1,5 +1,5 @@
-"""The package's one kind of error."""
+"""The exception of this package."""
 
 
 class IolensError(Exception):
-    """What is wrong, where, and what to do, in one line."""
+    """The problem, the place and the remedy, in one line."""

@@ -1,6 +1,6 @@
 """Recordings of many hosts under one root, in a directory or an object store, as relations of DuckDB or Spark.
 
-The files are read where they are. All SQL here is one text for both engines: no `/` on integers, bins are `ts - ts % n`.
+The files are read in place. All SQL here is the same text for both engines: no `/` on integers, bins are `ts - ts % n`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Answer = TypeVar("_Answer")
 
 
 def lake(root: str | os.PathLike[str], engine: str = "duckdb", spark: Any = None) -> Lake:
-    """The recordings `host=NAME/start_ns=UNIXNS/` under a directory or a URL such as `s3://bucket/prefix`.
+    """Opens the recordings `host=NAME/start_ns=UNIXNS/` under a directory or a URL such as `s3://bucket/prefix`.
 
     `engine="spark"` takes a `SparkSession` or the name of a master in `spark`.
     """
@@ -44,12 +44,13 @@ def lake(root: str | os.PathLike[str], engine: str = "duckdb", spark: Any = None
 
 
 class Lake:
-    """Many hosts' recordings.
+    """The recordings of many hosts.
 
     The relations are the tables of the format with `host`, `start_ns`, `at_unix_ns` (absolute), `device`, `stable_id`, `model`
-    and `kind` before their columns; `buckets` has the histograms of `rollup` row by row, `containers` whose each
-    control group is. `actors` says who caused the I/O of each ten minutes, `actors_10s` of each ten seconds where they are
-    left; `waits` and `waits_10s` who waited for whom; `findings` (in SQL) what was reported while it was recorded.
+    and `kind` before their columns. `buckets` has the histograms of `rollup`, one bucket per row. `containers` has the pod and
+    container of each control group. `actors` has the causes of the I/O of each ten minutes, `actors_10s` of each ten seconds as
+    long as they are kept; `waits` and `waits_10s` have who waited for whom. `findings` (in SQL) has the findings reported while
+    recording.
     """
 
     def __init__(self, root: str, engine: str = "duckdb", spark: Any = None) -> None:
@@ -75,14 +76,14 @@ class Lake:
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """The names of its relations, which are its attributes as well."""
+        """The names of its relations, which are also its attributes."""
         return RELATIONS
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *RELATIONS})
 
     def close(self) -> None:
-        """Closes the database, or the views of Spark; relations of this lake cannot be used any more."""
+        """Closes the database, or the views of Spark; relations of this lake become unusable."""
         self.engine.close()
 
     def __enter__(self) -> Lake:
@@ -98,7 +99,7 @@ class Lake:
         raise AttributeError(name)
 
     def sql(self, text: str) -> Any:
-        """SQL over the relations, as the engine gives it: a DuckDB relation, a Spark data frame."""
+        """SQL over the relations. Returns the engine's own type: a DuckDB relation, a Spark data frame."""
         return self._readable(re.findall(r"\w+", text.lower()), lambda: self.engine.relation(text))
 
     def query(self, text: str) -> pa.Table:
@@ -106,16 +107,16 @@ class Lake:
         return self._readable(re.findall(r"\w+", text.lower()), lambda: self.engine.query(text))
 
     def _ask(self, text: str) -> pa.Table:
-        """A question of this package, whose relations stand after `from` and `join`."""
+        """A query of this package, which names its relations after `from` and `join`."""
         return self._readable(_RELATION.findall(text), lambda: self.engine.query(text))
 
     def _readable(self, names: list[str], answer: Callable[[], _Answer]) -> _Answer:
-        """Makes the relations among `names` and answers. If a damaged file prevents that, once more without such files."""
+        """Creates the relations among `names` and queries them. If a damaged file causes an error, retries without it."""
         try:
             self._make(names)
             return answer()
         except Exception as e:
-            # To look for damaged files reads all footers, so it is done only after an error that they can cause.
+            # The search for damaged files reads all footers, so it only follows an error that they can cause.
             if not self.engine.may_be_damage(e) or not self._looks_different():
                 raise
         self._made.clear()
@@ -123,14 +124,14 @@ class Lake:
         return answer()
 
     def _looks_different(self) -> bool:
-        """Whether other files are to be read: as there are damaged ones, or other compacted ones than before."""
+        """Whether the set of files has changed: there are damaged files, or other compacted ones than before."""
         before = self.files.compacted
         self.files.look()
         is_other = self.files.compacted != before
         return self.files.leave_out_damaged(self._read) or is_other
 
     def _make(self, names: list[str]) -> None:
-        """Makes the relations among `names`. To make one reads the footers of its files, so others are left alone."""
+        """Creates the relations among `names`. Creating one reads the footers of its files, so others are not created."""
         for name in names:
             if name in self._made:
                 continue
@@ -154,7 +155,7 @@ class Lake:
                 self.engine.make_buckets(name, RAW_LONG)
             else:
                 continue
-            # These name files, of which some may be gone when they are asked the next time.
+            # These relations name files, some of which may no longer exist at the next query.
             if name not in (RAW_LONG, RAW_LONG_BUCKETS, RAW_PEAKS):
                 self._made.add(name)
 
@@ -165,20 +166,20 @@ class Lake:
     def hosts(self) -> pa.Table:
         """Each host: its recordings, time, disks, and the I/Os, bytes and losses of these, from the rollups.
 
-        Where no disk was recorded, only loop devices for example, the last three are null.
+        If no disk was recorded, only loop devices for example, the last three are null.
         """
         return self._ask(questions.HOSTS)
 
     def latency(self, by: str = "device", part: str = "total", q: float = 0.99) -> pa.Table:
-        """A quantile of latency by `device`, `host` or `model` and class, from the rollups: at most 3 % off."""
+        """A quantile of latency by `device`, `host` or `model` and class, from the rollups, with an error of at most 3 %."""
         if by not in ("device", "host", "model") or part not in ("total", "device") or not 0 < q <= 1:
             raise IolensError("latency(by=device|host|model, part=total|device, q above 0 and at most 1)")
         return self._ask(questions.latency(by, part, q))
 
     def noisy(self, by: str = "cgroup", *, per_day: bool = False) -> pa.Table:
-        """Behind whom others' I/Os waited how long, summed from the table `waits`, the worst first.
+        """How long others' I/Os waited behind each culprit, summed from the table `waits`, the worst first.
 
-        `by` is `cgroup`, `pod`, `process` or `host`; `per_day` has each day (UTC) by itself.
+        `by` is `cgroup`, `pod`, `process` or `host`; `per_day` splits the sums by day (UTC).
         """
         if by not in waits.LAKE_GROUPS:
             raise IolensError(f"by={by!r}: choose {', '.join(waits.LAKE_GROUPS[:-1])} or {waits.LAKE_GROUPS[-1]}")
@@ -193,13 +194,13 @@ class Lake:
         return self._ask(waits.noisy(by, per_day))
 
     def capacity(self) -> pa.Table:
-        """Headroom of each device at the 99th percentile of its minutes, and the weeks until none is left."""
+        """Headroom of each device at the 99th percentile of its minutes, and the number of weeks until it is used up."""
         return capacity.forecast(self._ask(questions.busy_days(self.engine.largest)))
 
     def slow(self) -> pa.Table:
-        """Each disk beside its peers on the host, by means and histograms, fail-slow ones first; needs numpy.
+        """Compares each disk with its peers on the host, by means and histograms, fail-slow ones first. Needs numpy.
 
-        `not_judged` says why a disk was not judged.
+        `not_judged` is the reason why a disk was not judged.
         """
         try:
             from . import slow, slow_input, slow_table
@@ -232,17 +233,17 @@ class Lake:
         ]
 
     def report(self, host: str | None = None, at: str | None = None) -> dict[str, Any]:
-        """The program's report on one host's recording at a time (`--at`), or its newest."""
+        """The program's report on one of the host's recordings: the one at a time (`at`), or the newest."""
         return dict(program.run_json("report", *self.report_arguments(host, at), "--json"))
 
     def report_arguments(self, host: str | None, at: str | None) -> list[str]:
-        """What `iolens report` is given for that."""
+        """The arguments of `iolens report` for it."""
         self._local("report")
         paths = [path for name, _, path in self.files.recordings if host in (None, name)]
         hosts = sorted({name for name, _, _ in self.files.recordings})
         if not paths or (host is None and len(hosts) > 1):
             raise IolensError(f"choose one of the hosts {', '.join(hosts[:10])}")
-        # A host's directory, of which the time chooses; without one its newest recording.
+        # A host's directory, in which `--at` selects the recording; without it, the newest recording.
         return [os.path.dirname(paths[-1]), "--at", at] if at else [paths[-1]]  # noqa: PTH120
 
     def _local(self, what: str) -> None:
@@ -262,7 +263,7 @@ RELATIONS = (*(t.relation for t in LAKE_TABLES), "devices", "buckets", "containe
 
 def views() -> dict[str, str]:
     """The relations by name, over the raw ones."""
-    # In the table `devices` an empty text is one that is not known.
+    # In the table `devices` an empty text means unknown.
     named = "name as device, nullif(stable_id, '') as stable_id, nullif(model, '') as model, kind"
     found = {"named_devices": f"select host, start_ns, dev, {named} from raw_devices"}
     found |= {t.relation: _view(t) for t in LAKE_TABLES}
@@ -277,7 +278,7 @@ def views() -> dict[str, str]:
     return found
 
 
-# A device's name may have been another disk's before: then neither is meant.
+# If a name was used by two disks at different times, it is ambiguous and joins neither.
 _FINDINGS_VIEW = """
 with disks as (
     select host as d_host, start_ns as d_start, device as d_device,

@@ -1,4 +1,4 @@
-"""`meta.json` of a recording, and which devices are above others."""
+"""Reads `meta.json` of a recording, and finds which devices are stacked on others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Device:
-    """A device of a recording. `dev` is its number, `major << 20 | minor`."""
+    """A device of a recording. `dev` is its device number, `major << 20 | minor`."""
 
     name: str
     dev: int
@@ -29,18 +29,18 @@ class Device:
 
     @property
     def is_sum(self) -> bool:
-        """Whether it is a table's sum over several devices."""
+        """Whether it is the sum over several devices of a table."""
         return (self.stable_id or "").startswith("aggregate:")
 
     @property
     def is_imported(self) -> bool:
-        """Whether its number is made up, because a log has names only."""
+        """Whether its device number is invented, because a log contains only names."""
         return self.dev >> 20 == 0
 
 
 @dataclass(frozen=True)
 class Meta:
-    """What a recording says once. `raw` is all of its `meta.json`."""
+    """The properties of a recording as a whole. `raw` is the complete `meta.json`."""
 
     source: str
     start_unix_ns: int
@@ -51,7 +51,7 @@ class Meta:
 
 
 def parse_meta(texts: Iterable[tuple[str, str]]) -> Meta:
-    """The first of `(place, text)` that is whole: `meta.json`, then its copy."""
+    """The first valid text of `(place, text)`: that of `meta.json`, or else of its copy."""
     reasons = []
     for place, text in texts:
         try:
@@ -92,9 +92,9 @@ def _device(raw: dict[str, Any]) -> Device:
 
 
 def layers_above(devices: Iterable[Device], recorded: Callable[[int], bool]) -> set[int]:
-    """Numbers of the devices that sums leave out: some device under them is recorded, next or deeper.
+    """Numbers of the devices that sums exclude: those with another recorded device at any level below them.
 
-    An I/O through dm or md happens on each layer and counts on the lowest that was recorded.
+    An I/O through dm or md passes each layer. It is counted on the lowest layer that was recorded.
     """
     all_devices = list(devices)
     above = set()

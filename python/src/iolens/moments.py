@@ -1,4 +1,4 @@
-"""Moments of a recording: seconds since its start, or times of day."""
+"""Points in time of a recording: seconds since its start, or times of day."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta, timezone
 
 from .errors import IolensError
 
-# What `start` and `stop` of a window may be.
+# Types of `start` and `stop` of a window.
 Moment = float | str | datetime
 
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
@@ -16,8 +16,8 @@ _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
 def since_start_ns(moment: Moment, start_unix_ns: int, end_ns: int) -> int:
     """Nanoseconds from the start of a recording that is `end_ns` long.
 
-    A number is seconds since the start. A `datetime`, or text such as `2026-11-18 11:06:40`, is a time of the local time zone
-    unless it names another; `11:06:40` is the newest such time that the recording holds.
+    A number is seconds since the start. A `datetime`, or text such as `2026-11-18 11:06:40`, is in the local time zone unless
+    it names another. `11:06:40` is the latest such time within the recording.
     """
     if isinstance(moment, (int, float)):
         return round(moment * 1e9)
@@ -27,7 +27,7 @@ def since_start_ns(moment: Moment, start_unix_ns: int, end_ns: int) -> int:
     if _TIME_OF_DAY.fullmatch(text):
         return _newest(text, start_unix_ns, end_ns)
     try:
-        # Before 3.11 Python reads no `Z`.
+        # Before 3.11 Python does not parse `Z`.
         return unix_ns(datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))) - start_unix_ns
     except ValueError as e:
         raise IolensError(f"{moment!r} is no time: write 2026-11-18 11:06:40, 11:06:40, or seconds since the start") from e
@@ -40,7 +40,7 @@ def unix_ns(moment: datetime) -> int:
 
 
 def _newest(text: str, start_unix_ns: int, end_ns: int) -> int:
-    """A time of day on the last day on which the recording has it; on its first day where it has none."""
+    """A time of day on the last day on which it is within the recording; on the first day if there is none."""
     hour, _, rest = text.partition(":")
     try:
         of_day = time.fromisoformat(f"{hour:0>2}:{rest}" if "." not in rest else _micros(f"{hour:0>2}:{rest}"))
@@ -57,7 +57,7 @@ def _newest(text: str, start_unix_ns: int, end_ns: int) -> int:
 
 
 def _micros(text: str) -> str:
-    """With six digits after the point, as Python before 3.11 wants them."""
+    """With six digits after the point, which Python before 3.11 requires."""
     seconds, _, fraction = text.partition(".")
     return f"{seconds}.{fraction:0<6.6}"
 

@@ -1,7 +1,7 @@
-"""Joins Parquet files by copying their column chunks as they are, with a column of one value for each of them.
+"""Joins Parquet files by copying their column chunks unchanged, and adds a column with one constant value for each of them.
 
-To decode and encode all values costs many times as much. What is understood of a file is its footer: `FileMetaData` of
-parquet.thrift in Thrift's compact protocol; field numbers below are from there.
+Decoding and encoding all values costs many times as much. Only a file's footer is parsed: `FileMetaData` of parquet.thrift in
+Thrift's compact protocol. The field numbers below are from there.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _CHUNK_OFFSET, _META, _INDEXES = 2, 3, (4, 5, 6, 7)
 _CHUNK_BYTES, _CHUNK_COMPRESSED, _DATA, _INDEX, _DICTIONARY, _STATISTICS, _BLOOM = 6, 7, 9, 10, 11, 12, (14, 15)
 _CHILDREN = 5
 
-# Structures on the way to a column's numbers, by the one that they are in and the number of the field there.
+# Structures on the path to a column's numbers, by the enclosing structure and the number of the field in it.
 _OTHER, _WHOLE, _FILE, _GROUP, _COLUMN, _CHUNK = range(6)
 _INSIDE = {(_FILE, _ROW_GROUPS): _GROUP, (_GROUP, _COLUMNS): _COLUMN, (_COLUMN, _META): _CHUNK}
 _INSIDE |= {(_FILE, _SCHEMA): _WHOLE, (_FILE, _COLUMN_ORDERS): _WHOLE}
 _MOVED = frozenset((_CHUNK_BYTES, _CHUNK_COMPRESSED, _DATA, _INDEX, _DICTIONARY))
 
-# A structure: of each field its type and value. A list: the type of its elements, and these.
+# A structure: the type and value of each field. A list: the type of its elements, and the elements.
 Fields = dict[int, tuple[int, Any]]
 
 
 class _Raw(bytes):
-    """A value that is copied as it is encoded."""
+    """A value that is copied in its encoded form."""
 
     def with_other(self, old: bytes, new: bytes) -> _Raw:
         """The same with other bytes."""
@@ -48,12 +48,12 @@ class _Raw(bytes):
 
 
 class NotJoinableError(Exception):
-    """These files cannot be joined like this; nothing is wrong with them."""
+    """These files cannot be joined this way, although they are valid."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A file or what it holds, and the value that the added column has in its rows; `None`: it has that column."""
+    """A file or its content, and the value that the added column has in its rows; `None`: it already has that column."""
 
     source: Path | bytes
     value: int | None
@@ -69,10 +69,10 @@ class Part:
 
 
 def join(parts: Iterable[Part], column: str, to: Path, types: Mapping[str, pa.DataType] | None = None) -> int:
-    """Writes the rows of `parts` into one file, with `column` before the others; their number.
+    """Writes the rows of `parts` into one file, with `column` before the other columns. Returns their number.
 
-    Raises `NotJoinableError` where the files have different columns or writers, columns other than those of `types`, or
-    are not understood.
+    Raises `NotJoinableError` if the files have different columns or writers, have columns other than those of `types`, or
+    cannot be parsed.
     """
     try:
         return _join(parts, column, to, types)
@@ -110,7 +110,7 @@ def _join(parts: Iterable[Part], column: str, to: Path, types: Mapping[str, pa.D
         kept |= {_NUM_ROWS: (_I64, rows), _ROW_GROUPS: (_LIST, (_STRUCT, groups))}
         end = _end(dict(sorted(kept.items())))
         out.write(end)
-    # Whatever was misunderstood shows here, not when it is read.
+    # A parsing mistake is detected here, not when the file is read.
     try:
         found = pq.read_metadata(pa.BufferReader(_MAGIC + end))
     except OSError as e:
@@ -121,13 +121,13 @@ def _join(parts: Iterable[Part], column: str, to: Path, types: Mapping[str, pa.D
 
 
 def _end(footer: Fields) -> bytes:
-    """What a file ends with."""
+    """The footer of a file."""
     encoded = _encode(footer)
     return encoded + struct.pack("<I", len(encoded)) + _MAGIC
 
 
 def _types(footer: Fields, but: str) -> dict[str, pa.DataType]:
-    """The columns of a file beside one, with their types in Arrow."""
+    """The columns of a file except one, with their types in Arrow."""
     kind, (of, pairs) = footer.get(_KEY_VALUES, (_LIST, (_STRUCT, [])))
     known = (kind, (of, [pair for pair in pairs if pair[1] == (_BINARY, b"ARROW:schema")]))
     empty = {
@@ -161,12 +161,12 @@ def _footer(data: bytes) -> Fields:
 
 @lru_cache(maxsize=8)
 def _decoded(footer: bytes) -> Fields:
-    """A footer, which is not changed afterwards: small files of a host are often the same."""
+    """A parsed footer, not modified afterwards, so it can be cached: small files of a host often have the same one."""
     return _Decoder(footer).fields(_FILE)
 
 
 def _with_column(footer: Fields, column: str, value: int, counts: list[int]) -> tuple[Fields, list[tuple[Fields, bytes]]]:
-    """The footer with one column more, and of each row group the chunk of that."""
+    """The footer with an additional column, and the chunk of that column for each row group."""
     chunks = []
     placeholder, wanted = struct.pack("<q", _PLACEHOLDER), struct.pack("<q", value)
     for count in counts:
@@ -185,13 +185,13 @@ def _with_column(footer: Fields, column: str, value: int, counts: list[int]) -> 
     return changed, chunks
 
 
-# Stands for the value of an added column, in its dictionary and statistics, where that is made once for all values.
+# Placeholder for the value of an added column, in its dictionary and statistics, which are encoded once for all values.
 _PLACEHOLDER = 0x5AD1_C0DE_7E57_AB1E
 
 
 @lru_cache(maxsize=64)
 def _constant_column(column: str, count: int) -> tuple[list[_Raw], Fields, bytes]:
-    """A column of so many equal values: its part of the schema, its chunk and the file that this is in, not compressed."""
+    """A column of equal values: its part of the schema, its chunk and the uncompressed file that contains it."""
     made = io.BytesIO()
     table = pa.table({column: pa.array([_PLACEHOLDER], pa.int64()).take(pa.nulls(count, pa.int64()).fill_null(0))})
     pq.write_table(table, made, compression="none", row_group_size=max(count, 1))
@@ -203,7 +203,7 @@ def _constant_column(column: str, count: int) -> tuple[list[_Raw], Fields, bytes
 
 
 def _copied(out: BinaryIO, data: bytes, group: Fields, added: tuple[Fields, bytes] | None, number: int) -> Fields:
-    """Copies the chunks of a row group; what the footer says of them there."""
+    """Copies the chunks of a row group. Returns their entry in the new footer."""
     begin = out.tell()
     chunks = []
     sources = [(chunk, data) for chunk in group[_COLUMNS][1][1]]
@@ -231,7 +231,7 @@ def _copied(out: BinaryIO, data: bytes, group: Fields, added: tuple[Fields, byte
         _GROUP_OFFSET: (_I64, begin),
         _COMPRESSED: (_I64, sizes[_CHUNK_COMPRESSED]),
     }
-    # A number of 16 bits, which may be left out.
+    # A 16-bit number, which is optional.
     return joined | ({_ORDINAL: (_I16, number)} if number < 1 << 15 else {})
 
 
@@ -243,7 +243,7 @@ class _Decoder:
         self.at = 0
 
     def fields(self, structure: int = _OTHER) -> Fields:
-        """A structure. Of a column only the numbers that change are looked at: there are many columns."""
+        """A structure. Only the numbers of a column that change are decoded, because there are many columns."""
         found: Fields = {}
         data = self.data
         last = 0
@@ -262,7 +262,7 @@ class _Decoder:
                 found[last] = (kind, self.value(kind, _INSIDE.get((structure, last), _OTHER)))
 
     def value(self, kind: int, structure: int = _OTHER) -> Any:
-        """A value of a type; that of a truth value is in its type."""
+        """A value of a type. A boolean's value is in its type."""
         if kind in (_I16, _I32, _I64):
             return self.integer()
         if kind == _BINARY:
@@ -280,7 +280,7 @@ class _Decoder:
         if kind in (_LIST, _SET):
             of, size = self.head()
             if of in (_TRUE, _FALSE):
-                # Each a byte.
+                # Each is a byte.
                 self.at += size
                 return of, list(self.data[self.at - size : self.at])
             return of, [self.value(of, structure) for _ in range(size)]
@@ -295,32 +295,32 @@ class _Decoder:
         raise NotJoinableError(f"its footer has a value of type {kind}")
 
     def head(self) -> tuple[int, int]:
-        """The beginning of a list: the type of its elements, and how many there are."""
+        """The header of a list: the type of its elements, and their number."""
         head = self.data[self.at]
         self.at += 1
         return head & 15, head >> 4 if head >> 4 < 15 else self.varint()
 
     def varint(self) -> int:
-        """A number without a sign."""
+        """An unsigned number."""
         value, self.at = _varint(self.data, self.at)
         return value
 
     def integer(self) -> int:
-        """A number with a sign."""
+        """A signed number."""
         value = self.varint()
         return (value >> 1) ^ -(value & 1)
 
 
 def _behind(data: bytes, at: int, kind: int) -> int:
-    """Where a value ends.
+    """The position after a value.
 
-    This is most of the work on a footer, so numbers and texts of a structure are not calls of their own.
+    This is most of the work on a footer, so numbers and texts of a structure are handled inline, without calls.
     """
     if kind == _STRUCT:
         while (head := data[at]) & 15 != _STOP:
             at += 1
             if head < 16:
-                # The field's number is not a difference but a number of its own.
+                # The field's number is absolute, not a difference.
                 at = _behind(data, at, _I64)
             kind = head & 15
             if kind in (_I16, _I32, _I64):
@@ -345,7 +345,7 @@ def _behind(data: bytes, at: int, kind: int) -> int:
         if size == 15:
             size, at = _varint(data, at)
         if of in (_TRUE, _FALSE):
-            # Each a byte.
+            # Each is a byte.
             return at + size
         for _ in range(size):
             at = _behind(data, at, of)
@@ -358,7 +358,7 @@ def _behind(data: bytes, at: int, kind: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number without a sign, and where it ends."""
+    """An unsigned number, and the position after it."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -1,4 +1,4 @@
-"""Pictures of a recording by matplotlib, where it is installed."""
+"""Plots of a recording with matplotlib, if it is installed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .moments import Moment
 if TYPE_CHECKING:
     from .recording import Recording
 
-# What is drawn: the columns of `series` for reads and writes, and the axis.
+# For each plot, the columns of `series` for reads and writes, and the axis.
 SERIES = {
     "throughput": ("r_kib_per_s", "w_kib_per_s", "KiB/s"),
     "iops": ("r_per_s", "w_per_s", "I/Os per second"),
     "latency": ("r_us", "w_us", "mean latency, us"),
 }
-# Bins of the time that is drawn, unless a step is given; groups with a line of their own.
+# Number of bins of the plotted time, unless a step is given; number of groups with a line of their own.
 BINS = 240
 MAX_GROUPS = 8
 
@@ -27,7 +27,7 @@ MAX_GROUPS = 8
 def plot(
     recording: Recording, what: str, step: str | float | None, by: str, start: Moment | None, stop: Moment | None, ax: Any
 ) -> Any:
-    """Draws into `ax`, or into a figure of its own; gives the axes."""
+    """Draws into `ax`, or into a new figure; returns the axes."""
     if what not in (*SERIES, "heatmap"):
         raise IolensError(f"what={what!r}: choose {', '.join(SERIES)} or heatmap")
     if what == "heatmap" and by != "all":
@@ -40,7 +40,7 @@ def plot(
     if ax is None:
         _, ax = matplotlib.pyplot.subplots(figsize=(10, 4), layout="constrained")
     from_ns, to_ns = recording.window_ns(start, stop)
-    # As text, which has no rounding errors of its own.
+    # As text, which has no rounding errors.
     width = step if step is not None else f"{max((to_ns - from_ns) // BINS, 1_000_000)}ns"
     if what == "heatmap":
         _heatmap(recording, width, from_ns, to_ns, ax)
@@ -87,14 +87,14 @@ def _heatmap(recording: Recording, step: str | float, from_ns: int, to_ns: int, 
         return
     width_s = parse_ns(step) / 1e9
     for_all = {"cmap": "viridis", "norm": LogNorm(1, max(max(row[3] for row in rows), 2))}
-    # One mesh over all times and durations; cells without I/Os are not drawn.
+    # One mesh over all times and durations. Cells without I/Os are not drawn.
     first_s = from_ns / 1e9
     columns = math.ceil((to_ns - from_ns) / parse_ns(step))
     edges_us = sorted({row[1] for row in rows} | {row[2] for row in rows})
     index = {low: i for i, low in enumerate(edges_us)}
     counts = [[float("nan")] * columns for _ in range(len(edges_us) - 1)]
     for at, low, _, ios in rows:
-        # A cell is labelled by its end, the last one by that of the window.
+        # A cell is labelled by its end, and the last one by the end of the window.
         counts[index[low]][math.ceil((at - first_s) / width_s - 1e-6) - 1] = ios
     x = [_wall(recording, first_s + i * width_s) for i in range(columns + 1)]
     mesh = ax.pcolormesh(x, [max(edge, 0.004) for edge in edges_us], counts, **for_all)

@@ -1,4 +1,4 @@
-"""The iolens program, where analyses are wanted that only it has."""
+"""Runs the iolens program, for analyses that only it has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def find() -> str | None:
 
 
 def run(*args: str | Path) -> str:
-    """Its standard output; what it says on standard error becomes the error."""
+    """Its standard output. On failure, its standard error becomes the error message."""
     program = find()
     if program is None:
         raise IolensError("the iolens program is not on the PATH: install it, or name it in the variable IOLENS")

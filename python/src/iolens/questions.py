@@ -1,4 +1,4 @@
-"""Questions to a lake, as SQL that DuckDB and Spark both answer."""
+"""Queries over a lake, as SQL for both DuckDB and Spark."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from .tables import bucket_low_sql
 MINUTE_NS = 60 * 10**9
 DAY_NS = 86_400 * 10**9
 
-# An I/O through dm, md or a loop device is counted on the disk below as well; sums over devices take disks only.
+# An I/O through dm, md or a loop device is also counted on the disk below, so sums over devices include disks only.
 DISKS = "coalesce(kind, 'unknown') <> 'bio' and coalesce(device, '') not like 'loop%'"
 
-# Sums are made before devices get their names: there are far fewer of them than rows. A host's newest recording is read by
-# minutes, and its last one is the host's end. An hour of an older recording counts as its beginning: the recording may have
-# ended within it. A host of which no disk was recorded has its recordings and times, and no sums.
+# Sums are calculated before devices get their names, because there are far fewer sums than rows. A host's newest recording is
+# read by minutes, and its last minute is when the host was last seen. An hour of an older recording counts as its beginning,
+# because the recording may have ended within it. A host of which no disk was recorded has recordings and times, but no sums.
 HOSTS = f"""
 with sums as (
     select host, start_ns, dev, min(at_ns) as first_ns,
@@ -29,7 +29,7 @@ select host, count(distinct start_ns) as recordings, min(start_ns + first_ns) as
        cast(sum(case when is_disk then lost_ios end) as bigint) as lost_ios
 from named group by host order by host"""
 
-# The k-th largest of a day's minutes is their 99th percentile; minutes without I/O have no row and come last. A day has 1440.
+# The k-th largest minute of a day is the 99th percentile. Minutes without I/O have no row and sort last. A day has 1440.
 P99_RANK_MAX = 15
 _P99 = "coalesce(nth_largest({}, cast(n - ceil(0.99 * n) + 1 as int)), 0)"
 
@@ -37,7 +37,7 @@ _P99 = "coalesce(nth_largest({}, cast(n - ceil(0.99 * n) + 1 as int)), 0)"
 def busy_days(largest: str) -> str:
     """The 99th percentiles of the minutes of each device and day; `largest` is the engine's list of the largest values of {}.
 
-    Devices are numbers until the end: there are very many minutes. Sums below 2^53 are exact as doubles.
+    Devices are numbers until the last step, because there are very many minutes. Sums below 2^53 are exact as doubles.
     """
     percent = f"100.0 * busy / {MINUTE_NS}"
     return f"""
@@ -70,7 +70,7 @@ order by d.host, device, d.day_unix_ns"""
 
 
 def latency(by: str, part: str, q: float) -> str:
-    """A quantile of the merged histograms: the middle of the bucket that holds it."""
+    """A quantile of the merged histograms: the middle of the bucket that contains it."""
     key = {"device": "host, device", "host": "host", "model": "model"}[by]
     disks = "" if by == "device" else f"and {DISKS}"
     return f"""

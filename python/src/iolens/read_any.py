@@ -1,4 +1,4 @@
-"""A recording, a root of recordings, or another tool's log."""
+"""Opens a recording, a root of recordings, or another tool's log."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .recording import Recording
 
 
 def read_any(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Recording | Lake:
-    """What `path` is: a recording, a root of many hosts' recordings, or another tool's log, which the program imports.
+    """Opens `path`: a recording, a root of many hosts' recordings, or another tool's log, which the program imports.
 
-    Several files are parts of one log. An imported recording is in a temporary directory, which goes with it.
+    Several files are parts of one log. The recording of an imported log is in a temporary directory, which is removed with it.
     """
     text = os.fspath(path)
     if "://" in text:

@@ -23,15 +23,15 @@ from .moments import Moment, since_start_ns
 from .series import Window
 from .tables import BY_RELATION, TABLES, Table, io_columns_sql
 
-# Kinds of loss that are missing file-level requests, and no I/Os.
+# Kinds of loss that concern file-level requests, not I/Os.
 _OF_REQUESTS = ("request-ring-full", "request-table-full", "request-unwritten")
 
-# Waits of longer stretches are answered by slots of ten minutes, as the program does it.
+# Waits of longer windows are answered from slots of ten minutes, as in the program.
 _MAX_FINER_NS = 3600 * 10**9
 
 
 def open_recording(path: str | os.PathLike[str]) -> Recording:
-    """The recording in the directory `path`; its tables become relations when they are first used."""
+    """Opens the recording in the directory `path`. Its tables become relations when they are first used."""
     return Recording(Path(path))
 
 
@@ -46,7 +46,7 @@ class Recording:
         self.meta: Meta = parse_meta((str(p), p.read_text(errors="replace")) for p in places if p.is_file())
         self.connection = connect()
         self._made: set[str] = set()
-        # Of an imported log: what goes with the recording.
+        # For an imported log: the temporary files that are removed with the recording.
         self.directory: TemporaryDirectory[str] | None = None
         if any(path.glob("wal/*-*.wal")):
             warnings.warn(
@@ -55,7 +55,7 @@ class Recording:
             )
 
     def close(self) -> None:
-        """Closes the database; relations of this recording cannot be used any more."""
+        """Closes the database; relations of this recording become unusable."""
         self.connection.close()
         if self.directory is not None:
             self.directory.cleanup()
@@ -80,7 +80,7 @@ class Recording:
     # Tables.
 
     def table(self, name: str) -> duckdb.DuckDBPyRelation:
-        """The relation `name`; without rows where the recording has no such table."""
+        """The relation `name`; empty if the recording has no such table."""
         if name not in BY_RELATION:
             raise IolensError(f"no table is called {name!r}: there are {', '.join(sorted(BY_RELATION))}")
         self._view(BY_RELATION[name])
@@ -98,12 +98,12 @@ class Recording:
 
     @property
     def lost(self) -> duckdb.DuckDBPyRelation:
-        """What could not be recorded."""
+        """Losses: what could not be recorded."""
         return self.table("lost")
 
     @property
     def marks(self) -> duckdb.DuckDBPyRelation:
-        """Remarks on the time line."""
+        """Marks on the time line."""
         return self.table("marks")
 
     @property
@@ -118,12 +118,12 @@ class Recording:
 
     @property
     def pressure(self) -> duckdb.DuckDBPyRelation:
-        """How scarce the host's CPUs and I/O were."""
+        """How scarce the host's CPUs and I/O were (pressure)."""
         return self.table("pressure")
 
     @property
     def cgroup_limits(self) -> duckdb.DuckDBPyRelation:
-        """What limited the control groups that did I/O: the table `cgroups`."""
+        """The limits of the control groups that did I/O: the table `cgroups`."""
         return self.table("cgroups")
 
     @property
@@ -133,52 +133,52 @@ class Recording:
 
     @property
     def stages(self) -> duckdb.DuckDBPyRelation:
-        """The ways of imported bios."""
+        """The paths of imported bios through the block layer."""
         return self.table("stages")
 
     @property
     def cpu(self) -> duckdb.DuckDBPyRelation:
-        """An imported table's shares of processor time."""
+        """CPU shares of an imported table."""
         return self.table("cpu")
 
     @property
     def rollup(self) -> duckdb.DuckDBPyRelation:
-        """Sums per second and per minute; rows of one slot add up."""
+        """Sums per second and per minute. Several rows of one slot must be added."""
         return self.table("rollup")
 
     @property
     def actors(self) -> duckdb.DuckDBPyRelation:
-        """Who caused most I/O time in each ten minutes; rows of one slot and actor add up."""
+        """Top actors by I/O time in each ten minutes. Several rows of one slot and actor must be added."""
         return self.table("actors")
 
     @property
     def actors_10s(self) -> duckdb.DuckDBPyRelation:
-        """The same of each ten seconds, as long as the size limit leaves them."""
+        """The same for each ten seconds, as long as the size limit keeps them."""
         return self.table("actors_10s")
 
     @property
     def waits(self) -> duckdb.DuckDBPyRelation:
-        """Who waited for whom in each ten minutes; rows of one slot, victim, cause and culprit add up."""
+        """Who waited for whom in each ten minutes. Rows of one slot, victim, cause and culprit must be added."""
         return self.table("waits")
 
     @property
     def waits_10s(self) -> duckdb.DuckDBPyRelation:
-        """The same of each ten seconds, as long as the size limit leaves them."""
+        """The same for each ten seconds, as long as the size limit keeps them."""
         return self.table("waits_10s")
 
     @property
     def processes(self) -> duckdb.DuckDBPyRelation:
-        """I/Os, bytes and time of each process on the devices that sums count."""
+        """I/Os, bytes and time of each process on the devices that sums include."""
         return self._actors("process")
 
     @property
     def cgroups(self) -> duckdb.DuckDBPyRelation:
-        """The same of each control group."""
+        """The same for each control group."""
         return self._actors("cgroup")
 
     @property
     def files(self) -> duckdb.DuckDBPyRelation:
-        """The same of each file."""
+        """The same for each file."""
         return self._actors("file")
 
     def sql(self, text: str) -> duckdb.DuckDBPyRelation:
@@ -260,11 +260,11 @@ class Recording:
     def who_waited(
         self, by: str = "process", *, start: Moment | None = None, stop: Moment | None = None
     ) -> duckdb.DuckDBPyRelation:
-        """Whose I/O time went where, and behind whom, summed from the table `waits`; those that lost most first.
+        """How much I/O time was lost to which cause, and behind whom, summed from the table `waits`, the largest losses first.
 
-        `by` is `process`, `cgroup` or `pod`. Over its causes the rows of a victim add up to its I/O time. Of a window the slots
-        that meet it count whole: those of ten seconds, or of ten minutes if it is longer than an hour. Only `iolens serve`
-        writes that table.
+        `by` is `process`, `cgroup` or `pod`. Over its causes, the rows of a victim add up to its I/O time. Slots that overlap
+        the window count in full: slots of ten seconds, or of ten minutes if the window is longer than an hour. Only `iolens
+        serve` writes that table.
         """
         if by not in waits.GROUPS:
             raise IolensError(f"by={by!r}: choose one of {', '.join(waits.GROUPS)}")
@@ -274,7 +274,7 @@ class Recording:
             )
         window = (0, self.end_ns) if start is None and stop is None else self.window_ns(start, stop)
         relation, step_ns = self._wait_slots(window[1] - window[0])
-        # Rows that come late, and those of slots that were open when the recording began, are of the whole of it.
+        # Late rows, and those of slots that were open when the recording began, are of the whole slot.
         whole = window == (0, self.end_ns)
         from_ns, to_ns = (-(2**62), 2**62) if whole else (window[0] // step_ns * step_ns, window[1])
         self._view(BY_RELATION["ios"])
@@ -293,7 +293,7 @@ class Recording:
     ) -> duckdb.DuckDBPyRelation:
         """Completions by time, class and duration: `part` is `total`, `queue` or `device`.
 
-        Durations are in ranges of `per_octave` (1, 2, 4, 8 or 16) to each doubling; cells without I/Os have no row.
+        Durations are in `per_octave` (1, 2, 4, 8 or 16) ranges per doubling. Cells without I/Os have no row.
         """
         if part not in ("total", "queue", "device"):
             raise IolensError(f"part={part!r}: choose total, queue or device")
@@ -313,11 +313,11 @@ class Recording:
         stop: Moment | None = None,
         ax: Any = None,
     ) -> Any:
-        """Draws `throughput`, `iops`, `latency` or a `heatmap` of latencies over time; gives the axes of matplotlib."""
+        """Draws `throughput`, `iops`, `latency` or a `heatmap` of latencies over time; returns the axes of matplotlib."""
         return plots.plot(self, what, step, by, start, stop, ax)
 
     def report(self, html: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-        """The program's report as its JSON document; with `html` the page is written there, too."""
+        """The program's report as its JSON document. With `html`, the page is also written there."""
         if html is not None:
             program.run("report", self.path, "-o", Path(html))
         document = program.run_json("report", self.path, "--json")
@@ -325,7 +325,7 @@ class Recording:
 
     @property
     def findings(self) -> duckdb.DuckDBPyRelation:
-        """The findings of the program's report; `evidence` is JSON. Those that were stored are `table("findings")`."""
+        """The findings of the program's report; `evidence` is JSON. Stored findings are in `table("findings")`."""
         rows = [
             [f.get(k) for k in ("kind", "device", "start_s", "end_s", "severity", "summary")] + [json.dumps(f.get("evidence"))]
             for f in self.report().get("findings", [])
@@ -338,10 +338,10 @@ class Recording:
             self.connection.executemany("insert into report_findings values (?, ?, ?, ?, ?, ?, ?)", rows)
         return self.connection.table("report_findings")
 
-    # How.
+    # Implementation.
 
     def _kept(self, sql: str) -> duckdb.DuckDBPyRelation:
-        """A relation of its own: the views that it was made from are those of the last call."""
+        """A relation that does not depend on the views it was made from, which the next call replaces."""
         number = len(self._made)
         self._made.add(f"answer {number}")
         self.connection.execute(f"create or replace temp table answer_{number} as {sql}")
@@ -378,7 +378,7 @@ class Recording:
         self._made.add(table.relation)
 
     def window_ns(self, start: Moment | None = None, stop: Moment | None = None) -> tuple[int, int]:
-        """A window of single I/Os in nanoseconds since the recording's start; without bounds all of it."""
+        """A window of single I/Os in nanoseconds since the recording's start; without bounds, all of it."""
         if not self.ios.limit(1).fetchall() and self.meta.source != "ebpf":
             has = ", ".join(t.relation for t in TABLES if self._files(t)) or "nothing"
             raise IolensError(f"{self.path} has no single I/Os (source {self.meta.source}); it has {has}")
@@ -393,12 +393,12 @@ class Recording:
         return from_ns, to_ns
 
     def _above(self) -> set[int]:
-        """Devices that sums leave out."""
+        """Devices that sums exclude."""
         recorded = {dev for (dev,) in self.ios.unique("dev").fetchall()}
         return layers_above(self.devices, lambda dev: dev in recorded)
 
     def _choose(self, window: tuple[int, int], by: str, device: str | None = None) -> None:
-        """Makes `chosen`, `always` and `missing`, which the SQL of `series` reads."""
+        """Creates `chosen`, `always` and `missing`, which the SQL of `series` reads."""
         for name in ("ios", "lost", "names"):
             self._view(BY_RELATION[name])
         above = [] if by == "device" else sorted(self._above())
@@ -409,7 +409,7 @@ class Recording:
             where += " and device = " + quoted(device)
         columns = "done_ns, dev, device, class, bytes, queue_ns, device_ns, error, merges"
         chosen = series.chosen_sql(columns, *window, self.end_ns, label_sql(by, window[1]), where)
-        # A view, so that an answer reads no more columns of the files than it needs.
+        # A view, so that a query reads only the columns that it needs.
         self.connection.execute(f"create or replace temp view chosen as {chosen}")
         devices = ", ".join(f"({quoted(d.name)})" for d in self.devices if d.size_bytes != 0) or "(null)"
         every = "('')" if by != "device" else devices
@@ -427,7 +427,7 @@ class Recording:
         return any(self.path.glob("waits/*.parquet")) or any(self.path.glob("wal/waits-*.wal"))
 
     def _wait_slots(self, length_ns: int) -> tuple[str, int]:
-        """The relation of waits that answers about so much time, and its step: as the program chooses it."""
+        """The relation of waits to use for a window of this length, and its step: the same choice as in the program."""
         for name in ("waits_10s", "waits"):
             self._view(BY_RELATION[name])
         finer = length_ns <= _MAX_FINER_NS and self.waits_10s.limit(1).fetchall()
@@ -436,7 +436,7 @@ class Recording:
         return "waits", 600 * 10**9
 
     def _name_cgroups(self) -> None:
-        """Makes `cgroup_texts`: the path of each control group, and the pod it belongs to by name, UID or path."""
+        """Creates `cgroup_texts`: the path of each control group, and its pod by name, UID or path."""
         if "cgroup_texts" in self._made:
             return
         for name in ("names", "actors"):
@@ -448,7 +448,7 @@ class Recording:
         self._made.add("cgroup_texts")
 
     def _numbered(self, window: tuple[int, int]) -> Window:
-        """Makes `lanes`, the numbers of the labels of `chosen`, and `placed`, its I/Os with these numbers."""
+        """Creates `lanes`, the numbers of the labels of `chosen`, and `placed`, its I/Os with these numbers."""
         self.connection.execute("""
             create or replace temp table lanes as
             select label, row_number() over (order by label) - 1 as lane from (select distinct label from chosen)""")

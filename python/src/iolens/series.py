@@ -1,6 +1,6 @@
 """SQL of the analyses over single I/Os: time series, busy time, percentiles, heat map (A2, A3, A5, A6).
 
-All of them read the view `chosen` that `Recording` makes: the I/Os of the window, with `start_ns` and `total_ns`.
+All of them read the view `chosen` that `Recording` creates: the I/Os of the window, with `start_ns` and `total_ns`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .tables import bucket_low_sql, bucket_of_sql
 
-# A zoom has no finer step, and more rows are a mistake in the plan.
+# A zoom has no finer step. More rows indicate a mistake in the query.
 MIN_STEP_NS = 1_000_000
 MAX_ROWS = 10_000_000
 
@@ -19,7 +19,7 @@ GROUPS = ("all", "device", "process", "cgroup", "file")
 def chosen_sql(columns: str, from_ns: int, to_ns: int, end_ns: int, label: str, where: str) -> str:
     """The I/Os of a window, each with its `label`.
 
-    What completes at the recording's last instant, which a half-open window leaves out, counts in the nanosecond before.
+    I/Os that complete at the recording's last instant, which a half-open window excludes, count in the nanosecond before.
     """
     done = f"case when done_ns = {end_ns} and {to_ns} = {end_ns} then done_ns - 1 else done_ns end"
     return f"""
@@ -33,12 +33,12 @@ where done_ns >= {from_ns} and done_ns - device_ns - coalesce(queue_ns, 0) < {to
 
 @dataclass(frozen=True)
 class Window:
-    """A window of time, and how many labels have I/Os in it, each of which has its number `lane` in the table `lanes`.
+    """A window of time, and the number of labels with I/Os in it. Each label has a number `lane` in the table `lanes`.
 
     Its SQL reads the table `placed`, the I/Os with their lanes.
 
-    An instant of a label is one integer, `lane * stride` and the time since the window's start. So I/Os of all labels are
-    sorted by one number, which costs a fraction of a sort by label and time, and nothing in flight reaches the next lane.
+    A time and a label are encoded in one integer, `lane * stride` plus the time since the window's start. So I/Os of all labels
+    are sorted by one number, which costs a fraction of a sort by label and time, and no I/O extends into the next lane.
     """
 
     from_ns: int
@@ -51,16 +51,16 @@ class Window:
         return self.to_ns - self.from_ns + 1
 
     def spans_sql(self, start: str = "start_ns", where: str = "true", lane: str = "lane") -> str:
-        """Start `s` and end `e` as such integers of the I/Os in the window, cut at its ends."""
-        # Each I/O has two lanes at most, by class, and a bit for start or end.
+        """Start `s` and end `e`, encoded like this, of the I/Os in the window; both are limited to it."""
+        # Each I/O has at most two lanes, by class, and one bit that distinguishes start and end.
         integer = "bigint" if 4 * (self.lanes + 1) * self.stride < 1 << 63 else "hugeint"
         begin, end = f"greatest({start}, {self.from_ns})", f"least(done_ns, {self.to_ns})"
         at = f"({lane})::{integer} * {self.stride} - {self.from_ns}"
         return f"select {at} + {begin} as s, {at} + {end} as e from placed where {where} and {begin} < {end}"
 
     def levels_sql(self) -> str:
-        """Stretches `[since, until)` of each lane with the number in flight `n`, above 0, in nanoseconds of the window."""
-        # An end is an even number and a start odd, so ends come before starts of the same time.
+        """Intervals `[since, until)` of each lane with the number in flight `n`, above 0, in nanoseconds of the window."""
+        # An end is an even number and a start is odd, so ends sort before starts of the same time.
         return f"""
 spans as ({self.spans_sql()}),
 steps as (select 2 * s + 1 as step from spans union all select 2 * e from spans),
@@ -73,10 +73,10 @@ levels as (
     from running where n > 0 and place < next)"""
 
     def busy_sql(self, start: str = "start_ns", where: str = "true", lane: str = "lane") -> str:
-        """Time `ns` with any I/O in flight by lane.
+        """Time `ns` with any I/O in flight, by lane.
 
-        With starts and ends each in order, all that started before the i-th start have ended at the (i-1)th end. So where the
-        i-th start is later, a busy time has ended and the next one begins. Sentinels bring the two side by side.
+        With starts and ends sorted separately, all I/Os that started before the i-th start have ended at the (i-1)th end. If
+        the i-th start is later, a busy period has ended and the next one begins. Sentinels align the two.
         """
         never = 4 * (self.lanes + 1) * self.stride
         return f"""(
@@ -93,7 +93,7 @@ select place // {self.stride} as lane, sum(sign * (place % {self.stride}))::bigi
 
 def _flow(letter: str, extended: bool) -> str:
     name = {"r": "read", "w": "write"}[letter]
-    # Percentiles hold all values, so they are made only where they are shown.
+    # Percentiles keep all values in memory, so they are calculated only if they are shown.
     more = f""", max(total_ns) filter (class = '{name}') as {letter}_max,
     quantile_disc(total_ns, 0.99) filter (class = '{name}') as {letter}_p99"""
     return f"""
@@ -117,12 +117,12 @@ _EXTENDED = """,
 
 
 def series_sql(window: Window, step_ns: int, by: str, extended: bool) -> str:
-    """The columns of `iolens zoom`, a row for each slot, empty ones too. Reads `chosen`, `always` and `missing`."""
+    """The columns of `iolens zoom`, a row for each slot, including empty ones. Reads `chosen`, `always` and `missing`."""
     from_ns, to_ns = window.from_ns, window.to_ns
     group = "" if by == "all" else f"label as {by}, "
     of_device = "and (m.label is null or m.label = r.label)" if by == "device" else ""
     seen = "r.ios" if by == "device" else "sum(r.ios) over (partition by slot)"
-    # Idle groups have no row but devices, which are known; a slot without any group has one without a name.
+    # Idle groups have no row, except devices, which are known. A slot without any group has one row without a name.
     no_actor = (
         "select slot, null as label from slots where slot not in (select slot from rows_with_group)"
         if by not in ("all", "device")
@@ -187,7 +187,7 @@ def busy_sql(window: Window, only_data: bool) -> str:
     length = window.to_ns - window.from_ns
     data = "class in ('read', 'write')"
     by_class = window.busy_sql(where=data, lane="2 * lane + (class = 'write')::int")
-    # Without other classes these are all I/Os, whose levels are known: that saves a sort.
+    # Without other classes these are all I/Os, whose numbers in flight are already known, which saves a sort.
     either = "select label, ns from levelled" if only_data else f"from {window.busy_sql(where=data)} join lanes using (lane)"
     of_quantile = ", ".join(
         f"coalesce(min(n) filter (upto >= {q} * {length}), 0) as in_flight_{name}"

@@ -1,10 +1,10 @@
 """Fail-slow devices: latency against load, beside the peers of the same host.
 
 The method is that of Perseus (Lu et al., FAST '23): entries of 15 s, outliers left out by PCA and DBSCAN, a polynomial of
-latency over throughput with an upper bound at 99.9 %, slowdown ratios in sliding windows, a risk score a day. Three things
-differ. Every step takes medians over devices, so that a slow device does not move its own yardstick; what slows all
-devices of a host at once is taken off; and the differences between healthy devices decide how much slower is slow. Entries
-with histograms have a second score (`slow_tails`).
+latency over throughput with an upper bound at 99.9 %, slowdown ratios in sliding windows, a risk score per day. Three things
+differ. Every step takes medians over devices, so that a slow device does not shift its own baseline. A slowdown of all devices
+of a host at the same time is removed. The differences between healthy devices determine how large a slowdown must be to count.
+Entries with histograms have a second score (`slow_tails`).
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ DAY_S = 86_400
 WINDOW = 20
 # A device or day with less than an hour of entries is not judged.
 MIN_ENTRIES = 240
-# Fewer devices have no peers to be compared with.
+# With fewer devices there are no peers to compare with.
 MIN_PEERS = 4
 ENTRY_QUANTILE = 0.99
-# A slowdown by less is within what healthy devices of one model differ by, and what a curve of load leaves over.
+# A smaller slowdown is within the differences between healthy devices of one model, and the residual of the load curve.
 MIN_SLOWDOWN = math.log(1.4)
-# Healthy devices lie within so many robust standard deviations of their peers: one in 30 000 is beyond if they are normal.
+# Healthy devices are within this many robust standard deviations of their peers: 1 in 30 000 is beyond if they are normal.
 MAX_SPREADS = 4.0
-# A window above so many robust standard deviations is beyond the upper bound at 99.9 %.
+# A window above this many robust standard deviations is beyond the upper bound at 99.9 %.
 BOUND_SPREADS = 3.09
 FALSE_FLEETS = 0.25
-# Latencies of fewer different values are taken as rounded.
+# Latencies with fewer distinct values are treated as rounded.
 MAX_STEPS = 1000
 # Risk: share of the time that was slow, times doublings of latency. Two per cent of the time at twice the latency.
 MIN_RISK = 0.02
-# A severity counts up to eight times the latency.
+# A severity is capped at eight times the latency.
 MAX_DOUBLINGS = 3.0
-# The polynomial's bins: of equal count, finer at both ends, where a curve bends; entries that a device needs in one.
+# The polynomial's bins: equal counts, finer at both ends, where a curve bends; and entries that a device needs in one.
 LOAD_QUANTILES = np.array([0, 0.005, 0.02, *np.linspace(0.04, 0.96, 24), 0.98, 0.99, 0.995, 1])
 MIN_IN_BIN = 8
 
 
 @dataclass(frozen=True)
 class Group:
-    """Which devices of a host are compared: those of a model, in their I/Os of a class. A log knows neither."""
+    """Which devices of a host are compared: those of the same model, by I/O class. A log has neither."""
 
     model: str | None = None
     io_class: str | None = None
@@ -67,7 +67,7 @@ class Entries:
     device: Ints
     throughput: Floats
     latency: Floats
-    # By their index: of logs without histograms none.
+    # By index of the entry; absent for logs without histograms.
     histograms: slow_tails.Buckets | None = None
     group: Group = Group()
 
@@ -82,7 +82,7 @@ class Day:
     risk_raw: float
     risk_centred: float
     slow_share: float
-    # Of the windows that do not overlap; single precision, as a fleet of months has 100 million.
+    # Of the windows that do not overlap; single precision, because months of a fleet have 100 million of them.
     shifts: npt.NDArray[np.float32] = field(repr=False)
 
 
@@ -101,9 +101,9 @@ class DeviceDays:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of a device. Factors are latency over that of the peers at the same load; `factor` is of its slow time.
+    """The verdict on a device. Factors are latency over that of the peers at the same load; `factor` is that of its slow time.
 
-    Where there are histograms, `tail_percent` of its I/Os are slow beyond the peers' share; `found_by` is what found it,
+    With histograms, `tail_percent` of its I/Os are slow in excess of the peers' share. `found_by` is the score that found it:
     `mean`, `tail` or both.
     """
 
@@ -137,7 +137,7 @@ class Unjudged:
 
 
 def judge(hosts: Iterable[Entries]) -> list[Verdict]:
-    """The devices that can be judged, those of the highest risk first. Hosts are read one by one."""
+    """The devices that can be judged, by risk, the highest first. Hosts are read one at a time."""
     return judge_all(hosts)[0]
 
 
@@ -153,7 +153,7 @@ def judge_all(hosts: Iterable[Entries]) -> tuple[list[Verdict], list[Unjudged]]:
 
 
 def _unjudged(entries: Entries, judged: set[str]) -> Iterator[Unjudged]:
-    """The devices of a host that are not among the judged ones."""
+    """The devices of a host that were not judged."""
     usable = _usable(entries)
     days, day_of = np.unique(entries.time_s[usable] // DAY_S, return_inverse=True)
     counts = np.zeros((len(entries.names), max(len(days), 1)), dtype=np.int64)
@@ -177,7 +177,7 @@ def _unjudged(entries: Entries, judged: set[str]) -> Iterator[Unjudged]:
 
 
 def verdicts(devices: list[DeviceDays]) -> list[Verdict]:
-    """Which of the devices of a fleet are slow."""
+    """Decides which devices of a fleet are slow."""
     by_host = {d.host: d.spread for d in devices}
     fleet_spread = float(np.median(list(by_host.values()))) if by_host else 0.0
     mirrored = _mirrored(np.array([d.shift for d in devices]))
@@ -193,7 +193,7 @@ def verdicts(devices: list[DeviceDays]) -> list[Verdict]:
 
 
 def _add_tails(devices: list[DeviceDays], result: list[Verdict]) -> None:
-    """The second score, of the devices that have histograms."""
+    """The second score, of the devices with histograms."""
     having = [i for i, device in enumerate(devices) if device.tails]
     tails = [slow_tails.Tail(devices[i].host, devices[i].tails) for i in having]
     for i, tail, slow in zip(having, tails, slow_tails.found(tails, _limit), strict=True):
@@ -202,7 +202,7 @@ def _add_tails(devices: list[DeviceDays], result: list[Verdict]) -> None:
 
 
 def _mirrored(shifts: Floats) -> float:
-    """How far the fastest devices of a large fleet are from their peers, and a fifth: healthy ones are as far above."""
+    """1.2 times the distance of the fastest devices of a large fleet from their peers: healthy slow ones reach that too."""
     return -1.2 * float(np.quantile(shifts, 0.002)) if len(shifts) >= 200 else 0.0
 
 
@@ -213,10 +213,10 @@ def _risk(device: DeviceDays, steady: bool) -> float:
 
 
 def _limit(risks: Floats, least: float = MIN_RISK) -> float:
-    """The risk that hardly any healthy device of a fleet of this size and noise reaches.
+    """A risk that healthy devices of a fleet of this size and noise rarely reach.
 
-    Every drive has its slow minutes, so the fleet's own risks, above the median, give the scale of an exponential tail;
-    one healthy fleet in four would have a device above the limit.
+    Every drive has some slow minutes, so the fleet's own risks above the median give the scale of an exponential tail. One in
+    four healthy fleets has a device above the limit.
     """
     if len(risks) < 20:
         return least
@@ -258,7 +258,7 @@ def _verdict(device: DeviceDays, steady: bool, risk: float, limit: float) -> Ver
 
 
 def _trend(days: list[Day]) -> float | None:
-    """Theil-Sen slope of the daily shift, as percent a day; fewer than three days have none."""
+    """Theil-Sen slope of the daily shift, in percent per day; `None` for fewer than three days."""
     if len(days) < 3:
         return None
     at = np.array([d.day for d in days], dtype=np.float64)
@@ -268,7 +268,7 @@ def _trend(days: list[Day]) -> float | None:
 
 
 def judge_host(entries: Entries) -> list[DeviceDays]:
-    """Every day of the devices of a host, beside each other."""
+    """Compares the devices of a host with each other, for every day."""
     usable = _usable(entries)
     if not usable.any():
         return []
@@ -308,10 +308,10 @@ def _tails(entries: Entries, chosen: npt.NDArray[np.bool_], day: int) -> Iterato
 
 
 def dithered(latency: Floats) -> Floats:
-    """Coarse latencies spread over the width of their steps.
+    """Spreads coarse latencies over the width of their steps.
 
-    A log with whole milliseconds has medians that jump from 1 to 2, which is no device of twice the latency. The same
-    entries get the same values each time.
+    A log with whole milliseconds has medians that jump from 1 to 2, which does not mean that a device has twice the latency.
+    Equal entries get the same values each time.
     """
     values = np.unique(latency[np.isfinite(latency) & (latency > 0)])
     if not 1 < len(values) < MAX_STEPS:
@@ -346,7 +346,7 @@ def _judge_day(entries: Entries, chosen: npt.NDArray[np.bool_], day: int) -> Ite
 
 
 def _is_shared(load: Floats, row: Ints, devices: int) -> npt.NDArray[np.bool_]:
-    """Which loads at least three devices have reached: beyond them there is no peer to compare with."""
+    """The loads that at least three devices have reached. Beyond them there are no peers to compare with."""
     lowest, highest = np.full(devices, np.inf), np.full(devices, -np.inf)
     np.minimum.at(lowest, row, load)
     np.maximum.at(highest, row, load)
@@ -363,7 +363,7 @@ def _day(day: int, residual: Floats, windows: Floats, window_limit: float, entry
     def risk(centre: float) -> tuple[float, float]:
         over = windows - centre > max(MIN_SLOWDOWN, window_limit)
         by_windows = float(np.mean(_doublings(windows[over] - centre, len(windows)))) if len(windows) else 0.0
-        # Slow moments shorter than a window: entries above what hardly any of the peers' reach, less what those reach.
+        # Slow periods shorter than a window: entries above a limit that the peers rarely exceed, minus the peers' own share.
         by_entries = _tail(residual - centre, entry_limit) - _peer_tail(grid, entry_limit)
         return max(by_windows, by_entries, 0.0), float(np.mean(over)) if len(windows) else 0.0
 
@@ -379,7 +379,7 @@ def _shift(residual: Floats) -> float:
 
 
 def _doublings(over: Floats, n: int) -> Floats:
-    """Severities of slow windows, filled up with zeros for the others."""
+    """Severities of slow windows, padded with zeros for the other windows."""
     filled = np.zeros(max(n, 1))
     filled[: len(over)] = np.minimum(over / math.log(2), MAX_DOUBLINGS)
     return filled
@@ -396,7 +396,7 @@ def _peer_tail(grid: Floats, limit: float) -> float:
         known = row[np.isfinite(row)]
         if len(known):
             tails.append(_tail(known - np.median(known), limit))
-    # Peers' tails differ: what three quarters of them do not exceed is ordinary.
+    # Peers' tails differ; the upper quartile of their shares counts as normal.
     return float(np.quantile(tails, 0.75)) if tails else 0.0
 
 
@@ -406,13 +406,13 @@ def _spread(values: Floats) -> float:
 
 
 def _floor(throughput: Floats) -> float:
-    """What is added before the logarithm, so that idle entries have one: a hundredth of the median load."""
+    """An offset before the logarithm, so that idle entries have one: a hundredth of the median load."""
     busy = throughput[throughput > 0]
     return 0.01 * float(np.median(busy)) if len(busy) else 1.0
 
 
 def _median_rows(values: Floats) -> Floats:
-    """Median over the last axis of what is known; not a number where fewer than half is."""
+    """Median over the last axis of the known values; NaN if fewer than half are known."""
     ordered = np.sort(values, axis=-1)
     known = np.isfinite(ordered).sum(axis=-1)
     last = np.maximum(known - 1, 0)
@@ -428,7 +428,7 @@ def _windows(grid: Floats) -> Floats:
 
 
 def _without_common(grid: Floats) -> Floats:
-    """Takes off what slows all devices of the host in the same five minutes."""
+    """Removes a slowdown that all devices of the host have in the same five minutes."""
     shifts = np.array([_shift(row) for row in grid])
     blocks = (grid - shifts[:, None]).reshape(len(grid), -1, WINDOW).transpose(1, 0, 2)
     of_device = _median_rows(blocks)
@@ -438,20 +438,20 @@ def _without_common(grid: Floats) -> Floats:
 
 
 def _window_bound(windows: Floats) -> float:
-    """The upper bound of healthy windows: of each device's own spread, of those the median. Slow ones do not widen it."""
+    """The upper bound of healthy windows: the median over devices of their own spread. Slow devices do not widen it."""
     spreads = [_spread(known) for known in (row[np.isfinite(row)] for row in windows) if len(known)]
     return BOUND_SPREADS * float(np.median(spreads)) if spreads else 0.0
 
 
 def _entry_bound(grid: Floats) -> float:
-    """What one entry in a hundred exceeds: of each device, around its own median, of those the median."""
+    """The 99th percentile of the entries of each device around its own median; the median of these over devices."""
     known_rows = (row[np.isfinite(row)] for row in grid)
     bounds = [float(np.quantile(known - np.median(known), ENTRY_QUANTILE)) for known in known_rows if len(known)]
     return float(np.median(bounds)) if bounds else 0.0
 
 
 def expected(load: Floats, latency: Floats, row: Ints, devices: int) -> Floats:
-    """The logarithm of the latency that the peers have at each load: a cubic through the medians over devices."""
+    """The logarithm of the peers' latency at each load: a cubic through the medians over devices."""
     inlier = main_cluster(load, latency)
     edges = np.unique(np.quantile(load[inlier], LOAD_QUANTILES))
     if len(edges) < 3:
@@ -473,7 +473,7 @@ def expected(load: Floats, latency: Floats, row: Ints, devices: int) -> Floats:
     levels = np.array([np.median(table[np.isfinite(table[:, b]), b]) for b in bins])
     degree = min(3, len(bins) - 1)
     line = np.polynomial.Polynomial.fit(middles, levels, degree, w=np.sqrt(asked[bins])) if degree else None
-    # Beyond the loads that peers have shown a polynomial says nothing: the nearest load holds.
+    # A polynomial does not extrapolate beyond the loads that peers have reached: the value at the nearest such load is used.
     within = np.clip(load, middles[0], middles[-1])
     return np.asarray(line(within) if line is not None else np.full(len(load), levels[0]), dtype=np.float64)
 
@@ -481,8 +481,8 @@ def expected(load: Floats, latency: Floats, row: Ints, devices: int) -> Floats:
 def main_cluster(load: Floats, latency: Floats) -> npt.NDArray[np.bool_]:
     """Which entries belong to the largest cluster: DBSCAN along the principal components, on a grid of cells.
 
-    A cell is as wide as DBSCAN's radius; it is a core if it and its eight neighbours hold enough entries. So the cost is
-    that of counting, whatever the number of entries.
+    A cell is as wide as DBSCAN's radius. It is a core if it and its eight neighbours contain enough entries. So the cost is
+    that of counting the entries.
     """
     points = np.stack([_standardised(load), _standardised(latency)], axis=1)
     _, axes = np.linalg.eigh(np.cov(points, rowvar=False) + 1e-12 * np.eye(2))
@@ -510,7 +510,7 @@ def _standardised(values: Floats) -> Floats:
 
 
 def _largest(core: npt.NDArray[np.bool_], counts: Ints) -> npt.NDArray[np.bool_]:
-    """Of the connected regions of core cells the one with most entries."""
+    """The connected region of core cells with most entries."""
     left = {(int(x), int(y)) for x, y in np.argwhere(core)}
     best: set[tuple[int, int]] = set()
     most = -1

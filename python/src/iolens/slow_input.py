@@ -1,4 +1,4 @@
-"""Entries for `slow`: from CSV files, and from the rollups of a lake."""
+"""Entries for `slow`, from CSV files or from the rollups of a lake."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _COLUMNS = ("ts", "disk_id", "throughput", "latency")
 def from_csv(paths: list[Path]) -> Iterator[Entries]:
     """Hosts of CSV files with columns `ts,disk_id,throughput,latency`, one by one.
 
-    A file is a host unless it has a column `host`, or one disk only: then its directory is the host. So it is where the
-    files of a directory are parts of one log, as a file for each day: the same disks, one file after the other. A directory
-    stands for the CSV files in it, at any depth. `ts` is in seconds, milliseconds or as a date with time. Units of throughput
-    and latency are free.
+    A file is a host unless it has a column `host`. If it has only one disk, its directory is the host. The same holds if the
+    files of a directory are parts of one log, such as a file for each day: the same disks, one file after the other. A
+    directory stands for the CSV files in it, at any depth. `ts` is in seconds, in milliseconds, or a date with time. Throughput
+    and latency may have any unit.
     """
     files = [f for p in paths for f in (sorted(p.rglob("*.csv")) if p.is_dir() else [p])]
     if not files:
@@ -43,7 +43,7 @@ def from_csv(paths: list[Path]) -> Iterator[Entries]:
         disks: list[pa.Table] = []
         for log in logs:
             parts = [part for part in map(_read, log) if part is not None]
-            # Beside the data such sets have lists of labels: files without the columns are passed over.
+            # Such data sets also contain lists of labels: files without the columns are skipped.
             if not parts:
                 continue
             found = True
@@ -53,7 +53,7 @@ def from_csv(paths: list[Path]) -> Iterator[Entries]:
                 continue
             is_directory = len(log) > 1 and len(logs) == 1
             yield from _hosts(table, _name(directory if is_directory else log[0].with_suffix(""), base))
-        # Where a file holds one disk, the directory is the host.
+        # If a file has only one disk, its directory is the host.
         if disks:
             yield entries_of(_name(directory, base), pa.concat_tables(disks))
     if not found:
@@ -61,9 +61,9 @@ def from_csv(paths: list[Path]) -> Iterator[Entries]:
 
 
 def _logs(files: list[Path]) -> list[list[Path]]:
-    """The files of a directory, those together that are parts of one log: the same disks, one file after the other.
+    """The files of a directory, grouped by log: parts of one log have the same disks, one file after the other.
 
-    Where two files say something of the same disk at the same time, its name is that of two disks, and each file is a log.
+    If two files have values of the same disk at the same time, the name is used by two disks, and each file is a log.
     """
     if len(files) < 2:
         return [files]
@@ -79,7 +79,7 @@ def _logs(files: list[Path]) -> list[list[Path]]:
     for of in spans.values():
         of.sort()
         for (_, end, before), (begin, _, after) in pairwise(of):
-            # A part may begin within the last entry of the one before.
+            # A part may begin within the last entry of the previous one.
             if begin <= end - ENTRY_S:
                 return [[file] for file in files]
             if log_of[before] is not log_of[after]:
@@ -93,7 +93,7 @@ def _name(path: Path, base: Path | None) -> str:
 
 
 def _read(file: Path, wanted: tuple[str, ...] = _COLUMNS) -> pa.Table | None:
-    """The wanted columns of a file, and `host`; nothing if it is none of a log."""
+    """The needed columns of a file, and `host`; nothing if the file is not such a log."""
     try:
         table = pa_csv.read_csv(file)
     except (OSError, pa.ArrowInvalid) as e:
@@ -150,10 +150,10 @@ def entries_of(host: str, table: pa.Table) -> Entries:
 
 
 def from_lake(lake: Lake) -> Iterator[Entries]:
-    """Hosts of a lake: time in the device by load, from the rollups of a second; reads and writes apart; and its histograms.
+    """Hosts of a lake: device time by load, from the rollups of a second, reads and writes separately; and their histograms.
 
-    Queue time is no fault of the device, so it is left out; a mix that shifts from reads to writes changes no class's time.
-    Devices are compared with those of the same model on the same host. Layers above disks are left out.
+    Queue time is excluded, because the device does not cause it. A shift from reads to writes does not change the time of
+    either class. Devices are compared with those of the same model on the same host. Layers above disks are excluded.
     """
     for (host,) in lake.rows("select distinct host from rollup order by host"):
         chosen = f"host = {_literal(host)} and step_s = 1 and class in ('read', 'write') and {DISKS}"
@@ -169,7 +169,7 @@ def from_lake(lake: Lake) -> Iterator[Entries]:
         ]
         entries = {group: replace(entries_of(host, _of_group(table, group)), group=group) for group in groups}
         parts: dict[Group, list[Buckets]] = {group: [] for group in groups}
-        # Day by day: histograms are far more rows than entries.
+        # Day by day, because there are far more rows of histograms than entries.
         for day in range(first, last + 1):
             found = lake.query(f"""
                 select {_KEYS}, bucket, cast(sum(ios) as bigint) as ios from buckets where {chosen} and part = 'device'
@@ -182,7 +182,7 @@ def from_lake(lake: Lake) -> Iterator[Entries]:
 
 
 def disks_of_lake(lake: Lake) -> dict[tuple[str, str], Disk]:
-    """The disks of a lake, by host and the name that they have in its entries."""
+    """The disks of a lake, by host and their names in its entries."""
     rows = lake.rows(f"""
         select host, {_DISK_ID} as disk_id, max_by(device, start_ns) as device, max(nullif(stable_id, '')) as stable_id,
                max_by(nullif(trim(model), ''), start_ns) as model
@@ -204,7 +204,7 @@ def _buckets(entries: Entries, table: pa.Table) -> Buckets:
     """Histograms with the indexes of their entries."""
     known = table.filter(pc.and_(pc.is_valid(table["ts"]), pc.is_in(table["disk_id"], pa.array(entries.names, pa.string()))))
     device = np.asarray(pc.index_in(known["disk_id"], pa.array(entries.names, pa.string())).to_numpy(), dtype=np.int64)
-    # A key of device and time; times are seconds since the epoch, below 2^40.
+    # A key of device and time. Times are seconds since the epoch, below 2^40.
     key = (entries.device << 40) + entries.time_s
     order = np.argsort(key)
     wanted = (device << 40) + np.asarray(known["ts"].to_numpy(), dtype=np.int64)
@@ -216,7 +216,7 @@ def _buckets(entries: Entries, table: pa.Table) -> Buckets:
 
 
 def _joined(parts: list[Buckets]) -> Buckets | None:
-    """All days; nothing where the rollups have no histograms."""
+    """The histograms of all days; nothing if the rollups have none."""
     joined = Buckets(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("entry", "bucket", "ios")))
     return joined if len(joined.entry) else None
 

@@ -1,4 +1,4 @@
-"""What `slow` found as a table: a row for each disk, judged or not."""
+"""The result of `slow` as a table: a row for each disk, judged or not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Disk:
-    """How a disk is called in the other tables of a lake."""
+    """The name of a disk in the other tables of a lake."""
 
     device: str
     stable_id: str | None = None
@@ -42,19 +42,19 @@ class Disk:
 def table(
     verdicts: Iterable[Verdict], unjudged: Iterable[Unjudged], disks: Mapping[tuple[str, str], Disk] | None = None
 ) -> pa.Table:
-    """A row for each disk, slow ones first, those of the highest risk before others, and at last those not judged.
+    """A row for each disk: slow disks first, then by risk, and those not judged last.
 
-    A disk whose reads and writes were judged has the figures of the class that is worse. `disks` are those of a lake, by host
-    and the name in the entries; those of which there are no entries are not judged either.
+    A disk whose reads and writes were judged has the values of the worse class. `disks` are those of a lake, by host and the
+    name in the entries; disks without entries are listed as not judged.
     """
     disks = disks or {}
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    # Verdicts come with the worst first, so the first of a disk is what it has.
+    # Verdicts are sorted, the worst first, so the first verdict of a disk is the one to keep.
     for v in verdicts:
         key = (v.host, v.device)
         figures = {name: getattr(v, name) for name, _ in _FIGURES}
         rows.setdefault(key, {**_named(key, disks), "class": v.group.io_class, "slow": v.slow, **figures})
-    # Of several reasons that of the class with most entries.
+    # Of several reasons, that of the class with most entries.
     for u in sorted(unjudged, key=lambda u: (-u.entries, u.host, u.device)):
         key = (u.host, u.device)
         rows.setdefault(key, {**_named(key, disks), "class": u.group.io_class, "not_judged": u.reason})

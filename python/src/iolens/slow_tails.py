@@ -1,8 +1,8 @@
-"""The second score of `slow`: I/Os that take longer than hardly any of the peers' at the same load.
+"""The second score of `slow`: I/Os that take longer than almost all of the peers' at the same load.
 
-A device that is slow for one I/O in fifty, or now and then while load changes as well, hardly moves a mean. Histograms show
-it: of a healthy device's I/Os one in a hundred takes longer than the peers' 99th percentile at the load of the same 15 s. A
-device that is slower as a whole is what the means are for: each device's own distance in the median is taken off.
+If a device is slow for one I/O in fifty, or only now and then while the load changes as well, its mean hardly changes.
+Histograms show it: one in a hundred of a healthy device's I/Os takes longer than the peers' 99th percentile at the load of the
+same 15 s. A device that is slower as a whole is found by the means, so each device's own median distance is subtracted.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ Flags = npt.NDArray[np.bool_]
 WINDOW_S = 300
 DAY_S = 86_400
 WINDOWS = DAY_S // WINDOW_S
-# Of fewer I/Os a window says nothing of one in a hundred; a device needs an hour of windows, and three peers.
+# With fewer I/Os a window has no usable 99th percentile. A device needs an hour of windows, and three peers.
 MIN_IOS = 200
 MIN_WINDOWS = 12
 MIN_PEERS = 4
 QUANTILE = 0.99
-# Bins of load: finer at both ends, where a curve bends; I/Os that a device needs in one.
+# Bins of load: finer at both ends, where a curve bends; and I/Os that a device needs in one.
 LOAD_QUANTILES = np.array([0, 0.005, 0.02, *np.linspace(0.04, 0.96, 24), 0.98, 0.99, 0.995, 1])
 MIN_IN_BIN = 500
 # A window is slow with three times the device's usual share of slow I/Os, and beyond 99.9 % of healthy windows.
 MIN_RATIO = math.log(3)
 BOUND_SPREADS = 3.09
-# A device is slow all day with three and a half times the peers' odds, and beyond healthy ones as in `slow`; else with 0.75 %
-# of its I/Os in slow windows.
+# A device is slow all day with 3.5 times the peers' odds, and beyond healthy ones as in `slow`. Otherwise it is slow with 0.75
+# % of its I/Os in slow windows.
 MIN_STEADY = math.log(3.5)
 MAX_SPREADS = 4.0
 MIN_RISK = 0.0075
 MARGIN = 1.5
-# Of the format: the histogram's durations.
+# The format's constants: the histogram's durations.
 BUCKETS = 496
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """Histograms of entries: so many `ios` of the entry with this index took as long as `bucket` says."""
+    """Histograms of entries: the number `ios` of I/Os in `bucket`, for the entry with this index."""
 
     entry: npt.NDArray[np.integer[Any]]
     bucket: npt.NDArray[np.integer[Any]]
@@ -72,22 +72,22 @@ class Tail:
 
     @property
     def risk(self) -> float:
-        """The share of its I/Os that were slow in slow windows, beyond its usual ones."""
+        """The share of its I/Os that were slow in slow windows, in excess of its usual share."""
         return float(np.average([d.risk for d in self.days], weights=[d.windows for d in self.days]))
 
     @property
     def steady(self) -> float:
-        """How far its usual share of slow I/Os is from the peers', as a logarithm."""
+        """The distance of its usual share of slow I/Os from the peers', as a logarithm."""
         return float(np.median([d.steady for d in self.days]))
 
     @property
     def percent(self) -> float:
-        """Of its I/Os those that are slow beyond the peers' share, usual ones and those of slow windows."""
+        """The share of its I/Os that are slow in excess of the peers' share: usual ones and those of slow windows."""
         return 100 * (self.risk + float(np.median([d.steady_share for d in self.days])))
 
 
 def found(tails: list[Tail], limit: Callable[[Floats, float], float]) -> list[bool]:
-    """Which devices of a fleet are slow. `limit` is what hardly any healthy device's risk reaches, and at least so much."""
+    """Decides which devices of a fleet are slow. `limit` is a risk that healthy devices rarely reach; it has a minimum."""
     if not tails:
         return []
     steady = np.array([t.steady for t in tails])
@@ -98,12 +98,12 @@ def found(tails: list[Tail], limit: Callable[[Floats, float], float]) -> list[bo
     mirrored = -1.2 * float(np.quantile(steady, 0.002)) if len(steady) >= 200 else 0.0
     all_day = steady > max(MIN_STEADY, MAX_SPREADS * spread, mirrored)
     risks = np.array([t.risk for t in tails])
-    # Where load says little of latency, risks of healthy devices fall off more slowly than an exponential.
+    # If load hardly determines latency, the tail of healthy devices' risks is heavier than an exponential.
     return [bool(flag) for flag in all_day | (risks > max(MIN_RISK, MARGIN * limit(risks, 0.0)))]
 
 
 def edges() -> Floats:
-    """Logarithms of the durations with which the buckets begin, and of the end of the last."""
+    """Logarithms of the lower bounds of the buckets, and of the upper bound of the last."""
     lows = [8 * n if n < 32 else (n % 16 + 16) * 2 ** (n // 16 - 1) * 8 for n in range(BUCKETS + 1)]
     return np.log(np.maximum(lows, 4.0))
 
@@ -123,7 +123,7 @@ def judge_day(day: int, of: Buckets, time_s: Ints, device: Ints, load: Floats, d
     body = _quantile(counts, 0.5, marks)
     own = _median(body - _peers(body)[None, :])
     top = _peers(_quantile(counts, QUANTILE, marks) - own[:, None])
-    # Beyond the loads that three devices have reached there is no peer to compare with.
+    # Beyond the loads that three devices have reached there are no peers to compare with.
     judged = np.flatnonzero(np.isfinite(top))
     if not len(judged):
         return
@@ -135,7 +135,7 @@ def judge_day(day: int, of: Buckets, time_s: Ints, device: Ints, load: Floats, d
 
 
 def _windows(of: Buckets, window: Ints, limit: Floats, marks: Floats, devices: int) -> tuple[Floats, Floats]:
-    """I/Os of each device and window that took longer than the limit of their entry, and all of them."""
+    """I/Os of each device and window that took longer than the limit of their entry, and the number of all I/Os."""
     kept = np.isfinite(limit)[of.entry]
     entry, bucket, ios = of.entry[kept], of.bucket[kept], of.ios[kept]
     part = np.clip((marks[bucket + 1] - limit[entry]) / (marks[bucket + 1] - marks[bucket]), 0, 1)
@@ -152,7 +152,7 @@ def _days(day: int, slow: Floats, whole: Floats) -> Iterator[tuple[int, TailDay]
     odds = np.where(known, np.log((slow + 0.5) / (whole - slow + 0.5)), np.nan)
     usual = _median(odds)
     rest = odds - usual[:, None]
-    # What slows all devices of the host at once is none of them.
+    # A slowdown of all devices of the host at the same time is not caused by one of them.
     rest = rest - np.nan_to_num(_median(rest.T))[None, :]
     spreads = [_spread(row[np.isfinite(row)]) for row in rest if np.isfinite(row).any()]
     bound = max(MIN_RATIO, BOUND_SPREADS * float(np.median(spreads)))
@@ -167,7 +167,7 @@ def _days(day: int, slow: Floats, whole: Floats) -> Iterator[tuple[int, TailDay]
 
 
 def _quantile(pooled: Floats, q: float, marks: Floats) -> Floats:
-    """Logarithm of a quantile of each histogram; not a number where there are too few I/Os."""
+    """Logarithm of a quantile of each histogram; NaN if there are too few I/Os."""
     cumulated = np.cumsum(pooled, axis=2)
     n = cumulated[:, :, -1]
     want = q * n
@@ -179,13 +179,13 @@ def _quantile(pooled: Floats, q: float, marks: Floats) -> Floats:
 
 
 def _peers(values: Floats) -> Floats:
-    """The median over devices in each bin; not a number where fewer than three are."""
+    """The median over devices in each bin; NaN if fewer than three have a value."""
     enough = np.isfinite(values).sum(axis=0) >= 3
     return np.where(enough, _median(values.T), np.nan)
 
 
 def _median(rows: Floats) -> Floats:
-    """Of each row that of what is known; not a number where nothing is."""
+    """The median of the known values of each row; NaN if none is known."""
     return np.array([np.median(row[np.isfinite(row)]) if np.isfinite(row).any() else np.nan for row in rows])
 
 

@@ -1,4 +1,4 @@
-"""The tables of a recording as relations; their columns are those of docs/recording-format.md."""
+"""The tables of a recording as relations. Their columns are those of docs/recording-format.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .columns import CLASS_OF_OP, COLUMNS, TIMES
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; `sql` is a type name that DuckDB and Spark share."""
+    """A column of a table. `sql` is a type name that both DuckDB and Spark have."""
 
     name: str
     sql: str
@@ -18,9 +18,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its directory, the name of its relation, its column of time, its columns.
+    """A table: its directory, the name of its relation, its time column, its columns.
 
-    `step_s`: the relation has the rows of this step alone, as those of another describe the same I/Os.
+    `step_s`: the relation has only the rows of this step, because those of other steps describe the same I/Os.
     """
 
     directory: str
@@ -31,7 +31,7 @@ class Table:
 
     @property
     def in_lake(self) -> Table:
-        """The table as a lake has it: there `start_ns` is the recording's, and a request's own start is not shown."""
+        """The table in a lake, in which `start_ns` is the recording's start and a request's own start is hidden."""
         return replace(self, columns=tuple(c for c in self.columns if c.name != "start_ns"))
 
     @property
@@ -58,7 +58,7 @@ TABLES = (
     _table("stages"),
     _table("cpu"),
     _table("rollup"),
-    # Ten minutes stay as long as the recording does, ten seconds go with the rollups of a second.
+    # Rows of ten minutes are kept as long as the recording. Rows of ten seconds are removed with the rollups of a second.
     _table("actors", step_s=600),
     _table("actors", relation="actors_10s", step_s=10),
     _table("waits", step_s=600),
@@ -66,13 +66,13 @@ TABLES = (
     _table("findings"),
 )
 
-# `dev` joins it with the others.
+# `dev` joins it with the other tables.
 DEVICES = Table("devices", "devices", "added_ns", tuple(Column(name, sql) for name, sql, _ in COLUMNS["devices"]))
 
 LAKE_TABLES = tuple(t.in_lake for t in TABLES)
 BY_RELATION = {t.relation: t for t in TABLES}
 
-# `REQ_OP_*` in words, as recording-format.md has them.
+# `REQ_OP_*` in words, as in recording-format.md.
 OPERATION_OF_OP = (
     "case op when 0 then 'read' when 1 then 'write' when 2 then 'flush' when 3 then 'discard' when 5 then 'secure erase' "
     "when 7 then 'zone append' when 9 then 'write zeroes' else concat('op ', cast(op as string)) end"
@@ -80,7 +80,7 @@ OPERATION_OF_OP = (
 
 
 def io_columns_sql(origin_unix_ns: int | str) -> str:
-    """Columns of `ios` beside those that are stored: when an I/O started (UTC), how long it took, and what it was.
+    """Columns of `ios` besides those that are stored: when an I/O started (UTC), how long it took, and its operation.
 
     `origin_unix_ns` is the recording's start. Each engine has a function `utc`.
     """
@@ -92,9 +92,9 @@ def io_columns_sql(origin_unix_ns: int | str) -> str:
 
 
 def bucket_low_sql(bucket: str) -> str:
-    """SQL of the duration in nanoseconds with which a bucket of `rollup` begins (docs/recording-format.md)."""
+    """SQL of the lower bound of a bucket of `rollup`, as a duration in nanoseconds (docs/recording-format.md)."""
     octave = f"({bucket} - {bucket} % 16 - 16)"
-    # 2^s by a shift would need another text in Spark; a power of two is exact in a double.
+    # 2^s by a shift would need a different text for Spark. A power of two is exact in a double.
     return (
         f"(case when {bucket} < 32 then {bucket} * 8 "
         f"else cast(({bucket} % 16 + 16) * power(2, {octave} / 16.0) * 8 as bigint) end)"
@@ -102,7 +102,7 @@ def bucket_low_sql(bucket: str) -> str:
 
 
 def bucket_of_sql(duration_ns: str) -> str:
-    """DuckDB SQL of the bucket that holds a duration in nanoseconds."""
+    """DuckDB SQL of the bucket that contains a duration in nanoseconds."""
     eighths = f"(greatest({duration_ns}, 0) // 8)"
     octave = f"(length(bin({eighths})) - 5)"
     return f"least(case when {eighths} < 32 then {eighths} else 16 * {octave} + ({eighths} >> {octave}) end, 495)"

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from .columns import ORIGINS
 
-# What the victims and culprits of a recording can be taken together by.
+# How the victims and culprits of a recording can be grouped.
 GROUPS = ("process", "cgroup", "pod")
-# The same of a lake.
+# How those of a lake can be grouped.
 LAKE_GROUPS = ("cgroup", "pod", "process", "host")
 
-# All further ones of a slot, which have no row of their own; and where the recorder did not know.
+# All other actors of a slot, which have no row of their own; and actors that the recorder did not know.
 OTHERS, NOT_KNOWN = "(others)", "(not known)"
 
 _DAY_NS = 86_400 * 10**9
 _ORIGIN = " ".join(f"when {{0}} = {code} then '{name}'" for code, name in enumerate(ORIGINS))
 
 
-# The columns of a victim and of a culprit begin with these.
+# Prefixes of the columns of a victim and of a culprit.
 _VICTIM, _CULPRIT = "w.", "w.culprit_"
 
 
@@ -26,30 +26,30 @@ def origin_sql(code: str) -> str:
 
 
 def _process(side: str) -> str:
-    """SQL of a process as the program calls it: `NAME[PID]`, or the name of several."""
+    """SQL of a process in the program's notation: `NAME[PID]`, or the name of several."""
     name = f"coalesce({side}name, '{NOT_KNOWN}')"
     return f"case when {side}tgid is null then {name} else concat({name}, '[', cast({side}tgid as string), ']') end"
 
 
 def _party(side: str, known: str) -> str:
-    """SQL of a victim (`side` is empty) or culprit: null where nobody is."""
+    """SQL of a victim (`side` is empty) or culprit; null if there is none."""
     nobody = f"when {side}class is null then null " if side == _CULPRIT else ""
     return f"case {nobody}when {side}others = 1 then '{OTHERS}' else {known} end"
 
 
 def _group(number: str, text: str) -> str:
-    """SQL of a control group by its path or pod: its number where that is not known."""
+    """SQL of a control group by its path or pod; by its number if that is unknown."""
     return f"coalesce({text}, cast({number} as string), '{NOT_KNOWN}')"
 
 
-# Two parties are one, and what one waits for the other is its own: as processes all that names them is equal.
+# Whether victim and culprit are the same, so that the wait is its own: all columns that identify a process are equal.
 _SAME_PROCESS = " and ".join(
     f"{column} is not distinct from culprit_{column}" for column in ("others", "name", "tgid", "cgroup")
 )
 
 
 def who_waited(by: str, from_ns: int, to_ns: int, relation: str) -> str:
-    """Sums over the slots of `relation` that begin between the two times, those that lost most first.
+    """Sums over the slots of `relation` that begin between the two times, the largest losses first.
 
     The views `cgroup_texts` (`cgroup`, `path`, `pod`) and `device_names` are those of the recording.
     """
@@ -65,7 +65,7 @@ def who_waited(by: str, from_ns: int, to_ns: int, relation: str) -> str:
         parties = f"{_party(_VICTIM, victim_group)} as victim, {_party(_CULPRIT, culprit_group)} as behind"
         groups = "null as no_cgroup"
         keys, behind_keys = "victim", "behind"
-        # What waited behind another process of the same group waited behind its own.
+        # A wait behind another process of the same group is a wait behind the group itself.
         own = "cause = 'others' and victim = behind and class = behind_class and origin = behind_origin"
     behind = ", ".join(f"case when not is_own then {key} end as {key}" for key in (*behind_keys.split(", "), "behind_class"))
     whose = f"device, {keys}, class, origin"
@@ -93,8 +93,8 @@ from ranked order by lost_ns desc, {whose}, ns desc, cause, {behind_keys}, behin
 
 
 def noisy(by: str, per_day: bool) -> str:
-    """What others waited behind each culprit of a lake, summed over its table of ten minutes, the worst first."""
-    # The names of pods go with the single I/Os: of one that any recording of the host names, all rows are its.
+    """How long others waited behind each culprit of a lake, summed over its table of ten minutes, the worst first."""
+    # Names of pods are removed with the single I/Os. If any recording of the host names a pod, all its rows get that name.
     pods = """
     select host as p_host, pod_uid as p_uid, max(pod) as p_name from containers
     where pod is not null and pod_uid is not null group by host, pod_uid"""

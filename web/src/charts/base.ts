@@ -1,4 +1,4 @@
-// What all charts over time of the report share: axes, time labels, cursor, zoom by dragging, and keys.
+// Common parts of the report's charts over time: axes, time labels, cursor, zoom by dragging, and keys.
 
 import uPlot from "uplot";
 import { clock, date, elapsed, localOffset } from "../format";
@@ -8,28 +8,28 @@ import type { Store } from "../store";
 import { theme } from "../theme";
 import { pan, scale, type Range } from "../zoom";
 
-/** Room for the labels of the y axis, the same in all charts so that their times align. */
+/** Width of the labels of the y axis, the same in all charts so that their times align. */
 export const AXIS_LEFT = 62;
-/** Half of the last label of the time axis, to the millisecond. */
+/** Half the width of the last label of the time axis, with milliseconds. */
 export const AXIS_RIGHT = 36;
 
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500].map((ms) => ms / 1000);
 const INCREMENTS = [1e-4, 2e-4, 5e-4, ...STEPS, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 
-/** An instant in the reader's zone, in seconds since the epoch; `null` where times count from the start. */
+/** A time in the reader's zone, in seconds since the epoch; `null` if times count from the start. */
 function wallClock(store: Store, t: number): number | null {
   const start = store.startUnixS;
   if (start === null || store.clock === "elapsed") return null;
   return start + t + (store.clock === "local" ? localOffset(start + t) : 0);
 }
 
-/** Time of an instant as the reader chose to see it. */
+/** A time in the clock that the reader chose. */
 export function timeLabel(store: Store, t: number, step: number): string {
   const at = wallClock(store, t);
   return at === null ? elapsed(t, step) : clock(at, step);
 }
 
-/** The same with its date if that is not the day of `before`, or if nothing comes before it. */
+/** The same with its date if that is not the day of `before`, or if there is none before it. */
 export function datedLabel(store: Store, t: number, step: number, before: number | null = null): string {
   const at = wallClock(store, t);
   if (at === null) return elapsed(t, step);
@@ -38,7 +38,7 @@ export function datedLabel(store: Store, t: number, step: number, before: number
   return sameDay ? clock(at, step) : `${date(at)} ${clock(at, step)}`;
 }
 
-/** Labels of an axis: the date stands in a line of its own under the first time of each day. */
+/** Labels of an axis: the date is on a line of its own under the first time of each day. */
 export function axisLabels(store: Store, times: number[], step: number): string[] {
   let day = "";
   return times.map((t) => {
@@ -55,7 +55,7 @@ function font(): string {
   return `11px ${getComputedStyle(document.body).fontFamily}`;
 }
 
-/** The axes that every chart over time has: time below, values on the left. */
+/** The axes of every chart over time: time below, values on the left. */
 export function axes(store: Store, values: (v: number) => string, log: boolean, grid = true): uPlot.Axis[] {
   const look = {
     stroke: () => theme().muted,
@@ -85,7 +85,7 @@ export function axes(store: Store, values: (v: number) => string, log: boolean, 
   ];
 }
 
-/** What all charts over time share: synced cursors, zooming by dragging, the underlay. */
+/** Common options of all charts over time: synced cursors, zooming by dragging, the underlay. */
 export function timeOptions(store: Store, onCursor: (u: uPlot) => void): Pick<uPlot.Options, "cursor" | "legend" | "hooks" | "padding"> {
   return {
     padding: [8, AXIS_RIGHT, 0, 0],
@@ -111,7 +111,7 @@ export function timeOptions(store: Store, onCursor: (u: uPlot) => void): Pick<uP
   };
 }
 
-/** Only the cursor travels between charts: a selection would otherwise zoom once per chart. */
+/** Only the cursor is synced between charts. A synced selection would zoom once per chart. */
 function passive(type: string): boolean {
   return type === "mousemove" || type === "mouseleave";
 }

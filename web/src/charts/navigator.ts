@@ -1,4 +1,5 @@
-// The strip of the whole recording in the report's toolbar, where the time on screen is chosen, moved and resized.
+// The strip of the whole recording in the report's toolbar, in which the visible range is selected, moved and
+// resized.
 
 import type { Severity } from "../generated/page";
 import { h, onFrame } from "../dom";
@@ -17,8 +18,8 @@ const GRIP = 7;
 type Grab = { kind: "new" | "move" | "from" | "to"; at: number; range: Range };
 
 /**
- * The whole recording in one strip: throughput, where findings are (above), where finer detail is kept (below), and the
- * stretch on screen, which can be drawn anew, moved and resized with mouse, finger or keys.
+ * The whole recording in one strip: throughput, findings (above), ranges with finer detail (below), and the visible
+ * range, which can be redrawn, moved and resized with mouse, finger or keys.
  */
 export class Navigator {
   readonly root: HTMLElement;
@@ -139,7 +140,7 @@ export class Navigator {
     this.#drawWindow(ctx);
   }
 
-  /** Bytes per second, the highest slot of each pixel, reads below and writes on top of them. */
+  /** Bytes per second, the maximum slot of each pixel, reads below and writes stacked on them. */
   #drawLoad(ctx: CanvasRenderingContext2D): void {
     const level = this.store.base;
     const read = level?.column("r_sec");

@@ -51,7 +51,10 @@ function drawFinding(plot: Plot, store: Store): void {
   ctx.globalAlpha = 1;
 }
 
-/** Diagonal hatching from `a` to `b`: data is missing here. At least two pixels wide, so that no loss is invisible. `strength`: 1 or less. */
+/**
+ * Diagonal hatching from `a` to `b`: data is missing here. It is at least two pixels wide, so that every loss is
+ * visible. `strength`: 1 or less.
+ */
 export function hatch(plot: Plot, a: number, b: number, colour = theme().lossy, strength = 1): void {
   const { ctx } = plot;
   const right = Math.min(Math.max(b, a + 2 * devicePixelRatio), plot.left + plot.width);

@@ -8,7 +8,7 @@ import { theme } from "../theme";
 export interface SeriesSpec {
   label: string;
   column: ColumnName;
-  /** From the column's unit to the chart's, for a slot of so many seconds. */
+  /** Converts the column's unit to the chart's, for a slot of this length in seconds. */
   value(raw: number, seconds: number): number;
   style: "area" | "line" | "thin" | "dots";
   color(): string;
@@ -17,7 +17,7 @@ export interface SeriesSpec {
   cls?: "read" | "write";
   /** Column with the number of I/Os behind a value. */
   count?: ColumnName;
-  /** Off until switched on, unless the recording lacks `insteadOf`. */
+  /** Hidden until switched on, unless the recording lacks `insteadOf`. */
   quiet?: boolean;
   insteadOf?: ColumnName;
 }
@@ -29,7 +29,7 @@ export interface PanelSpec {
   definition: string;
   height: number;
   log?: boolean;
-  /** Fixed top of the y axis. */
+  /** Fixed maximum of the y axis. */
   top?: number;
   axis(v: number): string;
   full(v: number): string;
@@ -123,7 +123,7 @@ export const PANELS: PanelSpec[] = [
   },
 ];
 
-/** Whether a level knows anything of a panel. */
+/** Whether a level has any data for a panel. */
 export function hasData(level: Slots | undefined, panel: PanelSpec): boolean {
   return level !== undefined && panel.series.some((s) => level.column(s.column) !== null);
 }

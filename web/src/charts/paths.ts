@@ -1,9 +1,9 @@
-// How lines of charts over time are drawn: as steps with gaps where nothing is known, or as dots.
+// How lines of charts over time are drawn: as steps with gaps where the value is unknown, or as dots.
 
 import uPlot from "uplot";
 
 /**
- * A stepped line: each value holds for its whole slot, a slot without a value is a gap, and a lone slot is still a
+ * A stepped line: each value holds for its whole slot, a slot without a value is a gap, and a single slot is still a
  * visible dash. `area` fills down to the x axis.
  */
 export function steps(area: boolean): uPlot.Series.PathBuilder {

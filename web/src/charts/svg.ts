@@ -11,7 +11,7 @@ interface Margins {
 
 const MARGINS: Margins = { left: 52, right: 12, top: 10, bottom: 34 };
 
-/** Where a small SVG chart draws: inside the margins, y upwards from 0 to 1. */
+/** The plotting area of a small SVG chart: inside the margins, y upwards from 0 to 1. */
 export class Frame {
   readonly svg: SVGSVGElement;
   readonly left: number;
@@ -95,7 +95,7 @@ export function even(low: number, high: number, step: number, from = 0): number[
   return out;
 }
 
-/** Powers of ten within `[lo, hi]`, with 2 and 5 between them where there are few; where these are few too, even steps. */
+/** Powers of ten within `[lo, hi]`, with 2 and 5 between them if there are few; if these are still few, even steps. */
 export function logTicks(lo: number, hi: number): number[] {
   const whole = decades(lo, hi, 8);
   const span = Math.log10(hi / lo);

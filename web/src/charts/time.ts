@@ -9,7 +9,7 @@ import { axes, keys, timeLabel, timeOptions } from "./base";
 import { dots, steps } from "./paths";
 import { hasData, type PanelSpec, type SeriesSpec } from "./panels";
 
-/** What is drawn of a series: itself, or above it the highest of the finer slots within each slot. */
+/** What is drawn of a series: its values, or above them the maximum of the finer slots within each slot. */
 interface Line {
   spec: SeriesSpec;
   /** Position of the series in its panel. */
@@ -32,7 +32,7 @@ export class TimeChart {
   readonly #readout = h("div", { class: "float" });
   readonly #chips: HTMLButtonElement[] = [];
   readonly #on: boolean[];
-  /** Peaks first: they are drawn behind. */
+  /** Peaks come first, so that they are drawn behind. */
   readonly #lines: Line[];
   #plot: uPlot | null = null;
   #level: Slots | undefined;
@@ -72,7 +72,7 @@ export class TimeChart {
     return this.#on[i] === true && (!s.cls || this.store.show[s.cls]);
   }
 
-  /** Draws what the store looks at. */
+  /** Draws the visible range of the store. */
   update(): void {
     const level = this.store.level;
     this.#level = level;
@@ -111,7 +111,7 @@ export class TimeChart {
     return [xs, ...this.#lines.map((l) => this.#column(l, level, fine, a, b))];
   }
 
-  /** Values of slots `[a, b)` and one more for the end of the last. */
+  /** Values of slots `[a, b)`, and one more for the end of the last. */
   #column(line: Line, level: Slots, fine: Slots | undefined, a: number, b: number): (number | null)[] {
     const out: (number | null)[] = new Array(b - a + 1).fill(null);
     const column = line.spec.column;
@@ -120,7 +120,7 @@ export class TimeChart {
     const raw = line.peak && fine ? peaks(level, fine, column, a, b) : level.column(column)?.subarray(a, b);
     const seconds = (i: number) => (line.peak && fine ? fine.step : level.seconds(a + i));
     raw?.forEach((v, i) => {
-      // Counters round short latencies to 0, which has no place on a logarithmic axis.
+      // Counters round short latencies to 0, which a logarithmic axis cannot show.
       const hidden = Number.isNaN(v) || (this.spec.log === true && v <= 0);
       out[i] = hidden ? null : line.spec.value(v, seconds(i));
     });
@@ -133,7 +133,7 @@ export class TimeChart {
     return out;
   }
 
-  /** Lowest and highest value drawn, with a little air; linear axes begin at 0. */
+  /** Lowest and highest drawn value, with a margin; linear axes begin at 0. */
   #extent(data: uPlot.AlignedData): { min: number; max: number } {
     const { spec } = this;
     if (spec.top !== undefined) return { min: 0, max: spec.top };
@@ -189,7 +189,7 @@ export class TimeChart {
     placeBeside(this.#readout, u, left);
   }
 
-  /** A line's value at the cursor, the peak within the slot, and a warning when it is of few I/Os. */
+  /** A line's value at the cursor, the peak within the slot, and a warning if it is based on few I/Os. */
   #reading(s: SeriesSpec, at: number, idx: number): HTMLElement | null {
     if (!this.#visible(s, at) || this.#chips[at]?.hidden) return null;
     const valueOf = (peak: boolean) => {
@@ -220,7 +220,7 @@ export class TimeChart {
     if (this.#plot && width > 0 && width !== this.#plot.width) this.#plot.setSize({ width, height: this.spec.height });
   }
 
-  /** Colours changed. */
+  /** Redraws after a change of colours. */
   recolour(): void {
     if (this.#plot) fill(this.#plotBox);
     this.#plot?.destroy();
@@ -229,7 +229,7 @@ export class TimeChart {
   }
 }
 
-/** Puts a readout beside the cursor, on the side that has room. */
+/** Places a readout beside the cursor, on the side with enough space. */
 function placeBeside(e: HTMLElement, u: uPlot, cursor: number): void {
   const { offsetLeft, clientWidth } = u.over;
   const right = cursor < clientWidth / 2;
@@ -237,7 +237,7 @@ function placeBeside(e: HTMLElement, u: uPlot, cursor: number): void {
   e.style.right = right ? "auto" : `${u.width - offsetLeft - cursor + 12}px`;
 }
 
-/** How uPlot draws a line. */
+/** Options with which uPlot draws a line. */
 function drawn(line: Line): uPlot.Series {
   const s = line.spec;
   const style = STYLES[s.style];
@@ -253,7 +253,7 @@ function isNothing(level: Slots, s: SeriesSpec): boolean {
   return level.column(s.column)?.every((v) => v === 0 || Number.isNaN(v)) ?? true;
 }
 
-/** At least one decade, and a little air. */
+/** At least one decade, with a margin. */
 function logExtent(lo: number, hi: number): { min: number; max: number } {
   if (!(lo > 0) || !(hi > 0) || lo > hi) return { min: 1, max: 1000 };
   const min = lo / 1.3;

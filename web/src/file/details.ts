@@ -1,4 +1,4 @@
-// The Details of a report: findings, charts over time, distributions, devices, attribution, files, data quality.
+// The details of a report: findings, charts over time, distributions, devices, attribution, files, data quality.
 
 import { AXIS_LEFT, AXIS_RIGHT } from "../charts/base";
 import { PANELS } from "../charts/panels";
@@ -18,27 +18,28 @@ import { Store } from "../store";
 import { onTheme } from "../theme";
 import { tooltip } from "../tooltip";
 
-/** What stands around the details. */
+/** The page around the details. */
 export interface Around {
-  /** Where the charts over time are, in the application. */
+  /** Where the charts over time are, if the application draws them. */
   back(range: [number, number]): void;
-  /** What is above the details. */
+  /** Elements above the details. */
   above(store: Store): (HTMLElement | null)[];
   footer: string;
 }
 
 /**
- * What a report holds beside the application: findings, distributions, devices, files. The application draws single I/Os over time;
- * of kernel counters and of imported logs, which have columns that it does not draw, the charts over time are here.
+ * The parts of a report beside the application: findings, distributions, devices, files. The application draws single
+ * I/Os over time. Kernel counters and imported logs have columns that it does not draw, so their charts over time are
+ * here.
  */
 export function details(data: PageData, around: Around): HTMLElement {
   const store = new Store(data);
   const plots = data.imported_tables ? new Plots(store, new Tables(data.imported_tables)) : null;
-  // Logs are read beside others, by the clock on the wall; one without a date begins in 1970.
+  // Logs are compared with other logs by wall-clock time. A log without a date begins in 1970.
   if (plots && (data.recording.start_unix_s ?? 0) > 366 * 86400) store.clock = "utc";
   const start = data.recording.start_unix_s ?? 0;
   const quiet = data.scopes.length === 0;
-  // The application draws less of kernel counters than they say.
+  // Counters have more columns than the application draws.
   const charts = data.recording.source === "counters" && !quiet ? PANELS.map((p) => new TimeChart(p, store)) : [];
   const over = plots !== null || charts.length > 0;
   const time = h("section", { id: "time" });
@@ -86,7 +87,7 @@ export function details(data: PageData, around: Around): HTMLElement {
   return root;
 }
 
-/** Device and classes of the distributions. */
+/** Selects device and classes of the distributions. */
 function chooser(store: Store): HTMLElement {
   const device = h("select", { "aria-label": "Device", onchange: () => store.chooseScope(device.selectedIndex) }, ...store.data.scopes.map((s) => h("option", { text: s.label })));
   const toggle = (cls: "read" | "write") => {

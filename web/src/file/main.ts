@@ -1,4 +1,4 @@
-// Starts the page of a report file, or of a report from a server, as its data says.
+// Starts the page of a report file, or of a report from a server, depending on its data.
 
 import "uplot/dist/uPlot.min.css";
 import "../style.css";
@@ -17,12 +17,12 @@ import { details } from "./details";
 import { nothing, served, servedReport } from "./served";
 import type { NoData } from "../view";
 
-/** A page that no server made may connect to none: the policy of a server's allows the one that it came from. */
+/** A page from a file may not connect to any server. The policy of a server's page allows only that server. */
 function connectNowhere(): void {
   document.head.append(h("meta", { "http-equiv": "Content-Security-Policy", content: "connect-src 'none'" }));
 }
 
-/** A report file: the application with its answers inside, and the details. */
+/** A report file: the application with embedded data, and the details. */
 function file(data: PageData, inside: NonNullable<PageData["inside"]>): void {
   const start = data.recording.start_unix_s ?? 0;
   const findings = data.findings.map((f) => ({ ...f, start_unix_s: start + f.start_s, end_unix_s: start + f.end_s }));

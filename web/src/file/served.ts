@@ -1,4 +1,5 @@
-// The full report from a server: its details with time bar and live strip, or why there is no data of that time.
+// The full report from a server: its details with time bar and live strip, or the reason why there is no data of that
+// time.
 
 import { h } from "../dom";
 import type { PageData } from "../generated/page";
@@ -10,7 +11,7 @@ import { details } from "./details";
 
 export { served };
 
-/** What happens now on the machine of the server, unless the page is about another one's recordings. */
+/** Current activity of the server's machine, unless the page is about another machine's recordings. */
 function live(data: PageData): HTMLElement | null {
   const here = !new URLSearchParams(location.search).has("host");
   if (!data.view?.live || !served() || !here) return null;
@@ -18,7 +19,7 @@ function live(data: PageData): HTMLElement | null {
   return new Live(data.view.now_unix_s, known).root;
 }
 
-/** The report that a server made: the details alone. Its application is the server's own page. */
+/** The report of a server: only the details. Its application is a page of the server itself. */
 export function servedReport(data: PageData): void {
   let bar: ViewBar | null = null;
   const root = details(data, {
@@ -34,7 +35,7 @@ export function servedReport(data: PageData): void {
   document.documentElement.dataset["ready"] = performance.now().toFixed(0);
 }
 
-/** A time of which the server knows nothing: why, and the way to others. */
+/** A time without data on the server: the reason, and links to other times. */
 export function nothing(data: NoData): void {
   const main = h("main", {}, h("p", { class: "empty", role: "alert", text: data.problem }));
   document.body.replaceChildren(new ViewBar(data.view, null).root, main);

@@ -4,7 +4,7 @@ import { Frame, logTicks, ticks } from "../charts/svg";
 import { h, s, term } from "../dom";
 import { ABSENT } from "../format";
 
-/** A value per group of time; `null` where there is none. */
+/** A value per interval; `null` where there is none. */
 export type Series = (number | null)[];
 
 export const HEIGHT = 210;
@@ -12,10 +12,10 @@ export const HEIGHT = 210;
 /** One line of a chart. */
 export interface Line {
   label: string;
-  /** Class of its colour. */
+  /** CSS class of its colour. */
   cls: string;
   values: Series;
-  /** Beside its name in the legend. */
+  /** Text beside its name in the legend. */
   about?: string;
   thin?: boolean;
   /** A band around it. */
@@ -26,16 +26,16 @@ export interface ChartSpec {
   id: string;
   title: string;
   definition: string;
-  /** Places of the values on the x axis, from 0 to 1: `n + 1` edges for steps, `n` for points. */
+  /** Positions of the values on the x axis, from 0 to 1: `n + 1` edges for steps, `n` for points. */
   xs: number[];
-  /** Flat from edge to edge, or from point to point. */
+  /** Steps from edge to edge, or a line from point to point. */
   steps: boolean;
   xTicks: [number, string][];
   xTitle?: string;
-  /** Name of the place of a value, for the readout. */
+  /** Label of a value's position, for the readout. */
   at(i: number): string;
   log?: boolean;
-  /** Fixed top of the axis. */
+  /** Fixed maximum of the axis. */
   top?: number;
   axis(v: number): string;
   full(v: number): string;
@@ -47,7 +47,7 @@ export function card(id: string, title: string, definition: string, controls: HT
   return h("section", { class: "panel dist", "data-panel": id }, h("header", {}, h("h3", {}, term(title, definition)), controls), ...body);
 }
 
-/** Lines over a common axis, and a legend that shows their values where the pointer is. */
+/** Lines over a common axis, and a legend with their values at the pointer. */
 export function chart(spec: ChartSpec, width: number, controls: HTMLElement | null = null, ...more: Node[]): HTMLElement {
   const lines = spec.lines.filter((l) => l.values.some((v) => v !== null));
   if (lines.length === 0) {
@@ -155,7 +155,7 @@ function follow(frame: Frame, spec: ChartSpec, cursor: SVGElement, read: (i: num
   });
 }
 
-/** The value whose place the pointer is at. */
+/** The value at the pointer's position. */
 export function nearest(spec: Pick<ChartSpec, "xs" | "steps">, share: number, n: number): number {
   if (spec.steps) {
     const i = spec.xs.findIndex((x, k) => k > 0 && share <= x) - 1;

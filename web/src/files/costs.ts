@@ -8,7 +8,7 @@ type Cell = [number | null | undefined, number | null | undefined];
 
 const part = (p: CostPart | null): Cell => [p?.p50_us, p?.p95_us];
 
-/** The rows of the table: name, how deep it hangs, and what it takes from a class. */
+/** The rows of the table: name, level of indentation, and the value for a class. */
 const ROWS: [string, number, (t: ClassTable) => Cell, (v: number | null | undefined) => string][] = [
   ["Requests per second", 0, (t) => [t.per_s, null], format.number],
   ["Response time", 0, (t) => [t.total_p50_us, t.total_p95_us], format.micros],
@@ -25,7 +25,7 @@ const ROWS: [string, number, (t: ClassTable) => Cell, (v: number | null | undefi
   ["From response times: overhead", 0, (t) => [t.classical?.overhead_us, null], format.micros],
 ];
 
-/** The decomposition of response times, classical and direct, over all and over the peak, with the verdict. */
+/** The decomposition of response times, classical and direct, over all requests and over the peak, with the verdict. */
 export function costs(data: FilesBlock): HTMLElement {
   const columns = data.classes.flatMap((c) => [
     { title: `${c.class}, all`, table: c.all },

@@ -15,7 +15,7 @@ import { slowList } from "./waterfall";
 
 const NAMES: Record<string, string> = { in: "in (reads)", out: "out (writes)", mixed: "mixed", none: "without data", sync: "syncs", all: "all" };
 
-/** Seconds between the marks of a time axis. */
+/** Seconds between the ticks of a time axis. */
 const ROUND_S = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
 
 /** The Files part; `null` if the recording has no file-level requests. */
@@ -190,7 +190,7 @@ class FilesPart {
     const least = Math.max(512, bins[0]?.over_bytes ?? 512);
     const most = Math.max(bins.at(-1)?.to_bytes ?? 1024, least * 2);
     const place = (b: number) => Math.max(0, Math.log(b / least) / Math.log(most / least));
-    // A bin that was left out because it is empty is a gap.
+    // A bin that was omitted because it is empty is a gap.
     const xs: number[] = [];
     const rows: (typeof bins[number] | null)[] = [];
     for (const b of bins) {

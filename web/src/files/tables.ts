@@ -50,7 +50,7 @@ export const CALL_COLUMNS: Column<Call>[] = [
   numeric("Max", "fileCalls", (c) => c.max_us, format.micros),
 ];
 
-/** What the devices did while syncs waited, and whose the rest of the block I/O is. */
+/** The devices' activity while syncs waited, and the attribution of the rest of the block I/O. */
 export function syncText(d: FilesBlock): string {
   const sync = d.while_syncing
     .map((m) => `While syncs waited for ${m.device} (${format.span(m.syncing_s)}) it completed ${format.count(m.writes)} writes (${format.bytes(m.written_bytes)}), ${format.count(m.flushes)} flushes and ${format.count(m.reads)} reads. `)

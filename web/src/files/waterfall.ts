@@ -5,7 +5,7 @@ import { h, s, term } from "../dom";
 import * as format from "../format";
 import type { SlowIo, SlowRequest } from "../generated/page";
 
-/** A stretch of a request, in microseconds after its opening. */
+/** A part of a request's time, in microseconds after its opening. */
 export interface Stretch {
   from: number;
   to: number;
@@ -23,7 +23,7 @@ const NAMES: Record<Stretch["kind"], string> = {
   sync: "sync",
 };
 
-/** Known parts of a request's time, in order of time; gaps are between them. */
+/** Known parts of a request's time, sorted by time, with gaps between them. */
 export function stretches(r: SlowRequest): Stretch[] {
   if (r.class === "sync") return [{ from: 0, to: r.total_us, kind: "sync", text: `sync: ${format.micros(r.total_us)}` }];
   const out: Stretch[] = [];
@@ -32,7 +32,7 @@ export function stretches(r: SlowRequest): Stretch[] {
   const known = [...r.first_ios];
   if (slowest && !known.some((io) => io.after_us === slowest.after_us)) known.push(slowest);
   known.sort((a, b) => a.after_us - b.after_us);
-  // Behind the others: I/Os with only their sums known.
+  // Drawn behind the others: I/Os of which only the sum is known.
   if (r.data_ios > known.length) {
     const last = r.first_ios.at(-1);
     const from = last ? last.after_us + last.us : (r.open_us ?? 0);
@@ -52,12 +52,12 @@ function ioStretch(io: SlowIo, i: number): Stretch {
   return { from: io.after_us, to: io.after_us + io.us, kind, text };
 }
 
-/** How long a bar is: up to the close if it follows soon, else up to the last I/O. */
+/** Length of a bar: up to the close if it follows soon, else up to the last I/O. */
 export function shownUntil(r: SlowRequest): number {
   return r.class === "sync" || r.end_us > 1.5 * r.total_us ? r.total_us : r.end_us;
 }
 
-/** The slowest requests: a bar for each, all to one scale or each to its own. */
+/** The slowest requests: a bar for each, with a common scale or a scale of its own. */
 export function slowList(requests: SlowRequest[], width: number, at: (s: number) => string, common: boolean): HTMLElement {
   const longest = Math.max(...requests.map(shownUntil), 1e-3);
   const used = new Set<Stretch["kind"]>();
@@ -78,7 +78,7 @@ function row(r: SlowRequest, width: number, at: (s: number) => string, scale: nu
   for (const t of stretches(r)) {
     if (t.from >= scale) continue;
     used.add(t.kind);
-    // A pixel at least, or what is short would not be there at all.
+    // At least one pixel wide, or short requests would be invisible.
     const w = Math.max(x(t.to) - x(t.from), 1.2);
     const low = t.kind === "rest" ? 5 : 0;
     svg.append(s("rect", { x: Math.min(x(t.from), wide - 2), y: low, width: w, height: height - 2 * low, rx: 1, class: `stretch ${t.kind}` }, s("title", { text: t.text })));

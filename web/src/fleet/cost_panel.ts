@@ -8,17 +8,17 @@ import * as format from "../format";
 import type { FleetDocument, HostRow } from "../generated/fleet";
 import { type Cost, type HostWaits, costs } from "./costs";
 
-/** So many hosts are asked, those that lost most. */
+/** Number of hosts that are queried, those with most lost time. */
 const HOSTS = 8;
 const ROWS = 12;
-/** A host's worst moment is a minute. */
+/** Length of a host's worst period: a minute. */
 const MINUTE_S = 60;
 
 interface Place {
   (host: string, from: number | null | undefined, to: number): string;
 }
 
-/** Who cost whom, by pod or control group: the waits of the worst minute of the hosts that lost most. */
+/** Who cost whom, by pod or control group: the waits of the worst minute of the hosts with most lost time. */
 export function costPanel(data: FleetDocument, place: Place): HTMLElement {
   const loader = new Loader("The waits");
   const body = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Who cost whom" });
@@ -27,7 +27,7 @@ export function costPanel(data: FleetDocument, place: Place): HTMLElement {
   loader.run(async (signal) => {
     const answers: HostWaits[] = [];
     const unanswered: string[] = [];
-    // One after the other: the server reads for two at once, and others ask as well.
+    // One at a time: the server processes two queries at once, and other clients need it as well.
     for (const row of asked) {
       try {
         answers.push(await waitsOf(row, signal));

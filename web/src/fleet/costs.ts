@@ -1,13 +1,13 @@
-// Sums up who cost whom how much time over several hosts, by pod or control group.
+// Sums over several hosts how much time each pod or control group cost another.
 
 import type { Wait } from "../app/data";
 
-/** What a group lost to another, over all hosts that were asked. */
+/** The time that a group lost to another, over all queried hosts. */
 export interface Cost {
   culprit: string;
   victim: string;
   seconds: number;
-  /** Each host with what was lost there, the most first. */
+  /** Each host with the time lost there, the largest first. */
   hosts: { host: string; seconds: number }[];
 }
 
@@ -20,7 +20,7 @@ export interface HostWaits {
 
 const POD = /pod([0-9a-f]{8})[-_]?[0-9a-f]{4}/;
 
-/** A control group as people call it: its pod, by name or by the first digits of its number, or its path. */
+/** Display name of a control group: its pod, by name or by the first digits of its UID, or its path. */
 export function groupName(cgroup: string | null | undefined, pods: ReadonlyMap<string, string>): string {
   if (!cgroup) return "the kernel";
   const known = pods.get(cgroup);
@@ -29,7 +29,7 @@ export function groupName(cgroup: string | null | undefined, pods: ReadonlyMap<s
   return pod ? `pod ${pod}…` : cgroup;
 }
 
-/** Who cost whom how much, the most first. A group that waited for itself is left out. */
+/** Who cost whom how much, the largest first. Waits of a group for itself are excluded. */
 export function costs(answers: readonly HostWaits[]): Cost[] {
   const sums = new Map<string, { cost: Cost; hosts: Map<string, number> }>();
   for (const { host, waits, pods } of answers) {

@@ -15,11 +15,11 @@ import { choose, current, watch } from "../theme";
 import { served } from "../view";
 import { costPanel } from "./cost_panel";
 
-/** Around the minute that a link leads to, in seconds. */
+/** Margin around the minute that a link opens, in seconds. */
 const AROUND_S = 120;
-/** Slow disks named above the tables. */
+/** Number of slow disks named above the tables. */
 const SLOW = 5;
-/** Findings shown at first. */
+/** Number of findings shown at first. */
 const FINDINGS = 10;
 
 function build(data: FleetDocument): void {
@@ -29,7 +29,7 @@ function build(data: FleetDocument): void {
     ["Disks", format.count(data.hosts.reduce((n, x) => n + x.disks, 0))],
     ["I/Os", format.short(data.hosts.reduce((n, x) => n + x.ios, 0))],
   ];
-  // Without any host there is no time either, only why.
+  // Without any host there is no time range either, only the reason.
   const nothing = data.hosts.length === 0 && data.to_unix_s === 0;
   const bar = h(
     "header",
@@ -54,7 +54,7 @@ function build(data: FleetDocument): void {
     data.hosts_unread.length > 0 && unreadable(data.hosts_unread),
     slowDisks(data.devices),
     nothing && served() && recordedHosts(),
-    // The page that is not from a server has none to ask.
+    // A page that is not from a server has none to query.
     !nothing && h("div", { class: served() ? "answers" : "" }, hosts, served() && costPanel(data, place)),
     data.findings.length > 0 ? findings(data) : !nothing && h("p", { class: "rule", text: "No finding was reported while this was recorded." }),
     !nothing && h("section", { id: "disks", class: "panel-box" }, new Table<DeviceRow>("Disks", DEVICES, data.devices, 3, "No disk.").root),
@@ -63,7 +63,7 @@ function build(data: FleetDocument): void {
   document.documentElement.dataset["ready"] = performance.now().toFixed(0);
 }
 
-/** Where no sums say which host lost time, as of recordings shorter than a minute: all that have recordings. */
+/** If no sums show which host lost time, as in recordings shorter than a minute: all hosts with recordings. */
 function recordedHosts(): HTMLElement {
   const loader = new Loader("The hosts");
   const list = h("ul", {});
@@ -75,7 +75,7 @@ function recordedHosts(): HTMLElement {
   return h("section", { id: "recorded", class: "panel-box" }, h("h2", { text: "Hosts with recordings" }), loader.status, list);
 }
 
-/** Hosts without a row, and why. */
+/** Hosts without a row, and the reason. */
 function unreadable(hosts: UnreadHost[]): HTMLElement {
   const [first, ...others] = hosts;
   const title = others.length === 0 && first ? `${first.host} could not be read` : `${format.count(hosts.length)} hosts could not be read`;
@@ -83,7 +83,7 @@ function unreadable(hosts: UnreadHost[]): HTMLElement {
   return h("section", { id: "unread", class: "panel-box", role: "alert" }, h("h2", { text: title }), h("ul", {}, ...hosts.map(row)));
 }
 
-/** The disks that take longer than the others of their model at the same load, each leading to its host. */
+/** The disks with longer latency than others of their model at the same load, each with a link to its host. */
 function slowDisks(devices: DeviceRow[]): HTMLElement | false {
   const slow = devices.filter((d) => d.slow);
   if (slow.length === 0) return false;
@@ -92,7 +92,7 @@ function slowDisks(devices: DeviceRow[]): HTMLElement | false {
   return h("section", { id: "slow", class: "panel-box" }, h("h2", { text: title }), h("ul", {}, ...slow.slice(0, SLOW).map(row)), slow.length > SLOW && h("p", { class: "rule", text: "The table of disks has the others." }));
 }
 
-/** What was reported: the same on how many hosts, then one by one. */
+/** Reported findings: grouped by kind with the number of hosts, then individually. */
 function findings(data: FleetDocument): HTMLElement {
   const hosts = (n: number) => `${format.count(n)} ${n === 1 ? "host" : "hosts"}`;
   const kind = (k: KindRow) => h("li", {}, h("b", { class: `severity ${k.severity}`, text: k.kind }), ` on ${hosts(k.host_count)}${k.finding_count > k.host_count ? ` (${format.count(k.finding_count)})` : ""}`);
@@ -107,7 +107,7 @@ function findings(data: FleetDocument): HTMLElement {
   );
 }
 
-/** The wall-clock times that are shown, and the way to others. */
+/** The wall-clock time range, and links to others. */
 function range(data: FleetDocument): HTMLElement {
   const input = (name: string, at: number) => h("input", { class: "instant", spellcheck: "false", "aria-label": `${name} (UTC)`, title: "2026-11-26 04:15:00, -5m, now", value: wallClock(at) });
   const [from, to] = [input("From", data.from_unix_s), input("To", data.to_unix_s)];
@@ -119,7 +119,7 @@ function range(data: FleetDocument): HTMLElement {
   return h("form", { class: "group", onsubmit: go }, from, h("span", { text: "–" }), to, h("span", { class: "utc", text: "UTC" }), h("button", { text: "Go" }));
 }
 
-/** Ways to other stretches: up to the newest recording. */
+/** Links to other time ranges, up to the newest recording. */
 function times(data: FleetDocument): HTMLElement {
   const spans: [string, number][] = [["1 h", 3600], ["1 day", 86400], ["7 days", 604800], ["30 days", 2592000]];
   const to = data.to_unix_s;
@@ -127,7 +127,7 @@ function times(data: FleetDocument): HTMLElement {
   return h("nav", { "aria-label": "Time" }, h("span", { text: "Up to then: " }), ...spans.map(link), h("a", { href: location.pathname, text: "newest" }));
 }
 
-/** The page of a host around a stretch. */
+/** The page of a host around a time range. */
 export function place(host: string, from: number | null | undefined, to: number): string {
   const of = `/?host=${encodeURIComponent(host)}`;
   return typeof from === "number" ? `${of}&from=${from - AROUND_S}&to=${to + AROUND_S}` : of;
@@ -158,7 +158,7 @@ function figures<R extends Row>(): Column<R>[] {
   ];
 }
 
-/** In the order that they come in: the most harmful first. */
+/** Sorted as in the data: the most severe first. */
 function columns(findings: FindingRow[]): Column<FindingRow>[] {
   const order = new Map(findings.map((f, i) => [f, i]));
   const length = (r: FindingRow) => r.end_unix_s - r.start_unix_s;
@@ -173,7 +173,7 @@ function columns(findings: FindingRow[]): Column<FindingRow>[] {
   ];
 }
 
-/** Where nothing is known of time in flight, the newest that is recorded. */
+/** If nothing is known of time in flight: the newest recorded time. */
 const HOSTS: Column<HostRow>[] = [host((r) => r.worst_unix_s ?? r.to_unix_s - 60), lost(), numeric("Slow", "Disks that take longer than others of their model at the same load.", (r) => r.slow_disks, format.count), numeric("Findings", "What was reported while it was recorded.", (r) => r.finding_count, format.count), ...figures<HostRow>(), numeric("Disks", "Those with rollups of this time.", (r) => r.disks, format.count)];
 const DEVICES: Column<DeviceRow>[] = [
   host(),

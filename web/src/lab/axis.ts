@@ -4,11 +4,11 @@ import { even, logTicks, ticks } from "../charts/svg";
 import { binaryBytes, short } from "../format";
 import type { Scale } from "../generated/lab";
 
-/** An axis of a chart of experiments: positions of values on it, and its labels. */
+/** An axis of a chart of experiments: maps values to positions, and has labels. */
 export class Axis {
   private constructor(readonly low: number, readonly high: number, readonly scale: Scale) {}
 
-  /** The axis that holds `values`; those that the scale cannot show do not count. */
+  /** The axis for the range of `values`, without those that the scale cannot show. */
   static of(values: number[], scale: Scale): Axis {
     const seen = values.filter((v) => usable(v, scale)).map((v) => position(v, scale));
     if (seen.length === 0) return new Axis(0, 1, scale);
@@ -28,7 +28,7 @@ export class Axis {
     return new Axis(low, high > low ? high : low + 1, scale);
   }
 
-  /** 0 to 1 along the axis. */
+  /** Position of a value along the axis, 0 to 1. */
   share(v: number): number {
     return (position(v, this.scale) - this.low) / (this.high - this.low);
   }
@@ -53,7 +53,7 @@ export class Axis {
   }
 }
 
-/** Whether the scale has a place for a value; JSON has `null` for what is no number. */
+/** Whether the scale can show the value; JSON has `null` for NaN and infinity. */
 export function usable(v: number | null, scale: Scale): v is number {
   return v !== null && Number.isFinite(v) && (v > 0 || !isLog(scale));
 }

@@ -8,7 +8,7 @@ import { Axis, usable } from "./axis";
 const WIDTH = 720;
 const HEIGHT = 340;
 const COLORS = 8;
-/** Hundreds of marks hide the line that they are on. */
+/** Above this many points, markers hide the line that they are on. */
 const MAX_MARKS = 60;
 const LEGEND_COLUMNS = 3;
 
@@ -70,7 +70,7 @@ function box(f: Frame, y: Axis, m: BoxMark, x: number, width: number): void {
   });
 }
 
-/** Margins, the y axis and, above the plot, the names of what is drawn. */
+/** Margins, the y axis and, above the plot, the legend. */
 function frame(label: string, names: string[], y: Axis, title: string): Frame {
   const rows = Math.ceil(names.length / LEGEND_COLUMNS);
   const f = new Frame(WIDTH, HEIGHT, label, { left: 74, right: 14, top: 14 + 18 * rows, bottom: 44 });

@@ -1,4 +1,4 @@
-/** What the server says while it records (docs/serve.md, `/api/v1/live`). */
+/** The server's live events while it records (docs/serve.md, `/api/v1/live`). */
 
 /** A slot of 100 ms of a device, by its end in Unix time. */
 export interface Slot {
@@ -10,7 +10,7 @@ export interface Slot {
   w_kib_per_s: number | null;
 }
 
-/** A finding that begins or ends. */
+/** The start or end of a finding. */
 export interface Said {
   event: string;
   kind: string;
@@ -21,21 +21,21 @@ export interface Said {
   summary: string;
 }
 
-/** What is used of the browser's `EventSource`. */
+/** The used part of the browser's `EventSource`. */
 export interface Source {
   addEventListener(type: string, listener: (event: { data?: string }) => void): void;
   close(): void;
 }
 
-/** Who listens. */
+/** Callbacks. */
 export interface Listener {
   slot(slot: Slot): void;
   finding(said: Said): void;
-  /** The connection is there, or was lost at this time of the reader's clock, in milliseconds. */
+  /** Called when the connection is established, or was lost at this time of the reader's clock, in milliseconds. */
   connected(lostAt: number | null): void;
 }
 
-/** What the feed takes of the browser; tests give their own. */
+/** The browser's functions that the feed uses; tests pass their own. */
 export interface Browser {
   open(address: string): Source;
   after(ms: number, run: () => void): number;
@@ -43,20 +43,27 @@ export interface Browser {
   now(): number;
 }
 
-/** The server remembers so much; what is older is in the report only. */
+/** How long the server keeps slots; older ones are only in the report. */
 export const RECENT_S = 600;
-/** Devices have slots of the same time: those before the last one are asked for again, and left out. */
+/**
+ * Devices have slots of the same time, so the slots before the last one are requested again, and duplicates are
+ * dropped.
+ */
 const OVERLAP_S = 1;
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 30_000;
-/** Slots come every 100 ms, idle ones too: after such a silence the other end is gone without a word. */
+/**
+ * Slots arrive every 100 ms, including idle ones. After this long without any, the connection is dead although it
+ * was not closed.
+ */
 const SILENCE_MS = 30_000;
 
 /**
- * Follows the server's events without a gap and without repetitions, over breaks of the connection.
+ * Follows the server's events without gaps and duplicates, even if the connection breaks.
  *
- * The browser's own reconnection is never waited for: it would ask with the first address for what was heard long ago, and
- * a new `EventSource` cannot say which event was the last. Instead each connection asks for what came after the last slot heard.
+ * The browser's own reconnection is not used. It would request the first address again, with slots that were received
+ * long ago, and a new `EventSource` cannot set the last event's id. Instead each connection requests the slots after
+ * the last received one.
  */
 export class Feed {
   #source: Source | null = null;
@@ -65,29 +72,32 @@ export class Feed {
   #watch: number | null = null;
   #heardAt = 0;
   #lostAt: number | null = null;
-  /** By device the end of the newest slot. */
+  /** By device, the end of the newest slot. */
   readonly #newest: Map<string, number>;
   readonly #findings = new Set<string>();
 
-  /** `since_s`: what came after this Unix time is wanted first, but of the devices in `newest` only what came after that. */
+  /**
+   * `since_s`: slots after this Unix time are requested first; of the devices in `newest` only those after their
+   * newest one.
+   */
   constructor(private since_s: number, newest: ReadonlyMap<string, number>, private readonly to: Listener, private readonly browser: Browser) {
     this.#newest = new Map(newest);
   }
 
-  /** Begins, or goes on where it was left. */
+  /** Starts, or continues after the last slot. */
   follow(): void {
     if (this.#source || this.#retry !== null) return;
     this.#connect();
   }
 
-  /** Leaves the server alone until `follow`: it has few places for those who watch. */
+  /** Disconnects until `follow`: the server accepts only a few live connections. */
   rest(): void {
     this.#close();
     if (this.#retry !== null) this.browser.cancel(this.#retry);
     this.#retry = null;
     this.#pauseMs = FIRST_PAUSE_MS;
     if (this.#lostAt === null) return;
-    // Nothing is tried any more, so nothing is said of it.
+    // No connection is attempted any more, so its state is not reported.
     this.#lostAt = null;
     this.to.connected(null);
   }
@@ -96,7 +106,7 @@ export class Feed {
     const source = this.browser.open(`api/v1/live?since=${Math.max(0, this.since_s - OVERLAP_S).toFixed(3)}`);
     this.#source = source;
     this.#heardAt = this.browser.now();
-    // What a connection says after it was given up is another one's to say.
+    // Late events of a connection that was closed are ignored.
     const heard = (type: string, take: (data: string) => void) =>
       source.addEventListener(type, (e) => {
         if (this.#source !== source) return;
@@ -109,7 +119,7 @@ export class Feed {
     });
     heard("slot", (data) => this.#slot(data));
     heard("finding", (data) => this.#finding(data));
-    // Too slow: what was left out is still remembered.
+    // The reader was too slow; the server still has the skipped slots.
     heard("missed", () => this.#again());
     heard("error", () => this.#lost());
     this.#watch = this.browser.after(SILENCE_MS, () => this.#look());

@@ -1,8 +1,8 @@
-// Keeps the last ten minutes for the live strip: reads and writes of each device by second, and new findings.
+// Keeps the last ten minutes for the live strip: reads and writes of each device per second, and new findings.
 
 import { RECENT_S, type Said, type Slot } from "./feed";
 
-/** What a device did in a second. */
+/** The activity of a device in a second. */
 export interface Second {
   readBytes: number;
   writeBytes: number;
@@ -11,23 +11,23 @@ export interface Second {
 }
 
 const SLOT_S = 0.1;
-/** Findings that are listed, the newest first. */
+/** Maximum number of listed findings, the newest first. */
 const MAX_SAID = 5;
-/** Devices that are remembered over the page's making anew, the busiest first. */
+/** Maximum number of devices that are saved while the page is rebuilt, the busiest first. */
 const MAX_KEPT = 12;
 
-/** What is kept while the page is made anew. */
+/** The saved state while the page is rebuilt. */
 interface Kept {
   newest: number;
-  /** Name, end of the newest slot, and of each second its time and sums. */
+  /** Name, end of the newest slot, and for each second its time and sums. */
   devices: [string, number, [number, number, number, number, number][]][];
   said: Said[];
 }
 
-/** The last ten minutes, second by second and device by device. A second without slots is not there: nothing is known of it. */
+/** The last ten minutes, by second and device. A second without slots is absent, because nothing is known of it. */
 export class Recent {
   readonly #devices = new Map<string, Map<number, Second>>();
-  /** By device the end of its newest slot in Unix time. */
+  /** By device, the end of its newest slot in Unix time. */
   readonly ends = new Map<string, number>();
   #newest = 0;
   said: Said[] = [];
@@ -40,7 +40,7 @@ export class Recent {
   take(slot: Slot): void {
     const seconds = this.#devices.get(slot.device) ?? new Map<number, Second>();
     this.#devices.set(slot.device, seconds);
-    // A slot belongs to the second in which it begins, or most of it.
+    // A slot belongs to the second that contains its start or most of it.
     const at = Math.floor(slot.time_s - SLOT_S / 2);
     const sum = seconds.get(at) ?? { readBytes: 0, writeBytes: 0, reads: 0, writes: 0 };
     seconds.set(at, sum);
@@ -57,13 +57,13 @@ export class Recent {
     }
   }
 
-  /** One that begins is listed; one that ends gets its end. */
+  /** Adds a finding that begins; sets the end of one that ends. */
   say(said: Said): void {
     const others = this.said.filter((s) => s.kind !== said.kind || s.device !== said.device || s.start !== said.start);
     this.said = [said, ...others].sort((a, b) => Date.parse(b.start) - Date.parse(a.start)).slice(0, MAX_SAID);
   }
 
-  /** The seconds of each device, those with most bytes first. */
+  /** The seconds of each device, the devices with most bytes first. */
   devices(): [string, Map<number, Second>][] {
     const from = this.#newest - RECENT_S;
     const bytes = (seconds: Map<number, Second>) =>
@@ -71,7 +71,7 @@ export class Recent {
     return [...this.#devices].map((d) => [d, bytes(d[1])] as const).sort((a, b) => b[1] - a[1]).map(([d]) => d);
   }
 
-  /** As text, for `restore`. */
+  /** Serialised, for `restore`. */
   kept(): string {
     const rows = (seconds: Map<number, Second>) =>
       [...seconds].map(([at, s]) => [at, s.readBytes, s.writeBytes, s.reads, s.writes].map(Math.round)) as [number, number, number, number, number][];
@@ -79,7 +79,10 @@ export class Recent {
     return JSON.stringify({ newest: this.#newest, devices, said: this.said } satisfies Kept);
   }
 
-  /** What was kept, unless it is older than the server remembers at `now_s` of its clock, or newer than that. */
+  /**
+   * Restores the saved state, unless it is older than the server's memory at `now_s` of its clock, or newer than
+   * that.
+   */
   static restore(text: string | null, now_s: number): Recent {
     const recent = new Recent();
     try {

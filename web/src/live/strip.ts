@@ -5,12 +5,12 @@ import * as format from "../format";
 import { type Browser, Feed, RECENT_S, type Said } from "./feed";
 import { Recent, type Second } from "./recent";
 
-/** Devices with a row of their own. */
+/** Maximum number of devices with a row of their own. */
 const MAX_ROWS = 6;
 const HALF = 14;
 const KEY = "iolens-live";
 
-/** Of this page, where a server made it. */
+/** The saved state of a server's page. */
 export const BROWSER: Browser = {
   open: (address) => new EventSource(address) as unknown as ReturnType<Browser["open"]>,
   after: (ms, run) => window.setTimeout(run, ms),
@@ -18,7 +18,7 @@ export const BROWSER: Browser = {
   now: () => Date.now(),
 };
 
-/** The last ten minutes as they happen: what each device does, and what stands out. */
+/** The last ten minutes, live: the activity of each device, and new findings. */
 export class Live {
   readonly root = h("section", { class: "live", "aria-label": "The last ten minutes, live", hidden: true });
   readonly #rows = h("div", { class: "rows" });
@@ -28,7 +28,7 @@ export class Live {
   readonly #feed: Feed;
   #stale = true;
 
-  /** `now_s`: the server's clock when it made the page. `known`: whether the page has that finding anyway. */
+  /** `now_s`: the server's clock when it created the page. `known`: whether the page already has that finding. */
   constructor(now_s: number, readonly known: (said: Said) => boolean, browser: Browser = BROWSER) {
     const what = h("p", { class: "note", text: "The last ten minutes as they happen: bytes read (up) and written (down) in each second." });
     this.root.append(what, this.#rows, this.#said, this.#state);
@@ -59,7 +59,7 @@ export class Live {
     window.setInterval(() => this.draw(), 1000);
   }
 
-  /** Draws what is new. */
+  /** Draws new data. */
   draw(): void {
     if (!this.#stale || document.hidden) return;
     this.#stale = false;
@@ -74,7 +74,7 @@ export class Live {
   }
 }
 
-/** A device: its reads upwards, its writes downwards, and its last whole second in words. */
+/** A device: reads upwards, writes downwards, and its last complete second as text. */
 function row(name: string, seconds: Map<number, Second>, to: number): HTMLElement {
   const last = seconds.get(to - 1);
   const most = Math.max(1, ...[...seconds.values()].map((x) => Math.max(x.readBytes, x.writeBytes)));
@@ -88,7 +88,7 @@ function row(name: string, seconds: Map<number, Second>, to: number): HTMLElemen
     figures("read", "read", last?.readBytes, last?.reads), figures("write", "write", last?.writeBytes, last?.writes));
 }
 
-/** A bar for each second, from the middle by this share of a half. */
+/** A bar for each second, from the middle line, with this share of half the height. */
 export function bars(seconds: Map<number, Second>, to: number, share: (x: Second) => number): string {
   const from = to - RECENT_S;
   return [...seconds]
@@ -107,7 +107,7 @@ function saying(said: Said): HTMLElement {
     `${said.kind}${said.device ? `, ${said.device}` : ""}${said.event === "end" ? ", over" : ""}: ${said.summary}`);
 }
 
-/** The browser may refuse storage; then the next page asks the server for all ten minutes. */
+/** The browser may refuse storage; then the next page requests all ten minutes from the server. */
 function kept(): string | null {
   try {
     return sessionStorage.getItem(KEY);

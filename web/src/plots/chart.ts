@@ -13,7 +13,7 @@ export interface PlotLine {
   from: Float64Array;
   to: Float64Array;
   values: Float64Array;
-  /** The highest of the rows behind each value, drawn thinly above it. */
+  /** The maximum of the rows behind each value, drawn as a thin line above it. */
   peaks: Float64Array | null;
   color(): string;
   fill?: (() => string) | undefined;
@@ -68,7 +68,7 @@ export class PlotChart {
     return this.#on[i] === true && (!cls || this.store.show[cls]);
   }
 
-  /** Draws what the store looks at. */
+  /** Draws the visible range of the store. */
   update(): void {
     const { spec, store } = this;
     spec.lines.forEach((l, i) => {
@@ -89,7 +89,7 @@ export class PlotChart {
     this.#readout.hidden = true;
   }
 
-  /** Every edge of a row in sight, and of each line its peaks and its values from each edge to the next. */
+  /** Every visible edge of a row; and for each line its peaks and its values from each edge to the next. */
   #data(): uPlot.AlignedData {
     const { from, to } = this.store.range;
     const edges = new Set<number>();
@@ -111,7 +111,7 @@ export class PlotChart {
     return [xs, ...columns];
   }
 
-  /** Lowest and highest value in sight with a little air; linear axes begin at 0. */
+  /** Lowest and highest visible value with a margin; linear axes begin at 0. */
   #extent(data: uPlot.AlignedData): { min: number; max: number } {
     let lo = Infinity;
     let hi = 0;
@@ -175,7 +175,7 @@ export class PlotChart {
     if (this.#plot && width > 0 && width !== this.#plot.width) this.#plot.setSize({ width, height: HEIGHT });
   }
 
-  /** Colours changed, or the chart goes away. */
+  /** Discards the plot: colours changed, or the chart is removed. */
   drop(): void {
     if (this.#plot) fill(this.#box);
     this.#plot?.destroy();
@@ -192,7 +192,7 @@ function lineSeries(l: PlotLine): uPlot.Series {
   return { label: l.label, paths: steps(l.fill !== undefined), points: { show: false }, stroke: l.color, width: 1.5, ...area };
 }
 
-/** First and last + 1 row of a line that touch the time from `from` to `to`. */
+/** First and last + 1 row of a line that overlap the time from `from` to `to`. */
 function inSight(l: PlotLine, from: number, to: number): [number, number] {
   const a = firstAtLeast(l.to, from);
   return [a, Math.max(a, firstAtLeast(l.from, to))];
@@ -210,7 +210,7 @@ function firstAtLeast(list: Float64Array, least: number): number {
   return lo;
 }
 
-/** The value that holds from each edge to the next; `null` where the log says nothing. */
+/** The value that holds from each edge to the next; `null` where the log has none. */
 function held(l: PlotLine, values: Float64Array, xs: number[], [a, b]: [number, number], log: boolean): (number | null)[] {
   let i = a;
   return xs.map((x) => {

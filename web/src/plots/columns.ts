@@ -4,27 +4,27 @@ import * as format from "../format";
 import { theme } from "../theme";
 import type { Rows } from "./rows";
 
-/** A class of I/O, or all together. */
+/** A class of I/O, or all classes. */
 type Letter = "r" | "w" | "d" | "f" | "all";
 
 /** A column as iostat prints it. */
 export interface ColumnSpec {
   /** Its heading. */
   label: string;
-  /** Values and, where several rows are one, the highest of each. */
+  /** Values and, where several rows are merged, the maximum of each. */
   of(rows: Rows): Float64Array | null;
   peaks(rows: Rows): Float64Array | null;
   color(): string;
   fill?(): string;
   /** Hidden together with this class. */
   cls?: "read" | "write";
-  /** Whether the values of several devices may be added up. */
+  /** Whether the values of several devices may be summed. */
   adds: boolean;
-  /** Off until switched on. */
+  /** Hidden until switched on. */
   quiet?: boolean;
 }
 
-/** Columns of one quantity: one chart of one device. */
+/** Columns of one quantity, drawn in one chart of a device. */
 export interface Quantity {
   id: string;
   title: string;
@@ -47,7 +47,7 @@ function plain(label: string, letter: Letter, name: string, adds: boolean): Colu
   return { label, ...LOOKS[letter], adds, of: (rows) => rows.column(name), peaks: (rows) => rows.peaks(name) };
 }
 
-/** Mean size of a request, which follows from rate and bytes. */
+/** Mean size of a request, from rate and bytes. */
 function size(label: string, letter: Letter): ColumnSpec {
   const of = (rows: Rows) => rows.combined([`${letter}_ios`, `${letter}_bytes`], (ios, bytes) => (ios > 0 ? bytes / ios : NaN));
   return { label, ...LOOKS[letter], adds: false, of, peaks: () => null };
@@ -63,7 +63,7 @@ function mergedShare(label: string, letter: Letter): ColumnSpec {
 const perSecond = (v: number) => `${format.number(v)}/s`;
 const percent = (v: number) => `${format.number(v)} %`;
 
-/** Everything that iostat, sar and their kin print of a device. */
+/** All columns that iostat, sar and similar tools print of a device. */
 export const QUANTITIES: Quantity[] = [
   {
     id: "iops", title: "I/Os per second", definition: "iops", axis: format.short, full: perSecond,
@@ -103,7 +103,7 @@ function share(label: string, name: string, color: () => string, quiet = false):
   return { label, color, adds: false, quiet, of: (rows) => rows.column(name), peaks: () => null };
 }
 
-/** The processors' shares. */
+/** CPU shares. */
 export const CPU: Quantity = {
   id: "cpu", title: "CPU", definition: "cpuShares", axis: percent, full: format.percent,
   columns: [
@@ -116,7 +116,7 @@ export const CPU: Quantity = {
   ],
 };
 
-/** Whether a log says anything with this column: discards that never happened need no chart. */
+/** Whether a log has any data in this column: discards that never happened need no chart. */
 export function isSaid(spec: ColumnSpec, rows: Rows, evenZeros: boolean): boolean {
   const column = spec.of(rows);
   return column !== null && column.some((v) => (evenZeros ? !Number.isNaN(v) : v > 0));

@@ -8,8 +8,8 @@ import { type ColumnSpec, CPU, isSaid, QUANTITIES, type Quantity } from "./colum
 import { Rows, Tables } from "./rows";
 
 /**
- * Every column of an imported log over time: of one device a chart per quantity, of several a chart per column with a line
- * per device, and below them the processors' shares.
+ * Every column of an imported log over time. For one device there is a chart per quantity. For several there is a
+ * chart per column with a line per device. Below them are the CPU shares.
  */
 export class Plots {
   readonly root = h("div");
@@ -18,7 +18,7 @@ export class Plots {
   readonly #tables: Tables;
   readonly #all: Device[];
   #charts: PlotChart[] = [];
-  /** A line per device, or one device alone. */
+  /** A line per device, or only one device. */
   #comparing: boolean;
   #drawn: { scope: number; comparing: boolean } | null = null;
 
@@ -42,7 +42,7 @@ export class Plots {
 
   update(): void {
     const scope = this.store.scopeIndex;
-    // Who chooses a device wants to see that one, who chooses all of them wants to compare.
+    // A reader who chooses a device wants to see only that one; one who chooses all of them wants to compare.
     if (this.#drawn && this.#drawn.scope !== scope) this.#comparing = (this.store.scope?.device_names.length ?? 0) > 1;
     if (this.#drawn?.scope !== scope || this.#drawn.comparing !== this.#comparing) this.#rebuild(scope);
     this.#switch.textContent = this.#comparing ? "Show one device alone" : "Compare all devices";
@@ -90,7 +90,7 @@ function line(spec: ColumnSpec, rows: Rows, label: string): PlotLine | null {
   return { label, from: rows.from, to: rows.to, values, peaks: spec.peaks(rows), color: spec.color, fill: spec.fill, cls: spec.cls, quiet: spec.quiet };
 }
 
-/** A chart with a line per column. Columns in which nothing ever happened are left out, unless all are such. */
+/** A chart with a line per column. Columns without any activity are left out, unless all are. */
 function ofOne(q: Quantity, rows: Rows): PlotSpec {
   const said = q.columns.filter((c) => isSaid(c, rows, false));
   const columns = said.length > 0 ? said : q.columns.filter((c) => isSaid(c, rows, true)).slice(0, 2);
@@ -103,10 +103,10 @@ interface Device {
   rows: Rows;
 }
 
-/** More lines than this at once are a tangle: the others can be switched on. */
+/** More lines than this are unreadable; the others can be switched on. */
 const MAX_LINES = 12;
 
-/** A chart per column that some device has, with a line per device; where it makes sense also one of their sum. */
+/** A chart per column that some device has, with a line per device; if a sum is meaningful, also a line with the sum. */
 function ofSeveral(q: Quantity, devices: Device[], counted: Set<string>): PlotSpec[] {
   return q.columns.flatMap((c): PlotSpec[] => {
     if (!devices.some((d) => isSaid(c, d.rows, false))) return [];
@@ -116,20 +116,23 @@ function ofSeveral(q: Quantity, devices: Device[], counted: Set<string>): PlotSp
       const quiet = i >= MAX_LINES;
       return [{ ...l, color: () => deviceColor(i), fill: undefined, cls: undefined, quiet }];
     });
-    // Partitions and layers have the same I/Os as the disks below them: they are in no sum.
+    // Partitions and layers have the same I/Os as the disks below them, so sums exclude them.
     const total = c.adds ? sum(lines.filter((l) => counted.has(l.label))) : null;
     if (total) lines.push(total);
     return [{ id: `${q.id}-${c.label}`, title: c.label, definition: q.definition, log: q.log === true, axis: q.axis, full: q.full, lines }];
   });
 }
 
-/** Hues a golden angle apart: neighbours in the list are far apart, however many there are. */
+/** Hues a golden angle apart: neighbours in the list differ clearly, for any number of lines. */
 function deviceColor(i: number): string {
   const hue = (210 + i * 137.508) % 360;
   return current() === "dark" ? `hsl(${hue.toFixed(0)} 70% 66%)` : `hsl(${hue.toFixed(0)} 68% 38%)`;
 }
 
-/** All devices together, if their rows are of the same intervals; switched on by hand, because it dwarfs each of them. */
+/**
+ * The sum of all devices, if their rows have the same intervals. Off by default, because it would dwarf the single
+ * devices.
+ */
 function sum(lines: PlotLine[]): PlotLine | null {
   const [first, ...others] = lines;
   if (!first || others.length === 0) return null;

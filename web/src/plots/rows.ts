@@ -1,4 +1,4 @@
-// The rows of an imported log by device, whose columns are unpacked when a chart needs them.
+// The rows of an imported log by device. Columns are unpacked when a chart needs them.
 
 import { unpackColumn } from "../codec";
 import type { ColumnsBlock, TablesBlock } from "../generated/page";
@@ -6,7 +6,7 @@ import type { ColumnsBlock, TablesBlock } from "../generated/page";
 /** The rows of one device (or of the processors), whose columns are unpacked on first use. */
 export class Rows {
   readonly n: number;
-  /** Beginning and end of each row in seconds since the recording's start. */
+  /** Start and end of each row in seconds since the recording's start. */
   readonly from: Float64Array;
   readonly to: Float64Array;
   readonly #block: ColumnsBlock;
@@ -19,12 +19,12 @@ export class Rows {
     this.to = unpackColumn(block.ends, block.row_count).map((ms) => ms / 1000);
   }
 
-  /** A column in the unit of the log's own numbers, absent as NaN; `null` if the log lacks it. */
+  /** A column in the log's own unit, absent values as NaN; `null` if the log lacks it. */
   column(name: string): Float64Array | null {
     return this.#unpacked(this.#block.cols, name, name);
   }
 
-  /** The highest row behind each row; `null` where every row is itself. */
+  /** The maximum of the rows behind each row; `null` if rows are not aggregated. */
   peaks(name: string): Float64Array | null {
     return this.#unpacked(this.#block.peaks ?? {}, name, `peak ${name}`);
   }
@@ -39,14 +39,14 @@ export class Rows {
     return column;
   }
 
-  /** One column from several: absent where one of them is. */
+  /** A column calculated from several; absent where one of them is. */
   combined(names: string[], of: (...values: number[]) => number): Float64Array | null {
     const columns = names.map((name) => this.column(name));
     if (columns.some((c) => c === null)) return null;
     return new Float64Array(this.n).map((_, i) => of(...columns.map((c) => c?.[i] ?? NaN)));
   }
 
-  /** First and last + 1 row that touch the time from `from` to `to`. */
+  /** First and last + 1 row that overlap the time from `from` to `to`. */
   within(from: number, to: number): [number, number] {
     let a = 0;
     while (a < this.n && (this.to[a] ?? 0) <= from) a++;
@@ -56,7 +56,7 @@ export class Rows {
   }
 }
 
-/** All tables of a page, each opened when it is looked at. */
+/** All tables of a page, each unpacked on first use. */
 export class Tables {
   readonly #opened = new Map<string, Rows>();
   readonly cpu: Rows | null;

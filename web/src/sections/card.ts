@@ -12,7 +12,7 @@ export function card(id: string, title: string, definition: string, controls: HT
   );
 }
 
-/** Placeholder where a chart cannot be drawn. */
+/** Placeholder for a chart that cannot be drawn. */
 export function emptyText(text: string): HTMLElement {
   return h("p", { class: "empty", text });
 }

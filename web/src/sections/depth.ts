@@ -13,13 +13,16 @@ import { card, emptyText, legendRow } from "./card";
 const HEIGHT = 230;
 export const ONE_DEVICE = "Shown for one device: choose one above.";
 
-/** What the analyses say of the one device that is shown, if it is one. */
+/** The analyses' results for the selected device, if it is a single one. */
 export function depthOf(store: Store): DepthBlock | undefined {
   const devices = store.scope?.device_names ?? [];
   return devices.length === 1 ? store.data.depth?.find((d) => d.device === devices[0]) : undefined;
 }
 
-/** Mean latency by completion and by arrival: where they part, a stall is shown later than it began. */
+/**
+ * Mean latency by completion and by arrival. Where they differ, the completion curve shows a stall later than it
+ * began.
+ */
 export function attributionCard(store: Store, width: number): HTMLElement {
   const title = "Latency by completion and by arrival";
   const depth = depthOf(store);
@@ -46,13 +49,13 @@ export function attributionCard(store: Store, width: number): HTMLElement {
   return show(frame.svg, h("ul", { class: "legend" }, legendRow("any", "by completion", bin), legendRow("arrived", "by arrival", apart)));
 }
 
-/** At least one decade, with some air. */
+/** The axis range: at least one decade, with a margin. */
 function roomy(lo: number, hi: number): [number, number] {
   const wide = Math.max(1.3, Math.sqrt(Math.max(1, 10 / (hi / lo))));
   return [lo / wide, hi * wide];
 }
 
-/** A step line that breaks where nothing is known. */
+/** A step line with gaps where the value is unknown. */
 function steps(frame: Frame, values: ArrayLike<number>, place: (v: number) => number): string {
   let line = "";
   let drawing = false;
@@ -69,7 +72,7 @@ function steps(frame: Frame, values: ArrayLike<number>, place: (v: number) => nu
   return line;
 }
 
-/** How the load resembles itself some time later, and the period that the analysis tested. */
+/** The autocorrelation of the load, and the period that the analysis tested. */
 export function rhythmCard(store: Store, width: number): HTMLElement {
   const title = "Rhythm";
   const show = (...body: Node[]) => card("rhythm", title, "rhythm", null, ...body);
@@ -80,7 +83,7 @@ export function rhythmCard(store: Store, width: number): HTMLElement {
   const rhythms = classes.flatMap((c) => depth.rhythm.filter((r) => r.class === c));
   const legend = h("ul", { class: "legend" }, ...rhythms.map((r) => legendRow(r.class, `${r.class}s`, inWords(r))));
   const periods = rhythms.map((r) => (isPeriodic(r) ? r.periodicity.period_s : null)).filter((p) => p !== null);
-  // Slots must suit the period: jitter wider than a slot smears the peak.
+  // The slot length must suit the period: a slot shorter than the jitter smears the peak.
   const merge = Math.max(1, Math.floor(Math.min(...periods, (level.to - level.from) / 40) / 25 / level.step), Math.ceil(level.n / 4096));
   const dt = level.step * merge;
   const curves = classes.flatMap((c) => {
@@ -120,7 +123,7 @@ function periodMark(frame: Frame, r: Rhythm, longest: number): SVGElement[] {
   ];
 }
 
-/** `= 0.02`, or the text itself where that says how it compares. */
+/** `= 0.02`, or the text itself if it already contains the comparison. */
 const equals = (text: string): string => (text.startsWith("<") ? text : `= ${text}`);
 
 function inWords(r: Rhythm): string {

@@ -28,7 +28,7 @@ export class Distributions {
 
   constructor(readonly store: Store) {}
 
-  /** Draws again if scope, classes or width changed: zooming does not touch these. */
+  /** Redraws if scope, classes or width changed. Zooming does not affect these charts. */
   update(force = false): void {
     const width = this.#columnWidth();
     const now = [this.store.scope, this.store.show.read, this.store.show.write, width];
@@ -176,7 +176,7 @@ function plural(c: Class): string {
   return c === "flush" ? "flushes" : `${c}s`;
 }
 
-/** A row of buttons with one pressed. */
+/** A row of buttons, one of which is pressed. */
 export function segmented<T extends string>(label: string, options: [T, string][], chosen: T, choose: (v: T) => void): HTMLElement {
   const buttons = options.map(([v, text]) =>
     h("button", { type: "button", text, "aria-pressed": String(v === chosen), onclick: () => choose(v) }),
@@ -215,7 +215,7 @@ function survival(frame: Frame, buckets: number[][], place: (k: number) => numbe
   return s("path", { d: line, class: `line ${cls}` });
 }
 
-/** Dots on log axes, and the knee as a dashed line. */
+/** Dots on log axes, with a dashed line at the knee. */
 function drawLoad(frame: Frame, points: LoadPoint[], knee: number | null): void {
   const spread = (values: number[]) => {
     const sorted = values.filter((v) => v > 0).sort((a, b) => a - b);

@@ -1,4 +1,4 @@
-// The Findings of the report as cards: what evidence comes first, and the button that shows the time of a finding.
+// The findings of the report as cards: the order of evidence, and the button that shows the time of a finding.
 
 import type { FindingBlock, PageData } from "../generated/page";
 import { DEFINITIONS, EVIDENCE } from "../definitions";
@@ -11,11 +11,11 @@ import { around } from "../zoom";
 /** The definition of a piece of evidence. */
 const definition = (key: string): string => EVIDENCE[key] ?? "";
 
-/** Cards shown at first. */
+/** Number of cards shown at first. */
 const shownAtFirst = () => (matchMedia("(max-width: 700px)").matches ? 3 : 6);
 const FACTS = 7;
 
-/** What matters most of a finding's evidence, in this order; the rest is folded away. */
+/** The most important evidence, in this order; the rest is collapsed. */
 const FOREMOST = [
   "read_p99_during_us", "read_p99_outside_us", "write_p99_during_us", "write_p99_outside_us", "ratio",
   "period_s", "cycles", "confidence", "p_value",
@@ -26,7 +26,7 @@ const FOREMOST = [
   "slowest_us", "cause",
 ];
 
-/** Evidence that is worth a place on the card, the foremost first, and all the rest. */
+/** The evidence for the card, the most important first, and all the rest. */
 export function foremost(evidence: object, most: number): [[string, unknown][], [string, unknown][]] {
   const known = Object.entries(evidence).filter(([, v]: [string, unknown]) => v !== null) as [string, unknown][];
   const plain = known.filter(([, v]) => typeof v !== "object");
@@ -40,7 +40,7 @@ export function foremost(evidence: object, most: number): [[string, unknown][], 
   return [first, known.filter((e) => !first.includes(e))];
 }
 
-/** What a page without findings says: a recording without single I/Os could not have most of them. */
+/** Text of a page without findings: in a recording without single I/Os most kinds cannot be detected. */
 export function noFindings(data: PageData): string {
   const r = data.recording;
   if (r.source === "counters") return "This recording holds kernel counters, no single I/Os: bursts and who waited for whom cannot be found in it.";
@@ -50,7 +50,7 @@ export function noFindings(data: PageData): string {
   return "No findings: nothing harmed a device or its I/Os without a program behind it.";
 }
 
-/** Findings as cards; choosing one zooms the charts to its time. */
+/** Findings as cards. Choosing one zooms the charts to its time. */
 export class Findings {
   readonly root: HTMLElement;
   readonly #list = h("div", { class: "cards" });

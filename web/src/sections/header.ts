@@ -1,11 +1,11 @@
-// The head of a report: host, date, length, kernel, source, I/Os, lost I/Os, and the recorder's cost.
+// The header of a report: host, date, length, kernel, source, I/Os, lost I/Os, and the recorder's cost.
 
 import { h, term } from "../dom";
 import * as format from "../format";
 import type { Recording, PageData } from "../generated/page";
 import { choose, current, onTheme } from "../theme";
 
-/** Name, where and when, and what the reader must know before any number: source, losses, cost. */
+/** Name, host and date, and the facts that qualify every number: source, losses, cost. */
 export function header(data: PageData): HTMLElement {
   const r = data.recording;
   return h(
@@ -32,12 +32,15 @@ export function header(data: PageData): HTMLElement {
   );
 }
 
-/** When what the page shows begins, in seconds since the epoch: a stretch of a longer recording does not begin with it. */
+/**
+ * Start of the page's data, in seconds since the epoch. A range of a longer recording begins later than the
+ * recording.
+ */
 export function beginOf(r: Pick<Recording, "start_unix_s" | "from_s">): number {
   return r.start_unix_s + r.from_s;
 }
 
-/** What the page is called. */
+/** The page's title. */
 export function title(r: Recording): string {
   return r.host ? `Disk I/O of ${r.host}` : "Disk I/O";
 }

@@ -20,7 +20,7 @@ const LOSS_REASONS: Record<string, string> = {
   import: "the imported log was cut or damaged",
 };
 
-/** How far to trust all of the above. */
+/** How reliable the values above are. */
 export function quality(data: PageData): HTMLElement {
   const notes = [...lossNotes(data), ...data.quality, ...costNotes(data)];
   return h(
@@ -87,7 +87,7 @@ function costNotes(data: PageData): Note[] {
   return [{ topic: "Recorder's cost", level: "info", text: `The recorder itself took ${parts.join("; ")}.` }, rounding];
 }
 
-/** Every definition in one place: for readers without a mouse, and for paper. */
+/** All definitions in one place, for readers without a mouse and for printing. */
 export function glossary(): HTMLDetailsElement {
   const entries = Object.values(DEFINITIONS).flatMap((d) => [
     h("dt", {}, d.title, d.id ? h("span", { class: "id", text: d.id }) : null),

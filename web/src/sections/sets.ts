@@ -17,7 +17,7 @@ export function setsOf(data: PageData): { sets: DevicesBlock[]; links: LinkBlock
   };
 }
 
-/** How busy the devices are together, beside what each is: shown while all of them are. */
+/** Busy time of all devices together, beside that of each. Shown if all devices are selected. */
 export function setCard(store: Store): HTMLElement | null {
   const set = (store.scope?.device_names.length ?? 0) > 1 ? setsOf(store.data).sets[0] : undefined;
   if (!set) return null;
@@ -75,7 +75,7 @@ const LINK_COLUMNS: Column<LinkRow>[] = [
   numeric("1 s sampling", "oneSecond", (r) => largest(r)?.mean_1s_bytes_per_s ?? null, format.byteRate),
 ];
 
-/** Bursts of what devices move through one link; `null` if no link was named. */
+/** Bursts on the link that several devices share; `null` if no link was named. */
 export function linkTable(data: PageData): HTMLElement | null {
   const rows = setsOf(data).links.flatMap((link) => link.streams.map((stream) => ({ link, stream })));
   if (rows.length === 0) return null;

@@ -7,14 +7,14 @@ import type { Store } from "../store";
 import { card, emptyText } from "./card";
 import { ONE_DEVICE, depthOf } from "./depth";
 
-/** A stage of the way through the block layer. */
+/** A stage of an I/O's path through the block layer. */
 export interface StageRow {
   name: string;
   words: string;
   /** What its `n` counts: several bios may share a request. */
   counts: "requests" | "bios";
   stats: Stage;
-  /** The total; the others are shares of it. */
+  /** The total; the other stages are shares of it. */
   whole: boolean;
 }
 
@@ -42,7 +42,7 @@ export function stageRows(stages: DepthBlock["stages"]): StageRow[] {
   return rows.filter((r) => r.stats.n > 0);
 }
 
-/** One bar of a card with stacked bars: from `from` to `to` percent. */
+/** One bar of a card with stacked bars, from `from` to `to` percent. */
 export function bar(cls: string, from: number, to: number, label: HTMLElement, words: string, value: string, definition: string): HTMLElement {
   const rect = s("rect", { x: from, y: 0, width: Math.max(to - from, 0.25), height: 10, class: cls });
   return h(
@@ -55,7 +55,7 @@ export function bar(cls: string, from: number, to: number, label: HTMLElement, w
   );
 }
 
-/** Where the time of one device's I/Os went: each stage's bar begins where that of the one before it ended. */
+/** Time of one device's I/Os per stage: each stage's bar begins where that of the previous one ends. */
 export function stagesCard(store: Store): HTMLElement {
   const show = (...body: Node[]) => {
     const c = card("stages", "Stages", "stages", null, ...body);

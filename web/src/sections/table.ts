@@ -7,25 +7,25 @@ import { ABSENT } from "../format";
 export interface Column<Row> {
   title: string;
   definition?: string;
-  /** What to sort by; `null` sorts last in both directions. */
+  /** The sort key; `null` sorts last in both directions. */
   key(row: Row): number | string | null;
   text(row: Row): string;
   numeric?: boolean;
   cls?: string | ((row: Row) => string);
-  /** Definition of this row's cell, where it is not the column's. */
+  /** Definition of this row's cell, if it differs from the column's. */
   hint?(row: Row): string | null;
-  /** Where this row's cell leads. */
+  /** Link target of this row's cell. */
   href?(row: Row): string;
 }
 
-/** A column of numbers, shown by `text`. */
+/** A column of numbers, formatted by `text`. */
 export function numeric<Row>(title: string, definition: string, key: (r: Row) => number | null, text: (v: number | null) => string, cls?: string): Column<Row> {
   return { title, definition, numeric: true, key, text: (r) => text(key(r)), ...(cls ? { cls } : {}) };
 }
 
 const FIRST = 50;
 
-/** Rows in order of a column, absent values last whatever the direction. */
+/** Rows sorted by a column; absent values are last in both directions. */
 export function sorted<Row>(rows: Row[], key: (row: Row) => number | string | null, descending: boolean): Row[] {
   const sign = descending ? -1 : 1;
   return [...rows].sort((a, b) => {
@@ -37,7 +37,7 @@ export function sorted<Row>(rows: Row[], key: (row: Row) => number | string | nu
   });
 }
 
-/** Rows whose text holds every word of `query`, in any column, whatever the case. */
+/** Rows whose text contains every word of `query` in any column; case is ignored. */
 export function filtered<Row>(rows: Row[], columns: Column<Row>[], query: string): Row[] {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return rows;
@@ -131,7 +131,7 @@ export class Table<Row> {
     const cells = this.columns.map((c, i) => {
       const text = c.text(row);
       const cls = [c.numeric ? "num" : "", (typeof c.cls === "function" ? c.cls(row) : c.cls) ?? "", text === ABSENT ? "absent" : ""].filter(Boolean).join(" ");
-      // Every number has its definition, not only its column's title.
+      // Every number has a definition, not only its column's title.
       const definition = c.hint?.(row) ?? (c.numeric ? c.definition : undefined);
       const href = c.href?.(row);
       if (href !== undefined) return h(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : undefined, class: cls || undefined }, h("a", { href, text }));

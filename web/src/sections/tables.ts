@@ -46,7 +46,7 @@ const busyColumns = (depth: Map<string, DepthBlock>): Column<DeviceStats>[] => [
   numeric("Max", "concurrency", (d) => d.concurrency.max, format.number),
 ];
 
-/** The kernel's figure with its standard deviation, where that is known and visible. */
+/** The kernel's value with its standard deviation, if that is known and visible. */
 function withSigma(d: DeviceStats, depth: DepthBlock | undefined): string {
   const sigma = depth?.util?.sigma_pp ?? 0;
   const text = format.percent(d.util_io_ticks_percent);
@@ -108,7 +108,7 @@ const SLOT_COLUMNS: Column<SlotRow>[] = [
   numeric("n", "slots", (r) => r.group.slot_count, format.count),
 ];
 
-/** Of each device, and before them of all together. */
+/** A row for each device, and before them one for all devices. */
 function slotRows(data: PageData): SlotRow[] {
   const classes: [keyof Omit<DepthBlock["slots"], "width_s">, string][] = [["all", "all"], ["read", "read"], ["write", "write"]];
   const together = setsOf(data).sets.flatMap(({ name, slots }) => (slots ? [{ device: `${name} together`, slots }] : []));
@@ -118,7 +118,7 @@ function slotRows(data: PageData): SlotRow[] {
   })));
 }
 
-/** Per device: how busy, and per class how many, how much, how slow. */
+/** Per device: busy time, and per class I/Os, bytes and latency. */
 export function deviceTables(store: Store): HTMLElement {
   const classes: Class[] = ["read", "write", "discard", "flush"];
   const rows = store.data.devices.flatMap((device) =>
@@ -152,14 +152,14 @@ function side(name: string, pickSide: (a: ActorBlock) => ActorFlow): Column<Acto
 
 const TABS: [ActorBlock["by"], string][] = [["process", "Processes"], ["cgroup", "Control groups"], ["file", "Files"]];
 
-/** What the tables of processes, control groups and files say without a row. */
+/** Text of the tables of processes, control groups and files if they are empty. */
 export function noActors(data: PageData): string {
   const r = data.recording;
   const isIdle = r.ios === 0 && r.lost_ios === 0 && r.source !== "counters" && !data.imported_tables;
   return isIdle ? "No I/O completed in this time." : "This recording does not say who did the I/O.";
 }
 
-/** Attribution: by process, control group or file. */
+/** Attribution by process, control group or file. */
 export class Actors {
   readonly root: HTMLElement;
   readonly #tabs = h("div");

@@ -1,4 +1,4 @@
-// The report's toolbar (device, clock, zoom), and "In view", the line of sums over the time on screen.
+// The report's toolbar (device, clock, zoom), and "In view", the line of sums over the visible time range.
 
 import { datedLabel } from "../charts/base";
 import { Navigator } from "../charts/navigator";
@@ -14,7 +14,7 @@ const CLOCKS: Record<ClockMode, [string, string]> = {
   elapsed: ["Since start", "since the start"],
 };
 
-/** What the charts show and how to move: stays in sight while they scroll. */
+/** Selects what the charts show, and navigates; it stays visible while they scroll. */
 export class Toolbar {
   readonly root: HTMLElement;
   readonly #where = h("span", { class: "where" });
@@ -93,7 +93,7 @@ export class Toolbar {
   }
 }
 
-/** Sums over the stretch on screen. */
+/** Sums over the visible range. */
 export class InView {
   readonly root: HTMLElement;
   readonly #facts = h("dl", { class: "facts" });

@@ -1,5 +1,5 @@
-//! How often findings of every kind are wrong, in null scenes, and how often they are right, where
-//! something does.
+//! How often findings of every kind are wrong, in null scenes, and how often they are right, in scenes with a planted
+//! cause.
 //!
 //! A short form by default; `make calibrate` runs many recordings of each scene and writes the tables of `docs/calibration.md`.
 //! `IOLENS_SEED=N` makes other recordings of the same scenes, `IOLENS_SCENES=TEXT` takes only those with this in their names;
@@ -185,7 +185,7 @@ fn nulls() -> Vec<(String, Recording)> {
     all
 }
 
-/// Where more is known to happen than the budget allows: (scene, kind, most of a hundred, why).
+/// Scenes in which more is known to happen than the budget allows: (scene, kind, maximum per hundred, reason).
 const KNOWN: &[(&str, &str, f64, &str)] = &[(
     "write bursts, independent slow spells",
     "microburst",
@@ -198,7 +198,7 @@ fn is_wanted(name: &str) -> bool {
     std::env::var("IOLENS_SCENES").map_or(true, |text| name.contains(&text))
 }
 
-/// `of` each seed, on all processors.
+/// `of` each seed, on all CPUs.
 fn each<T: Send>(seeds: u64, of: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism()
         .map_or(1, |n| n.get() as u64)
@@ -250,7 +250,7 @@ fn alarms(recording: &Recording) -> Alarms {
     all
 }
 
-/// Whether so many of all recordings are within `percent`, up to chance.
+/// Whether this many of all recordings are within `percent`, within chance.
 fn is_within(percent: f64, seen: u64) -> bool {
     let expected = percent / 100.0 * recordings() as f64;
     seen as f64 <= expected + 2.0 * expected.sqrt() + 0.5

@@ -1,4 +1,5 @@
-//! Findings against planted truths, over many seeds: how many are found, and how many are found where nothing is.
+//! Findings compared with planted truths, over many seeds: how many are found, and how many are found although nothing
+//! is planted.
 
 use crate::scenes::{Arrivals, Burst, Device, MIXED, Scene, arrays, nulls};
 use crate::simulator::evidence;
@@ -326,7 +327,7 @@ fn devices_behind_one_controller_stop_together() {
     );
 }
 
-/// What one verdict of an earlier version got wrong, each in a scene of its own.
+/// Errors of earlier versions, each in its own scene.
 mod regressions {
     use super::*;
     use iolens_core::analysis::periodicity::Verdict;
@@ -378,7 +379,7 @@ mod regressions {
         }
     }
 
-    /// A burst shorter than the slots was hidden more than its own peak says.
+    /// A burst shorter than the slots was reported as more hidden than its own peak implies.
     #[test]
     fn hidden_peak_is_relative_to_the_samples() {
         let burst = Burst {
@@ -406,7 +407,7 @@ mod regressions {
         }
     }
 
-    /// The list of bursts held every raw one, the findings only those that chance does not show.
+    /// The list of bursts contained every raw one, the findings only those that chance does not explain.
     #[test]
     fn bursts_in_the_list_are_those_of_the_findings() {
         let at = [10.0, 25.0, 40.0];
@@ -485,7 +486,7 @@ mod regressions {
         }
     }
 
-    /// Of counters no clock was found.
+    /// No clock was found in counters.
     #[test]
     fn counters_show_periodicity() {
         let report = counters(&clock(2.0).ios(5), 100_000_000, 60_000_000_000);
@@ -495,7 +496,7 @@ mod regressions {
         assert!((period_s - 2.0).abs() < 0.04, "{period_s}");
     }
 
-    /// Periodicity was found in time without data, and none where one I/O of each beat is missing.
+    /// Periodicity was found in time without data, and none where one I/O of each period is missing.
     #[test]
     fn lost_intervals_give_no_periodicity_unless_little_is_lost() {
         let all = clock(2.0).ios(5);

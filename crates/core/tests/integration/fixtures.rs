@@ -1,4 +1,5 @@
-//! One recording of every format version ever released, finished and crashed: they must open for ever.
+//! One recording of every released format version, finished and crashed: they must remain readable for
+//! ever.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -146,7 +147,7 @@ fn recordings_of_every_version_are_read() {
     assert!(seen >= 2, "no fixtures at {}", fixtures().display());
 }
 
-/// Makes the fixtures of the present version: only for a version that has none yet.
+/// Creates the fixtures of the present version: only for a version that has none yet.
 #[test]
 #[ignore = "writes fixtures/recordings"]
 fn make_fixtures() {

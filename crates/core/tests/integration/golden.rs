@@ -1,4 +1,4 @@
-//! Published and measured tables (`fixtures/golden`) fed back in give the numbers that are known to follow from them.
+//! Published and measured tables (`fixtures/golden`) as input give the numbers that are known to follow from them.
 
 use iolens_core::analysis::bursts::cells::Series;
 use iolens_core::analysis::bursts::envelope::{most_bytes, token_bucket_depth};
@@ -56,7 +56,7 @@ fn published_ios(name: &str, slot_ns: i64) -> Vec<Io> {
     ios
 }
 
-/// The I/Os of the published 10 Hz table after they went through a recording on disk.
+/// The I/Os of the published 10 Hz table after writing them to a recording on disk and reading them back.
 fn recorded() -> Vec<Io> {
     through_disk(&published_ios("seed3_agg_10hz", TENTH_NS), 20 * TENTH_NS)
 }
@@ -92,7 +92,7 @@ impl Slots {
     }
 }
 
-/// Writes of the published 10 Hz table, from the recording made of it, in its own slots and at its own time: a table of
+/// Writes of the published 10 Hz table, from the recording made of it, in its own slots and by its own times, which are
 /// completions.
 fn writes_10hz() -> Slots {
     let mut series = Slots {
@@ -218,7 +218,7 @@ fn the_envelope_is_the_published_one() {
     }
 }
 
-/// The most that any of the windows of `slots` slots holds, one after the other: what a sampler with that period sees.
+/// The maximum over consecutive windows of `slots` slots: the value of a sampler with that period.
 fn max_aligned(values: &[u64], slots: usize) -> u64 {
     values
         .chunks(slots)
@@ -355,7 +355,7 @@ fn a_report_of_the_published_seconds_finds_the_burst_and_proves_nothing() {
     }
 }
 
-/// What a report says of reads and of writes that completed in a window: count, KiB, mean latency in microseconds.
+/// Values of a report for reads and writes that completed in a window: count, KiB, mean latency in microseconds.
 fn window_of(ios: &[Io], from_ns: i64, to_ns: i64) -> [(u64, f64, f64); 2] {
     let mut builder = ReportBuilder::new(Window::new(from_ns, to_ns));
     ios.iter().for_each(|io| builder.push(io));

@@ -1,5 +1,5 @@
-//! Changes of latency, second modes, and limits, planted in recordings of a minute: how many are found, with which size, and
-//! how often something is reported where nothing is.
+//! Changes of latency, second modes, and limits, planted in recordings of a minute: how many are found, with which
+//! size, and how often something is reported although nothing is planted.
 
 use crate::scenes::{Arrivals, Burst, Device, MIXED, Scene, nulls};
 use crate::seeds;
@@ -63,7 +63,7 @@ const ALL: [FindingKind; 5] = [
     FindingKind::QueueFull,
 ];
 
-/// Loads that change, on a device that does not: latency changes with them and is no finding.
+/// Changing loads on a device that does not change: latency follows the load and is not a finding.
 fn changing_loads() -> Vec<(&'static str, Scene)> {
     let half = |before: f64, after: f64, device| {
         // A sine of twice the recording's length is as high in the first half as it is low in the second.
@@ -126,7 +126,7 @@ fn changing_loads() -> Vec<(&'static str, Scene)> {
     ]
 }
 
-/// Spells of 1.5 s in which everything takes `factor` times as long.
+/// Intervals of 1.5 s in which everything takes `factor` times as long.
 fn spells(n: u32, factor: f64) -> Vec<(f64, f64)> {
     let at = |k: u32| 2.0 + 57.0 / f64::from(n) * (f64::from(k) + f64::from(k * 7 % 5) / 12.0);
     (0..n)
@@ -206,14 +206,14 @@ fn a_device_that_slows_down_at_once_is_found_with_time_and_size() {
                 let trend = of_kind(&stepped, seed, FindingKind::LatencyTrend);
                 assert!(trend.is_empty(), "{name}: a step is no trend: {trend:?}");
                 found += seen.len() as u64;
-                // While the load is off, it cannot be seen when.
+                // While the load is off, the time of the change cannot be seen.
                 let off = if matches!(scene.arrivals, Arrivals::OnOff { .. }) {
                     3.0
                 } else {
                     0.5
                 };
                 let near = |f: &&Finding| (evidence!(f, LatencyStep).at_s - at).abs() < off;
-                // The transfer is part of service: everything scales.
+                // The transfer is part of the service time, so everything scales.
                 let right = |f: &&Finding| {
                     (evidence!(f, LatencyStep).ratio_at_same_load / factor - 1.0).abs() < 0.15
                 };
@@ -295,7 +295,7 @@ fn normal(rng: &mut Rng) -> f64 {
     (-2.0 * rng.uniform().ln()).sqrt() * (std::f64::consts::TAU * rng.uniform()).cos()
 }
 
-/// Sizes of different cost, and moments without any completion.
+/// Sizes with different costs, and periods without any completion.
 fn mixtures() -> Vec<(&'static str, Scene)> {
     let large = &[(4096, 99), (4 << 20, 1)];
     let disk = |per_s| Scene {
@@ -356,7 +356,7 @@ fn ordinary_devices_caches_and_steps_have_no_second_mode() {
             assert!(found.is_empty(), "{name}: {found:?}");
         }
     }
-    // What is read again comes from the device's cache: a quarter of the places are read but once.
+    // Repeated reads come from the device's cache; a quarter of the positions is read only once.
     let mut rng = Rng::new(3);
     let mut cached = reads(3, |_| 1e-4);
     let mut known = std::collections::HashSet::new();
@@ -479,7 +479,7 @@ fn one_in_a_hundred_at_12_ms_is_a_second_mode_with_its_share_and_place() {
     assert_eq!(tail.len(), 1);
 }
 
-/// A disk that moves 200 MB/s, with one request of 256 KiB at a time and whatever comes.
+/// A disk that transfers 200 MB/s, with one request of 256 KiB at a time and any arrivals.
 fn streams(arrivals: Arrivals, bursts: Vec<Burst>) -> Scene {
     let device = Device {
         servers: 1,
@@ -497,7 +497,7 @@ fn streams(arrivals: Arrivals, bursts: Vec<Burst>) -> Scene {
     }
 }
 
-/// More than the device can move, for so many seconds every 15 s.
+/// More than the device can transfer, for this many seconds every 15 s.
 fn overload(for_s: f64, per_s: f64) -> Vec<Burst> {
     let op = iolens_core::model::Op::WRITE;
     (0..4)
@@ -511,7 +511,7 @@ fn overload(for_s: f64, per_s: f64) -> Vec<Burst> {
         .collect()
 }
 
-/// Loads that come at a limited rate, or keep a device busy without a queue that grows.
+/// Loads that arrive at a limited rate, or keep a device busy without a growing queue.
 fn paced_loads() -> Vec<(&'static str, Scene)> {
     let wide = Device {
         servers: 64,
@@ -601,7 +601,7 @@ fn with_places(arrivals: Arrivals, places: usize, device: Device) -> Scene {
     }
 }
 
-/// Programs that keep a number in flight, and queues that fill now and then.
+/// Programs that keep a number in flight, and queues that fill occasionally.
 fn own_depths() -> Vec<(&'static str, Scene)> {
     let slow = Device {
         fixed_s: 5e-3,

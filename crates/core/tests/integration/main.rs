@@ -1,7 +1,7 @@
-//! The analyses and the store as other crates use them: against published figures, closed forms, planted truths, and readers
-//! of other makes.
+//! Tests the analyses and the store through the public API: with published figures, closed forms, planted truths, and
+//! other implementations' readers.
 //!
-//! `IOLENS_SEEDS=100` runs so many recordings of each scene instead of a few.
+//! `IOLENS_SEEDS=100` runs this many recordings of each scene instead of a few.
 
 mod calibrate;
 mod findings;
@@ -43,7 +43,7 @@ fn of_kind(report: &Report, kind: FindingKind) -> Vec<&Finding> {
         .collect()
 }
 
-/// Fails if a figure differs from what is expected by more than `tolerance`, or is not known.
+/// Fails if a value differs from the expected one by more than `tolerance`, or is unknown.
 fn near(got: impl Into<Option<f64>>, expected: f64, tolerance: f64, what: &str) {
     let got = got.into().unwrap_or(f64::NAN);
     assert!(

@@ -1,4 +1,4 @@
-//! Each analysis meets what is known in closed form of simulated queues.
+//! Each analysis agrees with the closed forms of simulated queues.
 //!
 //! `IOLENS_FULL=1` runs 1000 null recordings instead of 200.
 
@@ -62,7 +62,7 @@ fn kernel_estimators_reproduce_an_independent_simulation() {
             .busy_percent
             .expect("a window");
         let hz = (1000.0 / jiffy_ms) as u32;
-        // The golden run itself is 200 s long: its own noise is part of the tolerance.
+        // The golden run itself is only 200 s long, so its own noise is part of the tolerance.
         let jiffy_s = jiffy_ms / 1e3;
         let per_io_s = (v[1] / 1e3).max(jiffy_s * (-per_s * jiffy_s).exp());
         let noise = 3.0 * 100.0 * per_io_s * (per_s * 200.0).sqrt() / 200.0;
@@ -268,8 +268,8 @@ fn on_off_bursts_are_counted_and_measured() {
 
 #[test]
 fn a_rate_limit_is_not_reported_as_capacity() {
-    // A program that lets 100, 300, then 800 I/Os a second pass, evenly or in small batches, to a device that serves 32
-    // at once: whatever plateau there is, it is the program's.
+    // A program that passes 100, 300, then 800 I/Os per second, evenly or in small batches, to a device that serves 32
+    // at once: any plateau is the program's.
     for (seed, batch) in [(1, 1), (2, 1), (3, 4), (4, 4)] {
         let mut rng = Rng::new(seed);
         let mut jobs = Vec::new();
@@ -465,7 +465,7 @@ fn periodic_load_is_seen_completely() {
 
 #[test]
 fn what_is_lost_makes_bursts_lower_bounds() {
-    // The same load, but something around every burst is lost.
+    // The same load, but some I/Os around every burst are lost.
     let mut builder = ReportBuilder::new(Window::new(0, (30.0 * SECOND) as i64));
     for k in 0..10i64 {
         let at = 500_000_000 + k * 3_000_000_000;

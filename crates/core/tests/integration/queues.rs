@@ -1,4 +1,4 @@
-//! Queues with closed forms, simulated: every number of a report that has one meets it.
+//! Simulated queues with closed forms: every number of a report that has a closed form agrees with it.
 
 use crate::simulator::{Job, Rng, SECOND, bursts, evidence, merged, poisson, serve};
 use crate::{near, report_of};
@@ -135,7 +135,7 @@ fn m_m_c_is_empty_and_slow_as_erlang_says() {
             0.03 * response,
             "Erlang C",
         );
-        // What an I/O costs that is alone there: service, whatever comes later.
+        // The cost of an I/O that is alone there: its service time, whatever arrives later.
         let cost = detail.stages.costs[0].map(|cost| cost.per_io_us);
         if c <= 4 {
             near(cost, mean / 1e3, 0.05 * mean / 1e3, "cost");
@@ -476,7 +476,7 @@ fn an_io_that_outlives_a_million_others_is_busy_all_its_time() {
 
 #[test]
 fn a_random_load_below_capacity_claims_no_limit_below_it() {
-    // One server of 1000 a second: whatever limit is claimed is its own, not the load's.
+    // One server with 1000 per second: any reported limit is its own, not the load's.
     for (i, rho) in [0.5, 0.7, 0.76, 0.8, 0.9].into_iter().enumerate() {
         let jobs = poisson(&mut Rng::new(i as u64 + 300), rho * 1000.0, 60.0, |r| {
             r.exp(1e6)

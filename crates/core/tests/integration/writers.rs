@@ -1,5 +1,5 @@
-//! Findings about processes against planted truths, over many seeds: writers that wait for syncs, and streams
-//! cut into small requests, and processes that make others wait.
+//! Findings about processes compared with planted truths, over many seeds: writers that wait for syncs, streams
+//! split into small requests, and processes that make others wait.
 
 use crate::scenes::writers::{
     Arrival, Loop, Stream, arrivals, in_order, independent, random_syncs, served,
@@ -337,7 +337,7 @@ fn other_streams_are_not_cut_small() {
     );
 }
 
-/// Beginnings of `n` spells of `len_s` at random, one in each part of the recording.
+/// Start times of `n` intervals of `len_s` at random, one in each part of the recording.
 fn spells(rng: &mut Rng, n: u32, len_s: f64) -> Vec<f64> {
     let part = SECONDS / f64::from(n);
     (0..n)
@@ -378,7 +378,7 @@ fn stories(ios: Vec<Io>) -> Vec<Story> {
     builder.finish(0).stories
 }
 
-/// Who is to blame in a story.
+/// The culprit of a story.
 fn culprits(story: &Story) -> Vec<Option<i32>> {
     story.culprits.iter().map(|c| c.tgid).collect()
 }
@@ -425,7 +425,7 @@ fn two_that_come_at_the_same_times_are_told_together() {
     assert!(found * 100 >= 95 * runs, "{found} of {runs} found");
 }
 
-/// At most 1 % of recordings name a program as the cause, up to chance.
+/// At most 1 % of recordings name a program as the cause, within chance.
 fn assert_blameless(name: &str, scene: impl Fn(&mut Rng) -> Vec<Io>) {
     let runs = seeds(6);
     let mut blamed = 0;

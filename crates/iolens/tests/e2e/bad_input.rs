@@ -197,7 +197,7 @@ fn reading_commands_refuse_what_is_no_recording() {
     ] {
         for name in ["absent", "empty", "file"] {
             let place = format!("DIR/{name}");
-            // The line begins with what is wrong, not with what could not be made of it.
+            // The line begins with the problem, not with its consequence.
             let begin = format!(
                 "iolens: {}: not a recording",
                 dir.path().join(name).display()
@@ -216,7 +216,7 @@ fn reading_commands_refuse_what_is_no_recording() {
     refused(dir.path(), "report DIR/future", &["version 99"]);
 }
 
-/// A recording of some reads as any tool may write it; tests damage its files afterwards.
+/// A recording of some reads in a form that any tool may write; tests damage its files afterwards.
 fn recorded(dir: &Path, device: &LoopDevice) -> std::path::PathBuf {
     let path = dir.join("whole");
     let input = format!("if={}", device.path.display());
@@ -279,7 +279,7 @@ fn damaged_recordings_are_refused_in_one_line_where_nothing_is_left() {
     fs::write(foreign, vec![b'x'; 5000]).unwrap();
     let flipped = copy_of(&whole, "flipped").join(FIRST_SEGMENT);
     let mut bytes = fs::read(&flipped).unwrap();
-    // Everything but magic numbers and the footer, which a reader needs to look further.
+    // Everything except magic numbers and the footer, without which a reader stops.
     let data = bytes.len() / 3;
     bytes[200..data].iter_mut().for_each(|b| *b ^= 0xff);
     fs::write(&flipped, bytes).unwrap();
@@ -306,7 +306,7 @@ fn damaged_recordings_are_refused_in_one_line_where_nothing_is_left() {
     );
 }
 
-/// Six seconds of 100k reads a second, which fill more than one file; the first of them is damaged.
+/// Six seconds of 100k reads per second, which fill more than one file; the first of them is damaged.
 fn damaged_in_part(dir: &Path) -> std::path::PathBuf {
     let path = dir.join("part");
     let mut meta = RecordingMeta::new(Source::Ebpf, 0);
@@ -335,7 +335,8 @@ fn damaged_in_part(dir: &Path) -> std::path::PathBuf {
         "more than one file"
     );
     let mut bytes = fs::read(&first).unwrap();
-    // In the first column, the times, which every command reads: what it does not read cannot mislead it.
+    // Damage in the first column, the times, which every command reads: a column that it does not read
+    // cannot affect it.
     bytes[300..316].iter_mut().for_each(|b| *b ^= 0xff);
     fs::write(&first, bytes).unwrap();
     path

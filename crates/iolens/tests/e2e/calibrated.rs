@@ -16,12 +16,12 @@ use super::machine::{LoopDevice, Recorder, ebpf, run, scene};
 
 const MS: i64 = 1_000_000;
 const BLOCK: usize = 32 << 10;
-/// Times off by at most this share, as a loaded machine allows.
+/// Relative tolerance of times, which a loaded machine needs.
 const TOLERANCE: f64 = 0.08;
-/// A machine that is too busy in one round may do better in the next.
+/// Number of attempts: the machine may be too busy in one round only.
 const ROUNDS: usize = 5;
 
-/// Reads `n` blocks from `first` on, one after the other; when each read was called and when it returned.
+/// Reads `n` blocks from `first` on, sequentially; returns when each read was called and when it returned.
 fn read_blocks(device: &LoopDevice, first: u64, n: u64) -> Vec<(i64, i64)> {
     let file = device.open_direct();
     let mut storage = vec![0u8; BLOCK + 4096];
@@ -35,7 +35,7 @@ fn read_blocks(device: &LoopDevice, first: u64, n: u64) -> Vec<(i64, i64)> {
     (first..first + n).map(&mut read).collect()
 }
 
-/// What was recorded while `load` ran, as I/Os and as the report; and what the disk says of it.
+/// The recording made while `load` ran, as I/Os and as a report; and the disk's own log of it.
 struct Measured {
     ios: Vec<Io>,
     device: Value,
@@ -48,7 +48,8 @@ struct Measured {
 fn measure(disk: &CalibratedDisk, load: impl FnOnce(&LoopDevice) -> Vec<(i64, i64)>) -> Measured {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
-    // Attaching a loop device has others read it, looking for partitions, at once or never: no event says which.
+    // Other processes read a newly attached loop device, looking for partitions, immediately or never; no event
+    // signals it.
     std::thread::sleep(Duration::from_millis(300));
     let recorder = Recorder::start(&path, &["-d", disk.device().name()]);
     disk.take_log();
@@ -96,7 +97,7 @@ fn quantile(values: &mut [i64], q: f64) -> f64 {
     values[rank.max(1) - 1] as f64
 }
 
-/// Measure of the union, and the sum, of `spans`, in nanoseconds.
+/// Length of the union, and the sum, of `spans`, in nanoseconds.
 fn busy_and_sum(mut spans: Vec<(i64, i64)>) -> (i64, i64) {
     spans.sort_unstable();
     let mut busy = 0;
@@ -108,8 +109,8 @@ fn busy_and_sum(mut spans: Vec<(i64, i64)>) -> (i64, i64) {
     (busy, spans.iter().map(|(from, to)| to - from).sum())
 }
 
-/// `got` is between the disk's own time and the caller's time, whatever else the machine does. Where these are
-/// no further apart than the tolerance, as on a machine with a processor to spare, it is met; elsewhere this is said.
+/// `got` is between the disk's own time and the caller's time, whatever the load. If these differ by no more than the
+/// tolerance, as with idle CPUs, `got` is within it; otherwise this is printed.
 fn between(what: &str, disk: f64, got: f64, caller: f64) {
     // Numbers are printed to a thousandth of a microsecond.
     assert!(
@@ -123,12 +124,12 @@ fn between(what: &str, disk: f64, got: f64, caller: f64) {
     }
 }
 
-/// Runs `round` until it is satisfied, at most [`ROUNDS`] times.
+/// Repeats `round` until it passes, at most [`ROUNDS`] times.
 fn rounds(round: impl Fn() -> Result<(), String>) {
     judge(round).unwrap();
 }
 
-/// The same; what it had to complain of if it never was.
+/// The same; returns the last complaint if it never passed.
 fn judge(round: impl Fn() -> Result<(), String>) -> Result<(), String> {
     let mut complaints = Vec::new();
     for _ in 0..ROUNDS {
@@ -143,7 +144,7 @@ fn judge(round: impl Fn() -> Result<(), String>) -> Result<(), String> {
     ))
 }
 
-/// Every kernel hides some completions from BPF at times; a round with one has no whole truth.
+/// Every kernel occasionally hides completions from BPF; a round with a hidden one has no complete truth.
 fn all_seen(m: &Measured) -> Result<(), String> {
     if m.ios.len() == m.truth.len() {
         return Ok(());
@@ -163,7 +164,7 @@ fn all_seen(m: &Measured) -> Result<(), String> {
 
 #[test]
 fn latency_percentiles_of_a_programmed_disk() {
-    // Few enough for most rounds to have none that the kernel hides.
+    // Few enough that most rounds have no I/O that the kernel hides.
     const READS: u64 = 200;
     // 80 % take 4 ms, 17 % 15 ms, 3 % 40 ms: each percentile is inside its mode, where one late request moves little.
     fn programme(n: usize) -> Duration {
@@ -179,7 +180,7 @@ fn latency_percentiles_of_a_programmed_disk() {
     rounds(|| {
         let m = measure(&disk, |device| read_blocks(device, 0, READS));
         all_seen(&m)?;
-        // One at a time, so the n-th recorded is the n-th served, and holds it.
+        // One at a time, so the n-th recorded I/O is the n-th served, and its time includes the service time.
         for (io, served) in m.ios.iter().zip(&m.truth) {
             assert!(
                 io.class() == Class::Read && io.bytes == BLOCK as i64,
@@ -236,7 +237,7 @@ fn busy_time_and_concurrency_of_a_programmed_disk() {
     };
     rounds(|| {
         let m = measure(&disk, |device| {
-            // Three at a time for a while, then nothing for as long: busy about half of the time.
+            // Three at a time for a while, then idle for as long: busy about half of the time.
             let calls = std::thread::scope(|s| {
                 let readers =
                     [0, 1, 2].map(|reader| s.spawn(move || read_blocks(device, reader * 200, 150)));
@@ -264,7 +265,7 @@ fn busy_time_and_concurrency_of_a_programmed_disk() {
             share(caller.1),
         );
         assert_eq!(concurrency["max"], 3, "{concurrency}");
-        // Half of the time there was nothing: L = lambda R must hold for what is reported, whatever the machine does.
+        // The disk was idle half of the time. L = lambda R must hold for the reported values, whatever the load.
         let little = 450.0 / m.window_s * number(&m.device["read"]["mean_us"]) / 1e6;
         let mean = number(&concurrency["mean"]);
         assert!(
@@ -303,7 +304,7 @@ fn an_on_off_pattern_of_a_programmed_disk() {
             }
             Vec::new()
         });
-        // An I/O that the kernel hid changes nothing here beyond the tolerances.
+        // A hidden I/O changes nothing here beyond the tolerances.
         if m.ios.len() * 200 < m.truth.len() * 199 {
             return Err(format!(
                 "{} of {} I/Os were seen",
@@ -320,7 +321,7 @@ fn an_on_off_pattern_of_a_programmed_disk() {
         truth.sort_by_key(|s| s.to_ns);
         let slot_s = number(&reads["slot_s"]);
         for (burst, served) in bursts.iter().zip(truth.chunks((READERS * EACH) as usize)) {
-            // The scan takes the stretch that stands out most: an I/O at its edge may stay outside.
+            // The scan returns the most significant interval, which may exclude an I/O at its edge.
             let share = number(&burst["bytes"]) / ((READERS * EACH) as f64 * BLOCK as f64);
             if !(0.9..=1.0).contains(&share) {
                 return Err(format!("{share} of a burst in {burst}"));
@@ -343,12 +344,12 @@ fn an_on_off_pattern_of_a_programmed_disk() {
     });
 }
 
-/// One request at a time, fio's completion latency is the device's, the system calls around it and the time until fio
-/// is awake again.
+/// With one request at a time, fio's completion latency is the device's, plus the system calls around it and the time
+/// until fio wakes up.
 #[test]
 fn percentiles_agree_with_fios_completion_latency_within_one_percent() {
     const REST_NS: f64 = 100e3;
-    /// Share of the processors' time.
+    /// Share of CPU time.
     const BUSY: f64 = 0.3;
     fn programme(n: usize) -> Duration {
         Duration::from_millis([12, 20, 12, 12, 30, 12, 12, 20, 12, 50][n % 10])
@@ -398,7 +399,7 @@ fn percentiles_agree_with_fios_completion_latency_within_one_percent() {
                 "{key}: fio waited {theirs} ns for what took {ours} ns"
             );
             if theirs > ours * 1.01 + REST_NS {
-                // A request at a time of 12 ms and more leaves the processors idle, but for what others do on them.
+                // One request of 12 ms or more at a time leaves the CPUs idle, except for other load.
                 let (idle, all) = processor_time();
                 let busy = 1.0 - (idle - idle_before) as f64 / (all - all_before) as f64;
                 disturbed.fetch_or(busy > BUSY, Ordering::Relaxed);
@@ -418,7 +419,7 @@ fn percentiles_agree_with_fios_completion_latency_within_one_percent() {
     }
 }
 
-/// Processor time of all processors until now, in ticks: idle, and all (`/proc/stat`).
+/// CPU time of all CPUs so far, in ticks: idle, and total (`/proc/stat`).
 fn processor_time() -> (u64, u64) {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     let ticks: Vec<u64> = stat
@@ -429,7 +430,7 @@ fn processor_time() -> (u64, u64) {
         .skip(1)
         .map(|t| t.parse().unwrap())
         .collect();
-    // The last two, guests, are part of the first two.
+    // The last two, guests, are included in the first two.
     (ticks[3] + ticks[4], ticks[..8].iter().sum())
 }
 

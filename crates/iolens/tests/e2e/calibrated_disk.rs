@@ -1,6 +1,6 @@
-//! A disk of known speed without hardware: one file on a FUSE file system whose every request takes a programmed time,
-//! under a loop device with direct I/O. It holds zeros, or what was written to it. It notes what it really did, which on a
-//! busy machine is later than programmed.
+//! A disk of known speed without hardware: one file on a FUSE file system, where every request takes a programmed time,
+//! under a loop device with direct I/O. It contains zeros, or the data written to it. It logs the actual times, which
+//! on a busy machine are longer than programmed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,12 +25,12 @@ use super::machine::{LoopDevice, unmount};
 const NAME: &str = "disk";
 const TTL: Duration = Duration::from_secs(3600);
 
-/// What one request really took: from its arrival to its reply, in nanoseconds of the monotonic clock.
+/// The actual times of one request: its arrival and its reply, in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Served {
     pub from_ns: i64,
     pub to_ns: i64,
-    /// What the programme says.
+    /// The programmed time.
     pub programmed_ns: i64,
 }
 
@@ -43,14 +43,14 @@ struct Job {
 
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
-/// What a disk that keeps data has: the data in memory, and the time at which it has served all that came so far.
+/// The state of a disk that keeps data: the data in memory, and when it will have served all requests so far.
 struct Store {
     data: File,
     ns_per_byte: u64,
     free_ns: Mutex<i64>,
 }
 
-/// How long the n-th request takes.
+/// Service time of the n-th request.
 pub type Programme = fn(usize) -> Duration;
 
 struct OneFile {
@@ -63,8 +63,8 @@ struct OneFile {
 }
 
 impl OneFile {
-    /// Replies when the request has taken its time: from its arrival, or, of a disk that keeps data, from when all before it
-    /// have been served, and as long for each byte.
+    /// Replies after the request's time, counted from its arrival. On a disk that keeps data, the time is counted from
+    /// the end of the previous request and includes a time per byte.
     fn answer(&self, from_ns: i64, bytes: usize, reply: Box<dyn FnOnce() + Send>) {
         let n = self.requests.fetch_add(1, Ordering::Relaxed);
         let mut programmed_ns = (self.programme)(n).as_nanos() as i64;
@@ -116,7 +116,7 @@ impl OneFile {
 
 impl Filesystem for OneFile {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        // Without asynchronous direct I/O a loop device hands over one request at a time.
+        // Without asynchronous direct I/O a loop device submits one request at a time.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         let _ = config.set_max_background(64);
         Ok(())
@@ -191,7 +191,7 @@ impl Filesystem for OneFile {
     }
 }
 
-/// A disk does not wait for a processor; where that is not allowed, what it notes is still the truth.
+/// A real disk does not wait for a CPU. If a real-time priority is not allowed, the logged times are still exact.
 fn prefer_this_thread() {
     let tid = rustix::thread::gettid().as_raw_nonzero().to_string();
     let _ = Command::new("chrt").args(["-f", "-p", "50", &tid]).output();
@@ -205,7 +205,7 @@ fn serve(jobs: &Mutex<Receiver<Job>>, log: &Mutex<Vec<Served>>) {
         };
         let left = job.due_ns - monotonic_ns();
         std::thread::sleep(Duration::from_nanos(left.max(0) as u64));
-        // Before the reply: the other side may look at the log as soon as it has it.
+        // Logged before the reply, because the test may read the log as soon as it has the reply.
         let served = Served {
             from_ns: job.from_ns,
             to_ns: monotonic_ns(),
@@ -216,7 +216,7 @@ fn serve(jobs: &Mutex<Receiver<Job>>, log: &Mutex<Vec<Served>>) {
     }
 }
 
-/// The disk; gone when dropped.
+/// The disk, which is removed when dropped.
 pub struct CalibratedDisk {
     pub device: Option<LoopDevice>,
     session: Option<BackgroundSession>,
@@ -226,14 +226,14 @@ pub struct CalibratedDisk {
 }
 
 impl CalibratedDisk {
-    /// `servers` requests at a time are served, each for as long as `programme` says, counted from its arrival. `None`,
-    /// with a message, where the machine has no FUSE or no loop devices.
+    /// Serves `servers` requests at a time, each for the time that `programme` returns, counted from its arrival.
+    /// `None`, with a message, if the machine has no FUSE or no loop devices.
     pub fn new(mib: u64, servers: usize, programme: Programme) -> Option<CalibratedDisk> {
         CalibratedDisk::with(mib, servers, programme, None)
     }
 
-    /// One that keeps data, in memory, and serves one request after the other: each takes what `programme` says and
-    /// `ns_per_byte`, from when the one before it is served.
+    /// A disk that keeps data in memory and serves one request after the other: each takes the time of `programme` plus
+    /// `ns_per_byte`, counted from the end of the previous one.
     pub fn keeping_data(
         mib: u64,
         programme: Programme,
@@ -306,7 +306,7 @@ impl CalibratedDisk {
         self.device.as_ref().unwrap()
     }
 
-    /// What it served so far, in the order of replies.
+    /// The requests served so far, in the order of replies.
     pub fn take_log(&self) -> Vec<Served> {
         std::mem::take(&mut self.log.lock().unwrap())
     }
@@ -320,7 +320,7 @@ impl Drop for CalibratedDisk {
             .take()
             .map_or(Ok(()), BackgroundSession::umount_and_join);
         if unmounted.is_err() {
-            // Its threads may still wait for requests: joining them could wait for ever.
+            // Its threads may still wait for requests, so joining them could block for ever.
             return unmount(self.mount.path());
         }
         for server in self.servers.drain(..) {

@@ -12,23 +12,23 @@ use super::machine::{LoopDevice, Recorder, StopOnDrop, ebpf, read_in_sequence};
 const BLOCKS: u64 = 4096;
 const KILLS: u64 = 50;
 
-/// What a recorder leaves that is killed after `delay`.
+/// State of a recording whose recorder is killed after `delay`.
 struct Left {
     ios: Vec<Io>,
-    /// I/Os that are counted as lost: the kernel may leave out a probe that would interrupt itself, and the ring may be full where
-    /// the recorder waits for a CPU.
+    /// I/Os that are counted as lost: the kernel may skip a probe that would interrupt itself, and the ring may be full
+    /// while the recorder waits for a CPU.
     lost: i64,
-    /// The kill, in the recording's time.
+    /// Time of the kill, in the recording's time.
     killed_ns: i64,
-    /// For how long the recorder's threads had waited for a CPU, together.
+    /// Total time that the recorder's threads had waited for a CPU.
     waited_ns: i64,
 }
 
-/// For how long the threads of a process have waited for a CPU, together.
+/// Total time that the threads of a process have waited for a CPU.
 fn waited_for_cpu_ns(pid: u32) -> i64 {
     let mut waited_ns = 0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
-        // A thread may end meanwhile. The second number is the wait (Documentation/scheduler/sched-stats.rst).
+        // A thread may exit meanwhile. The second number is the wait (Documentation/scheduler/sched-stats.rst).
         let text = std::fs::read_to_string(thread.unwrap().path().join("schedstat"));
         let text = text.unwrap_or_default();
         let number = text.split_whitespace().nth(1);
@@ -69,10 +69,10 @@ fn record_and_kill(dir: &std::path::Path, device: &LoopDevice, delay: Duration) 
     }
 }
 
-/// Checks that of `left` nothing is missing but what a second before the kill holds, in which the recorder did not have to wait for a
-/// CPU, and what is counted as lost.
+/// Checks that nothing is missing in `left` except I/Os counted as lost and those of the last second before the kill,
+/// plus the time that the recorder waited for a CPU.
 fn check(kill: u64, left: &Left) {
-    // The reader never pauses, so whatever is missing before the last second shows as a missing tail...
+    // The reader never pauses, so anything missing before the last second appears as a missing tail...
     let last_ns = left.ios.last().map_or(0, |io| io.done_ns);
     let kept_to_ns = left.killed_ns - 1_000_000_000 - left.waited_ns;
     assert!(
@@ -81,8 +81,8 @@ fn check(kill: u64, left: &Left) {
         left.killed_ns - last_ns,
         left.waited_ns
     );
-    // ... and what is missing in between as a jump in its sequence of sectors. In that second, what one CPU saw may be stored before
-    // what another did.
+    // ... and anything missing in between appears as a jump in its sequence of sectors. In that last second, I/Os of
+    // one CPU may be stored before those of another.
     let mut holes = 0;
     for pair in left.ios.windows(2).filter(|p| p[1].done_ns <= kept_to_ns) {
         holes += (block(&pair[1]) + BLOCKS - block(&pair[0]) - 1) % BLOCKS;
@@ -94,7 +94,7 @@ fn check(kill: u64, left: &Left) {
     );
 }
 
-/// Which block of the disk an I/O read.
+/// The block of the disk that an I/O read.
 fn block(io: &Io) -> u64 {
     io.sector.unwrap() as u64 / 8
 }
@@ -104,7 +104,7 @@ fn data_older_than_a_second_survives_any_kill() {
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
         return;
     };
-    // In memory: a disk that other tests keep busy may hold a write back for more than that second.
+    // In memory: a disk that other tests keep busy may delay a write by more than that second.
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
         return eprintln!("SKIP: no /dev/shm");
     };
@@ -119,7 +119,7 @@ fn data_older_than_a_second_survives_any_kill() {
             let device = &device;
             halves.push(s.spawn(move || {
                 for kill in (first..KILLS).step_by(2) {
-                    // From right at the start to after several log frames, spread without a pattern.
+                    // From immediately after the start to after several log frames, without a pattern.
                     let delay = Duration::from_micros(kill * 7919 % 50 * 40_000 + 1000);
                     let recording = dir.path().join(format!("{kill}.iolens"));
                     check(kill, &record_and_kill(&recording, device, delay));

@@ -1,4 +1,4 @@
-//! The demo, beside a machine that does other things.
+//! The demo, on a machine with other load.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -78,7 +78,7 @@ fn it_records_its_own_disk_alone_and_says_what_its_reader_lost() {
     if nothings.iter().any(|nothing| text.contains(nothing)) {
         return;
     }
-    // Where the machine itself stopped for a second, one read of it is what was lost most by, or a pause of the device.
+    // If the machine itself paused for a second, one of its reads lost most time, or the device paused.
     let has_victim = text.contains(" wait for it")
         || text.contains(" took long over one of the reads ")
         || text.contains(" paused: nothing completed ");

@@ -1,4 +1,5 @@
-//! Stories of real programs beside what their own clocks say: a few of the scenarios of `bench/diagnosis`.
+//! Compares stories of real programs with their own measurements: a few of the scenarios of
+//! `bench/diagnosis`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,7 +28,7 @@ fn stories_name_those_that_made_real_programs_wait() {
         .args(["--short", "--program", env!("CARGO_BIN_EXE_iolens")])
         .output()
         .unwrap();
-    // Its table, or why it was skipped.
+    // Its table, or the reason why it was skipped.
     eprint!("{}", String::from_utf8_lossy(&out.stdout));
     assert!(
         out.status.success(),
@@ -39,11 +40,11 @@ fn stories_name_those_that_made_real_programs_wait() {
     }
 }
 
-/// Of a backup beside another program, and of the same program alone.
+/// Recordings of a backup beside another program, and of that program alone.
 fn diff_says_which_stories_came_and_went(recordings: &Path) {
     let with = recordings.join("backup-medium-1-short");
     let alone = recordings.join("backup-medium-1-short-twin");
-    // The disk of each is another, so no story is in both.
+    // They have different disks, so no story is in both.
     let with_ids = story_ids(&document("report", &[&with])["stories"], None);
     let alone_ids = story_ids(&document("report", &[&alone])["stories"], None);
     let came = document("diff", &[&alone, &with])["stories"].take();
@@ -54,7 +55,7 @@ fn diff_says_which_stories_came_and_went(recordings: &Path) {
     assert_eq!(story_ids(&same, None), with_ids, "{same:#}");
 }
 
-/// What `iolens COMMAND RECORDINGS --json` prints.
+/// The output of `iolens COMMAND RECORDINGS --json`.
 fn document(command: &str, recordings: &[&Path]) -> Value {
     let mut words = vec![command];
     words.extend(recordings.iter().filter_map(|path| path.to_str()));

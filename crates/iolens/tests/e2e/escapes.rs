@@ -11,10 +11,10 @@ use iolens_core::store::{RecordingWriter, WriterOptions};
 
 use super::machine::{iolens, run, scene};
 
-/// Sets a title, clears the screen by a C1 control, turns the text around, and ends the line.
+/// Sets a title, clears the screen by a C1 control, reverses the direction of text, and ends the line.
 const EVIL: &str = "x\u{1b}]0;t\u{7}\u{9b}2J\u{202e}\u{2066}\u{200f}\r\u{7f}y";
 
-/// What a terminal or a reader could be misled by.
+/// Characters that could mislead a terminal or a reader.
 fn treacherous(text: &str) -> Vec<char> {
     let bidi = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
@@ -22,7 +22,7 @@ fn treacherous(text: &str) -> Vec<char> {
         .collect()
 }
 
-/// Runs it and looks at all that it says; what it said on standard output.
+/// Runs it and checks all of its output; returns its standard output.
 fn harmless(words: &[&str]) -> String {
     let out = run(words);
     for stream in [&out.stdout, &out.stderr] {
@@ -233,7 +233,7 @@ fn names_in_samples_and_logs_are_shown_escaped() {
         "-o",
         dir.path().join("none").to_str().unwrap(),
     ]);
-    // The words of hints can be pasted.
+    // Commands in hints can be pasted.
     let odd = dir.path().join(format!("rec{EVIL}"));
     let copied = iolens(&["import", log.to_str().unwrap(), "-o", odd.to_str().unwrap()])
         .output()

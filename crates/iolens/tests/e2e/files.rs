@@ -98,7 +98,8 @@ fn open_requests_survive_a_kill_of_the_recorder() {
     let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
     let rec = tmp.path().join("r.iolens");
     let rec = rec.to_str().unwrap();
-    // One file is kept open and used, another opened anew each time; the program outlives its recorder, not its directory.
+    // One file is kept open and used, another is opened for each use; the program outlives its recorder, but not its
+    // directory.
     let data = tmp.path().join("data");
     std::fs::create_dir(&data).unwrap();
     let script = "exec 3>\"$1/kept\"; while sleep 0.05 && [ -d \"$1\" ]; do echo x >&3; echo y > \"$1/brief\"; done";
@@ -135,7 +136,7 @@ fn open_requests_survive_a_kill_of_the_recorder() {
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
     };
-    // At first it is only known that something is open, then, too, what was done to it by the time of the last look.
+    // At first it is only known that a file is open, later also what was done with it by the time of the last look.
     wait_for(&|(requests, lost, bytes)| requests > 0 && (lost > 0 || bytes > 0));
     wait_for(&|(_, _, bytes)| bytes > 0);
     recorder.0.kill().unwrap();
@@ -143,7 +144,7 @@ fn open_requests_survive_a_kill_of_the_recorder() {
     let (requests, lost, bytes) = reported().expect("after the crash as before");
     let written = std::fs::metadata(data.join("kept")).unwrap().len();
     assert!((2..=written).contains(&bytes), "{bytes} of {written} bytes");
-    // What the shell and its `sleep` happened to have open.
+    // Files that the shell and its `sleep` happened to have open.
     assert!(
         requests >= 2 && lost <= 4,
         "{requests} requests, {lost} lost"
@@ -207,7 +208,8 @@ fn quantiles_of_a_thousand_calls_match_the_programs_own() {
         times_ns.sort_unstable();
         times_ns
     };
-    // What the program's clock counts beside a call: entering and leaving it, which costs more where others trace as well.
+    // The overhead of the program's clock around a call: entering and leaving it, which costs more if others trace as
+    // well.
     let around_us = quantile_us(&own_times("empty"), 0.9) + 10.0;
     // Of the file there are a read, a write and a sync more, each by a descriptor of its own: outliers, one rank.
     for (kind, error) in [("read", 3.2), ("write", 3.2), ("sync", 0.0)] {
@@ -219,8 +221,8 @@ fn quantiles_of_a_thousand_calls_match_the_programs_own() {
             "{c:#}"
         );
         for (key, q) in [("p50_us", 0.5), ("p99_us", 0.99)] {
-            // The program's clock is read around the call, so that each took at least as long by it; what a busy machine
-            // does between the two falls into few of the calls.
+            // The program reads its clock around the call, so by it each call took at least as long. Delays of a busy
+            // machine between the two affect only a few calls.
             let low = quantile_us(&own, q - 0.02);
             let high = quantile_us(&own, q + 0.002);
             let got = c[key].as_f64().expect(key);

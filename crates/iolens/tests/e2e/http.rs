@@ -1,4 +1,4 @@
-//! The least of an HTTP client: every byte that is sent and that comes back is the test's own.
+//! A minimal HTTP client, which gives the test control over every sent and received byte.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::machine::wait_until;
 /// Status and body of one request.
 pub fn exchange(stream: &mut (impl std::io::Read + std::io::Write), head: &str) -> (u16, String) {
     let mut answer = Vec::new();
-    // A server that has heard enough closes while it is written to; what it said before that counts.
+    // A server that rejects a request closes the connection while it is being written; its answer before that counts.
     let _closed = stream.write_all(head.as_bytes());
     let _reset = stream.read_to_end(&mut answer);
     let answer = String::from_utf8_lossy(&answer).into_owned();
@@ -31,7 +31,7 @@ pub fn exchange(stream: &mut (impl std::io::Read + std::io::Write), head: &str) 
     (status, body)
 }
 
-/// The chunks of a long answer, each after its length.
+/// The chunks of a long answer, each preceded by its length.
 fn joined(mut chunks: &str) -> String {
     let mut body = String::new();
     while let Some((length, rest)) = chunks.split_once("\r\n") {
@@ -53,8 +53,8 @@ pub fn get(socket: &Path, target: &str) -> (u16, Value) {
     )
 }
 
-/// The document that answers a GET through a socket. On a machine that is very busy an answer may take longer than a client may have:
-/// then it is asked for again.
+/// The document that answers a GET through a socket. On a very busy machine an answer may exceed the client's time
+/// limit; then the request is repeated.
 pub fn answer(socket: &Path, target: &str) -> Value {
     let mut document = Value::Null;
     wait_until(target, || {

@@ -1,4 +1,4 @@
-//! `import` end to end: real logs of the installed tools, and files that are no logs.
+//! `import` end to end: real logs of the installed tools, and files that are not logs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -41,8 +41,8 @@ pub fn json(words: &[&str]) -> serde_json::Value {
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
-/// What a log is called, the options and the environment that make it, and how far its printed digits may be from the
-/// truth, in percent.
+/// Name of a log, the options and the environment that produce it, and the tolerance of its printed digits, in
+/// percent.
 type OptionSet = (
     &'static str,
     &'static [&'static str],
@@ -75,13 +75,13 @@ const OPTION_SETS: [OptionSet; 17] = [
     ("json", &["-x", "-o", "JSON"], &[], 2.0),
 ];
 
-/// Long enough for fio to start, run and end within the middle half even where it must wait for a processor.
+/// Long enough for fio to start, run and end within the middle half even if it must wait for a CPU.
 const PERIOD: Duration = Duration::from_secs(4);
 const INTERVAL: &str = "4s";
 const ROUNDS: usize = 2;
 
-/// Every option set and `iolens iostat` watch the same disk; fio runs in the middle of each interval only, so that all
-/// see the same counters no matter how late this machine wakes them. Gives each log's name and text.
+/// Every option set and `iolens iostat` sample the same disk. fio runs only in the middle of each interval, so that
+/// all of them read the same counters even if this machine wakes them late. Returns each log's name and text.
 fn watch_together(device: &LoopDevice, dir: &Path) -> Vec<(&'static str, PathBuf)> {
     let spawn = |name: &str, mut command: Command| -> (PathBuf, Child) {
         let path = dir.join(format!("{name}.log"));
@@ -140,7 +140,7 @@ fn near(a: f64, b: f64, percent: f64) -> bool {
     (a - b).abs() <= b.abs() * percent / 100.0 + 1e-9
 }
 
-/// Compares rows of an imported log with the records of `iolens iostat`; says what differs.
+/// Compares rows of an imported log with the records of `iolens iostat`; returns the differences.
 fn compare(
     name: &str,
     rows: &[IntervalRates],
@@ -194,7 +194,7 @@ fn compare(
                 return Err(format!("{name}, report {i}: {what} {theirs}, ours {ours}"));
             }
         }
-        // No length of an interval is in a mean: equal to the printed digits.
+        // No mean contains the length of an interval, so they are equal to the printed digits.
         for (what, theirs, ours) in [
             ("r_await", r.mean_us, of("read_await_ms")),
             ("w_await", w.mean_us, of("write_await_ms")),
@@ -261,7 +261,7 @@ fn logs_agree(device: &LoopDevice) -> Result<(), String> {
     }
     for (name, options, _, percent) in OPTION_SETS {
         let log = dir.path().join(format!("{name}.log"));
-        // Logs without a time stamp say their interval in their totals, or not at all.
+        // Logs without a time stamp have their interval in their totals, or not at all.
         let mut words = vec!["--strict"];
         if !options.contains(&"-t") {
             words.extend(["--interval", INTERVAL]);
@@ -278,7 +278,7 @@ fn logs_agree(device: &LoopDevice) -> Result<(), String> {
             }
         }
     }
-    // A log that was cut in its last report keeps the reports before it, and says where it was cut.
+    // A log truncated in its last report keeps the reports before it, and the place is reported.
     let whole = fs::read(dir.path().join("x.log")).unwrap();
     let cut = file_with(dir.path(), "cut.log", &whole[..whole.len() - 60]);
     let out = import(
@@ -380,7 +380,8 @@ fn a_log_with_decimal_commas() {
     );
 }
 
-/// Transcripts of the reference on recorded counters of other machines, and what ours says of the same counters.
+/// Transcripts of the reference on recorded counters of other machines, compared with our output for the same
+/// counters.
 #[test]
 fn all_iostat_output_imports_without_damage() {
     let dir = tempfile::tempdir().unwrap();
@@ -393,7 +394,8 @@ fn all_iostat_output_imports_without_damage() {
         for (i, case) in text.split("\n$ ").enumerate() {
             let (command, output) = case.split_once('\n').unwrap();
             let (output, code) = output.rsplit_once("# exit ").unwrap();
-            // Without an interval iostat says averages since boot only; -c alone has no devices; groups are made up.
+            // Without an interval iostat prints only averages since boot; -c alone has no devices; groups are
+            // artificial.
             let words: Vec<&str> = command.split_whitespace().collect();
             let repeats = words.last().is_some_and(|w| w.parse::<u32>().is_ok());
             if code.trim() != "0" || !repeats || words.contains(&"-V") || !output.contains("Device")
@@ -424,7 +426,7 @@ fn tables_of_several_resolutions_are_audited_and_the_report_says_so() {
     let sentence = "6 of 6 mean latencies are averages of averages; read latency is understated by 4 to 32 %; \
                     write latency is understated by 8 to 80 %";
     let words = recording.to_str().unwrap();
-    // Facts are said in full reports; which one of them harmed a program is not known of a table.
+    // Full reports include facts; a table does not show which of them affected a program.
     let text = run(&["report", words, "--full"]);
     let said: Vec<&str> = std::str::from_utf8(&text.stdout)
         .unwrap()
@@ -537,7 +539,7 @@ fn zoom_shows_a_table_as_it_stands_and_nothing_where_it_is_silent() {
         std::slice::from_ref(&source),
         &["--strict"],
     );
-    // Row by row the published table, from its own beginning; a mean of no I/O is no zero.
+    // The published table row by row, from its own start; a mean of no I/O is not zero.
     let published = fs::read_to_string(&source).unwrap();
     let published: Vec<Vec<f64>> = published
         .lines()
@@ -559,7 +561,7 @@ fn zoom_shows_a_table_as_it_stands_and_nothing_where_it_is_silent() {
             );
         }
     }
-    // A row of two seconds in steps of one is twice the same; what comes before the log is unknown.
+    // A row of two seconds in steps of one becomes two equal rows; the time before the log is unknown.
     let log = "Linux 3.10.0 (h) \t06/02/2016 \t_x86_64_\t(4 CPU)\n\n\n\
                Device:  r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await r_await w_await svctm %util\n\
                vdb 179.00 0.00 716.00 0.00 8.00 1.00 5.59 5.59 0.00 5.58 99.80\n\n\
@@ -976,7 +978,7 @@ fn a_trace_without_scheduler_has_no_such_stages() {
     let rec = imported(tmp.path(), "loop.iolens", &files, &[]);
     let report = json(&["report", rec.to_str().unwrap(), "--json"]);
     let bios = &report["devices"][0]["detail"]["stages"]["bios"];
-    // What btt says of these files.
+    // The output of btt for these files.
     for (stage, mean_us) in [("q2g", 9.622), ("d2c", 214.020), ("q2c", 224.621)] {
         assert_eq!(bios[stage]["n"], 440, "{bios:#}");
         assert!(
@@ -993,7 +995,7 @@ fn a_trace_without_scheduler_has_no_such_stages() {
     }
 }
 
-/// What the shares of a processor's time add up to, in percent.
+/// The sum of the CPU shares, in percent.
 fn sum_of_shares(cpu: &iolens_core::model::CpuShares) -> f64 {
     [
         cpu.user, cpu.nice, cpu.system, cpu.iowait, cpu.steal, cpu.idle,

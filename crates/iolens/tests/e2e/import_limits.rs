@@ -133,7 +133,7 @@ fn implausible_dates_do_not_stretch_zoom() {
     );
 }
 
-/// Processor time of reports on a recording of so many devices, in seconds.
+/// CPU time of reports on a recording with this many devices, in seconds.
 fn report_seconds(dir: &Path, devices: u32) -> f64 {
     let row = |i: u32| {
         format!(
@@ -158,7 +158,7 @@ fn report_seconds(dir: &Path, devices: u32) -> f64 {
         .output()
         .unwrap();
     assert!(out.status.success(), "{}", scene(&out));
-    // The second line is of the children: 0m1.234s 0m0.010s
+    // The second line is that of the children: 0m1.234s 0m0.010s
     let text = String::from_utf8(out.stdout).unwrap();
     let user = text
         .lines()
@@ -244,7 +244,7 @@ fn an_interrupted_import_leaves_a_whole_recording_or_nothing() {
     while child.try_wait().unwrap().is_none() && unfinished_imports(dir.path()).is_empty() {
         sleep(Duration::from_millis(1));
     }
-    // It may be done already: then there is no process to interrupt.
+    // It may have finished already: then there is no process to interrupt.
     let _ = kill_process(Pid::from_child(&child), Signal::TERM);
     child.wait().unwrap();
     assert_eq!(unfinished_imports(dir.path()), Vec::<PathBuf>::new());
@@ -257,7 +257,7 @@ fn an_interrupted_import_leaves_a_whole_recording_or_nothing() {
     }
 }
 
-/// What imports that have not ended have written into `dir`.
+/// Files that unfinished imports have written into `dir`.
 fn unfinished_imports(dir: &Path) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {

@@ -1,4 +1,4 @@
-//! `iolens lab`: runs with a known verdict, a disk with a programmed service time, interruptions, refusals.
+//! `iolens lab`: runs with a known verdict, a disk with a programmed service time, interruptions, rejected input.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -28,7 +28,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// `iolens lab fio -o DIR/out --dir DIR` with short runs; its results.
+/// Runs `iolens lab fio -o DIR/out --dir DIR` with short runs; returns the results.
 fn sweep(dir: &Path, arguments: &[&str]) -> Value {
     let out = dir.join("out");
     let mut all = vec![
@@ -87,7 +87,7 @@ fn assert_said(results: &Value, series: &str, words: &str) {
     );
 }
 
-/// A loop device of our own that fio may have; for runs in which no other process uses the disk.
+/// A loop device that fio may overwrite, for runs in which no other process uses the disk.
 fn sweep_of(device: &LoopDevice, dir: &Path, arguments: &[&str]) -> Value {
     let mut all = vec![
         "--i-will-lose-data",
@@ -127,7 +127,7 @@ fn direct_runs_agree_exactly_and_large_blocks_are_split() {
             .iter()
             .find(|i| i["id"] == "I4.r")
             .unwrap();
-        // Read right before and right after, on a device of our own: the same number of bytes on both sides.
+        // Read immediately before and after, on a separate device: the same number of bytes on both sides.
         assert_eq!(
             (&bytes["left"], bytes["holds"].as_u64()),
             (&bytes["right"], Some(1)),
@@ -139,7 +139,7 @@ fn direct_runs_agree_exactly_and_large_blocks_are_split() {
             "splitting: 2.00 requests per I/O",
         );
     }
-    // The same document again, from the cells alone.
+    // The same document is created again from the cells alone.
     let out = dir.path().join("out");
     let before = std::fs::read(out.join("results.json")).unwrap();
     std::fs::remove_file(out.join("report.html")).unwrap();
@@ -168,8 +168,8 @@ fn the_page_cache_and_readahead_get_their_verdicts() {
     };
     device.set_queue("read_ahead_kb", 128);
     device.set_queue("max_sectors_kb", 1280);
-    // The file is read over and over: all but the first time from memory. That first time may be cut into smaller requests
-    // when other processes use memory or the disk: read again.
+    // The file is read repeatedly: all passes except the first from memory. The first may be split into smaller
+    // requests, or repeated, if other processes use memory or the disk.
     let in_full = |_| {
         let dir = on_a_disk();
         let r = sweep_of(
@@ -192,7 +192,7 @@ fn the_page_cache_and_readahead_get_their_verdicts() {
         (0..3).any(in_full),
         "requests of 25x KiB, twice read_ahead_kb, in one of three runs"
     );
-    // Every second block is left out, and read ahead all the same. The rate keeps it within the file.
+    // Every second block is skipped, but read ahead all the same. The rate keeps the run within the file.
     let dir = on_a_disk();
     let r = sweep_of(
         &device,
@@ -241,7 +241,7 @@ fn neighbours_in_one_batch_are_merged() {
     assert_said(&r, "write libaio direct queue depth 16", "merging:");
 }
 
-/// A control group that lets this many reads per second through on a device; gone when dropped.
+/// A control group with a limit of reads per second on a device; removed when dropped.
 struct Throttled(PathBuf);
 
 impl Throttled {
@@ -385,19 +385,19 @@ impl SlowDisk {
         Some(disk)
     }
 
-    /// Least squares through what the reads of each size really took in the server, by its own clock: seconds at 0 bytes, and
-    /// bytes per second. Both are beside the programmed values what the machine adds to a programmed time.
+    /// Least squares through the actual service times of each size by the server's own clock: seconds at 0 bytes, and
+    /// bytes per second. Both include the machine's overhead over the programmed times.
     fn served(&self) -> (f64, f64) {
         let text = std::fs::read_to_string(self.dir.path().join("times")).unwrap();
         let mut sizes = std::collections::BTreeMap::<u64, (f64, f64)>::new();
-        // The last line may be in the making.
+        // The last line may be incomplete.
         for line in text.split_inclusive('\n').filter(|l| l.ends_with('\n')) {
             let (bytes, seconds) = line.trim().split_once(' ').unwrap();
             let sum = sizes.entry(bytes.parse().unwrap()).or_default();
             sum.0 += seconds.parse::<f64>().unwrap();
             sum.1 += 1.0;
         }
-        // Sizes of which there are some hundred; others are the partition scan's.
+        // Sizes with some hundred reads; others are from the partition scan.
         let means: Vec<(f64, f64)> = sizes
             .iter()
             .filter(|(_, s)| s.1 >= 50.0)
@@ -432,8 +432,8 @@ impl Drop for SlowDisk {
     }
 }
 
-/// `None`, with a message, where so much runs that nothing is served when it is due: the disk's programmed time is then not
-/// what an I/O takes.
+/// `None`, with a message, if the load is so high that requests are served late: the disk's programmed time is then not
+/// the time of an I/O.
 fn calm() -> Option<()> {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap();
     let load: f64 = text.split(' ').next().unwrap().parse().unwrap();
@@ -447,7 +447,7 @@ fn calm() -> Option<()> {
     Some(())
 }
 
-/// By how much the fit misses the seek and the rate with which a programmed disk really served, measured once.
+/// Error of the fit relative to the actual seek time and rate of a programmed disk, measured once.
 fn missed(disk: &SlowDisk) -> ((f64, f64), Value) {
     let dir = on_a_disk();
     let arguments = [
@@ -475,7 +475,7 @@ fn the_fit_finds_the_seek_and_the_rate_of_a_programmed_disk() {
     else {
         return;
     };
-    // Other load on the machine is no fault of the fit: measure again.
+    // Other load on the machine is not an error of the fit: measure again.
     for _ in 0..3 {
         let ((a, rate), fit) = missed(&disk);
         if a < 0.08 && rate < 0.15 {
@@ -505,7 +505,7 @@ fn the_two_phase_model_predicts_a_programmed_disk_behind_the_page_cache() {
         "--direct",
         "0",
     ];
-    // Other load on the machine is no fault of the model either.
+    // Other load on the machine is not an error of the model either.
     for _ in 0..3 {
         let dir = on_a_disk();
         let r = sweep(
@@ -627,7 +627,7 @@ fn ctrl_c_and_term_leave_nothing_behind_and_the_experiment_goes_on() {
     }
 }
 
-/// The same command does what is left, and nothing twice.
+/// The same command runs the remaining cells, and none twice.
 fn goes_on(dir: &Path, words: &[String]) {
     let before = complete(&dir.join("out"));
     assert!(!before.is_empty() && before.len() < 3, "{before:?}");
@@ -654,7 +654,7 @@ fn clean_removes_everything_after_a_kill() {
     signal(&child, rustix::process::Signal::KILL);
     child.wait().unwrap();
     assert!(!left_behind(dir.path()).is_empty());
-    // fio is killed by the kernel; until it is gone the loop device is in use.
+    // The kernel kills fio; until it has exited, the loop device is in use.
     let mut cleaned = run(&["lab", "clean", text(&out)]);
     wait_until("all can be cleaned", || {
         if !cleaned.status.success() {

@@ -1,4 +1,4 @@
-//! A control group at its own limit, for real: recorded, and said.
+//! A real control group at its own limit is recorded and reported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use super::machine::{LoopDevice, ebpf, run, scene};
 /// Reads per second that the group may do.
 const LIMIT: i64 = 60;
 
-/// A control group that may do so many reads per second of one device; gone when dropped.
+/// A control group with a limit of reads per second on one device; removed when dropped.
 struct LimitedGroup {
-    /// Directories that the process is to be put in, of one or both versions of the hierarchy.
+    /// Directories of the group for the process, in one or both versions of the hierarchy.
     directories: Vec<PathBuf>,
-    /// Whether the kernel says how long its tasks wait.
+    /// Whether the kernel reports how long its tasks wait.
     has_pressure: bool,
 }
 

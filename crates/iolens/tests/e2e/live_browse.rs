@@ -1,4 +1,4 @@
-//! `iolens live` of recordings, in a terminal that tmux provides.
+//! `iolens live` on recordings, in a terminal provided by tmux.
 
 use std::path::Path;
 use std::process::Command;
@@ -94,7 +94,7 @@ impl Terminal {
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
-    /// The picture as soon as all of `texts` are in it.
+    /// The screen as soon as it contains all of `texts`.
     fn shows(&self, texts: &[&str]) -> String {
         let begin = Instant::now();
         loop {
@@ -125,7 +125,7 @@ fn live_walks_through_a_recording_and_saves_what_is_in_view() {
     let Some(terminal) = Terminal::run(dir.path(), &["live", "r.iolens", "--at", "30.5"]) else {
         return;
     };
-    // Around the moment: the end of what is in view is some seconds later.
+    // Around that time: the end of the visible range is some seconds later.
     terminal.shows(&[
         "db1",
         "r.iolens",
@@ -134,11 +134,11 @@ fn live_walks_through_a_recording_and_saves_what_is_in_view() {
         "backup[812]",
         "11:07:16",
     ]);
-    // To the end, where only one program is.
+    // To the end, where only one program is active.
     terminal.press(&["End"]);
     let picture = terminal.shows(&["11:07:40.0", "100 IOPS"]);
     assert!(picture.contains("2026-11-18"), "{picture}");
-    // Back to the beginning and on: space lets time go on.
+    // Back to the start and forward: space resumes time.
     terminal.press(&["Home"]);
     terminal.press(&["Space"]);
     terminal.shows(&["plays"]);

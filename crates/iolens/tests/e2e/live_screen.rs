@@ -1,5 +1,5 @@
-//! The screen of `live` in terminals: pseudo-terminals of script(1), which gives up the terminal when it is killed, and tmux, which
-//! shows what a person would see.
+//! The screen of `live` in terminals: pseudo-terminals of script(1), which are closed when it is killed, and tmux,
+//! which shows the visible text.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -36,7 +36,7 @@ struct Session {
     script: Child,
     keys: ChildStdin,
     output: Arc<Mutex<Vec<u8>>>,
-    /// How many bytes a second are read of what it draws; 0: all at once.
+    /// How many bytes of its output are read per second; 0: without limit.
     bytes_per_s: Arc<AtomicUsize>,
     reader: Option<JoinHandle<()>>,
 }
@@ -101,7 +101,7 @@ impl Session {
         String::from_utf8_lossy(&self.output.lock().unwrap()).into_owned()
     }
 
-    /// Waits until `words` are drawn after the first `from` bytes of the text; returns where they end.
+    /// Waits until `words` are drawn after the first `from` bytes of the text; returns the position after them.
     fn wait_for(&self, words: &str, from: usize) -> usize {
         let begin = Instant::now();
         loop {
@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// What the shell said after `name=`.
+    /// The shell's output after `name=`.
     fn said(&self, name: &str) -> String {
         let begin = self.wait_for(&format!("{name}="), 0);
         let end = self.wait_for(" .", begin);
@@ -145,7 +145,7 @@ impl Session {
         assert!(out.unwrap().success());
     }
 
-    /// The program has ended; the terminal is as it was.
+    /// The program has ended, and the terminal's settings are restored.
     fn assert_left_clean(&mut self, status: i32) {
         let text_before = self.said("before");
         assert_eq!(self.said("status"), status.to_string());
@@ -173,11 +173,11 @@ impl Drop for Session {
 
 fn is_running(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-    // What has ended and was not waited for yet is no longer running.
+    // A zombie no longer runs.
     stat.is_ok_and(|s| state_of(&s) != 'Z')
 }
 
-/// The letter after the name, which may hold anything.
+/// The letter after the name, which may contain any characters.
 fn state_of(stat: &str) -> char {
     let after = stat.rsplit(") ").next().unwrap();
     after.chars().next().unwrap()
@@ -195,7 +195,7 @@ fn memory_kb(pid: Pid, field: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// A device, and leave to observe it.
+/// A device, and the privileges to observe it.
 fn device() -> Option<LoopDevice> {
     ebpf()?;
     LoopDevice::new(16)
@@ -229,7 +229,7 @@ fn a_stopped_screen_gives_the_terminal_back_and_comes_again() {
     kill_process(pid, Signal::CONT).unwrap();
     let entered = session.wait_for(ENTERS, left);
     session.wait_for(LIVE, entered);
-    // The key, too: the kernel does not see it, because the terminal is raw.
+    // The key as well: the kernel does not interpret it, because the terminal is raw.
     session.press("\x1a");
     let left = session.wait_for(LEAVES, entered);
     wait_until("it has stopped again", || state(pid) == 'T');
@@ -277,7 +277,7 @@ fn a_slow_terminal_loses_nothing() {
     assert!(is_running(pid));
     let peak_kb = memory_kb(pid, "VmHWM");
     assert!(peak_kb < MAX_KB, "{peak_kb} kB");
-    // The unlimited terminal catches up, and a picture of another size says what was lost.
+    // The unlimited terminal catches up, and a redraw in another size shows the losses.
     session.bytes_per_s.store(0, Ordering::Relaxed);
     session.resize(30, 120);
     let mut screen = Vec::new();
@@ -294,8 +294,8 @@ fn a_slow_terminal_loses_nothing() {
     session.assert_left_clean(0);
 }
 
-/// What a terminal of this size shows of what was written to it: characters, where the cursor goes, clearing, and deleting
-/// characters of a line are enough for what is drawn by cells.
+/// The screen of a terminal of this size after this output. It interprets characters, cursor positions, clearing, and
+/// deletion of characters in a line, which is sufficient for output drawn by cells.
 fn screen_of(text: &str, rows: usize, columns: usize) -> Vec<String> {
     let mut cells = vec![vec![' '; columns]; rows];
     let mut row = 0;
@@ -398,7 +398,7 @@ fn resizing_leaves_a_whole_screen() {
     });
 }
 
-/// Whether the screen has its first and last line where they belong, and one edge of the picture between them.
+/// Whether the first and last line of the screen are in their places, and one edge of the picture between them.
 fn is_whole(lines: &[String], width: usize, height: usize) -> bool {
     if width < 60 {
         return lines.first().is_some_and(|l| l.contains("too small"));
@@ -406,7 +406,7 @@ fn is_whole(lines: &[String], width: usize, height: usize) -> bool {
     let Some(first) = lines.first() else {
         return false;
     };
-    // tmux leaves out spaces at the end of a line.
+    // tmux omits spaces at the end of a line.
     let is_first =
         first.starts_with(" iolens") && first.ends_with(LIVE) && first.chars().count() == width - 1;
     let last = lines.get(height - 1);

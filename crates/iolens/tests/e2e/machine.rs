@@ -1,4 +1,4 @@
-//! What the tests need of the machine: the program, a loop device, a load; and reasons to skip, with a message.
+//! Resources that the tests need: the program, a loop device, a load; and reasons to skip, with a message.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -18,11 +18,11 @@ pub fn iolens(arguments: &[&str]) -> Command {
     c
 }
 
-/// How long anything may take that must happen in the end: a loaded machine is slow.
+/// Timeout of events that must happen eventually; a loaded machine is slow.
 pub const TIMEOUT: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(10);
 
-/// Waits until `is_so`; a test fails that waits for longer than [`TIMEOUT`].
+/// Waits until `is_so`; the test fails after [`TIMEOUT`].
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
@@ -37,12 +37,12 @@ pub fn now_unix_s() -> f64 {
     since.as_secs_f64()
 }
 
-/// Runs to the end and keeps what it said.
+/// Runs it to completion and keeps its output.
 pub fn run(arguments: &[&str]) -> Output {
     iolens(arguments).output().unwrap()
 }
 
-/// Everything one needs to see when a run was not as expected.
+/// All details of a run that was not as expected.
 pub fn scene(out: &Output) -> String {
     format!(
         "{}\n--- stdout\n{}\n--- stderr\n{}",
@@ -52,7 +52,7 @@ pub fn scene(out: &Output) -> String {
     )
 }
 
-/// The run failed with exit code 2 and said why in one line that holds all of `words`.
+/// The run failed with exit code 2 and printed one line that contains all of `words`.
 pub fn assert_refused(out: &Output, words: &[&str]) {
     let stderr = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{}", scene(out));
@@ -89,12 +89,12 @@ pub fn hidden(lost: &[Lost]) -> i64 {
 pub struct LoopDevice {
     pub path: PathBuf,
     backing: PathBuf,
-    /// Files of its queue's settings that were written, with what they said before.
+    /// Files of its queue's settings that were written, with their previous values.
     settings_before: Mutex<Vec<(PathBuf, String)>>,
 }
 
 impl LoopDevice {
-    /// `None`, with a message, where the machine has none to give.
+    /// `None`, with a message, if the machine has none available.
     pub fn new(mib: u64) -> Option<LoopDevice> {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -108,7 +108,7 @@ impl LoopDevice {
         LoopDevice::over(backing, &[])
     }
 
-    /// Over a file that is there, which is removed in the end; `options` are further ones for `losetup`.
+    /// On an existing file, which is removed at the end; `options` are additional ones for `losetup`.
     pub fn over(backing: PathBuf, options: &[&str]) -> Option<LoopDevice> {
         match Command::new("losetup")
             .args(["--find", "--show"])
@@ -153,13 +153,13 @@ impl LoopDevice {
         self.settings_before.lock().unwrap().push((file, before));
     }
 
-    /// Opened past the page cache.
+    /// Opened for direct I/O.
     pub fn open_direct(&self) -> File {
         open_direct(&self.path)
     }
 }
 
-/// Opened past the page cache.
+/// Opened for direct I/O.
 pub fn open_direct(path: &Path) -> File {
     let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
     File::options()
@@ -187,7 +187,7 @@ impl Drop for LoopDevice {
 pub struct Mounted(tempfile::TempDir);
 
 impl Mounted {
-    /// Makes and mounts it.
+    /// Creates and mounts it.
     pub fn ext4(device: &LoopDevice) -> Option<Mounted> {
         let dir = tempfile::tempdir().unwrap();
         let mkfs = Command::new("mkfs.ext4")
@@ -244,7 +244,7 @@ impl Recorder {
         Recorder::start_as(directory, arguments, |command| command)
     }
 
-    /// The same of a command that is changed in some way.
+    /// The same for a command with changes.
     pub fn start_as(
         directory: &Path,
         arguments: &[&str],
@@ -278,8 +278,8 @@ impl Recorder {
     }
 }
 
-/// Reads 4 KiB blocks one after the other, round and round, past the page cache: the n-th read is of sector
-/// `8 * (n % blocks)`. Returns how many there were.
+/// Reads 4 KiB blocks sequentially and repeatedly with direct I/O: the n-th read is of sector `8 * (n % blocks)`.
+/// Returns the number of reads.
 pub fn read_in_sequence(device: &LoopDevice, blocks: u64, stop: &AtomicBool) -> u64 {
     let file = device.open_direct();
     let mut storage = vec![0u8; 8192];
@@ -293,7 +293,7 @@ pub fn read_in_sequence(device: &LoopDevice, blocks: u64, stop: &AtomicBool) -> 
     n
 }
 
-/// Ends what a test has started, however the test ends.
+/// Ends processes that a test has started, however the test ends.
 pub struct Ended(pub Child);
 
 impl Drop for Ended {

@@ -11,7 +11,7 @@ use iolens_core::store::{IoColumns, Recording};
 
 use super::machine::{LoopDevice, Mounted, Recorder, ebpf, open_direct, run, scene, wait_until};
 
-/// Writes 64 MiB through the page cache, then forces them out.
+/// Writes 64 MiB through the page cache, then syncs them.
 fn write_back(path: &Path) {
     let mut file = File::create(path).unwrap();
     let block = vec![7u8; 1 << 20];
@@ -166,7 +166,7 @@ fn buffered_writes_are_reported_with_their_file_and_a_hostile_name_stays_escaped
             .map(|r| r["w_kib_per_s"].as_f64().unwrap())
             .sum()
     };
-    // What the kernel did not show is counted, but by no file.
+    // I/Os that the kernel did not show are counted, but not for any file.
     let unseen: i64 = Recording::open(path.as_ref())
         .unwrap()
         .lost(0..i64::MAX)
@@ -193,7 +193,7 @@ fn buffered_writes_are_reported_with_their_file_and_a_hostile_name_stays_escaped
             .iter()
             .any(|f| f["summary"].as_str().unwrap().contains(name))
     };
-    // How fast each is written decides which of them is a burst worth a finding.
+    // The speed of each write determines whether it is a burst large enough for a finding.
     assert!(named(big) || named(hostile), "{}", scene(&out));
     let text = run(&["report", recording, "--full"]);
     let text = String::from_utf8(text.stdout).unwrap();

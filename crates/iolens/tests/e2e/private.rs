@@ -1,4 +1,5 @@
-//! Only the owner can read what is written, and it goes to the requested place, no matter which user owns the directory.
+//! Only the owner can read written data, and it is written to the requested place, no matter which user owns the
+//! directory.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -27,7 +28,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// The modes of a directory and all that is in it: (directories, files).
+/// The modes of a directory and its content: (directories, files).
 fn modes(dir: &Path) -> (Vec<u32>, Vec<u32>) {
     let mut dirs = vec![mode(dir)];
     let mut files = Vec::new();

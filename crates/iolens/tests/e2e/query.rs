@@ -31,7 +31,7 @@ fn without_the_package_one_line_says_how_to_get_it() {
         eprintln!("SKIP: no python3");
         return;
     };
-    // Isolated: whatever this user has installed is not there.
+    // Isolated: packages that this user has installed are not visible.
     fs::write(
         empty.path().join("python3"),
         format!("#!/bin/sh\nexec {python} -I -S \"$@\"\n"),
@@ -53,7 +53,7 @@ fn without_the_package_one_line_says_how_to_get_it() {
         &["No module named 'iolens'", "pip install"],
     );
 
-    // What the advice installs is found again, although it is not on the PATH.
+    // A package installed as advised is found again, although it is not on the PATH.
     let bin = empty.path().join(".local/share/iolens/venv/bin");
     fs::create_dir_all(&bin).unwrap();
     fs::write(

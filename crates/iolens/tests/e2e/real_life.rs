@@ -1,4 +1,5 @@
-//! Common problems: a journal that commits periodically, a copy beside a database, a load of many workers. Found and named?
+//! Common problems are found and named: a journal that commits periodically, a copy beside a database, a load of many
+//! workers.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -48,7 +49,7 @@ fn a_file_appended_to_makes_the_journal_commit_periodically() {
     let Some(mounted) = Mounted::ext4(&device) else {
         return;
     };
-    // Others that use the processors shift the writes; they do not do so always.
+    // Other processes that use the CPUs may delay the writes, but not in every attempt.
     let is_period = |period: f64| (4.99..=5.15).contains(&period);
     let mut runs = std::iter::repeat_with(|| journal_period(device.name(), mounted.path())).take(5);
     let rhythm =
@@ -66,7 +67,7 @@ fn a_file_appended_to_makes_the_journal_commit_periodically() {
     );
 }
 
-/// Appends to a file below `dir` for a while; the rhythm that the report finds on the device, if it is one.
+/// Appends to a file below `dir` for a while; returns the periodicity that the report finds on the device, if any.
 fn journal_period(device: &str, dir: &Path) -> Option<Value> {
     let seconds = if std::env::var_os("IOLENS_FULL").is_some() {
         90
@@ -153,13 +154,13 @@ fn a_buffered_copy_makes_direct_readers_wait_and_is_named_with_its_file() {
     made_to_wait_by_dd(&dir.path().join("r.iolens"), &report);
 }
 
-/// Whose the writes are, and that they made the readers wait.
+/// The process of the writes, and that they made the readers wait.
 fn made_to_wait_by_dd(path: &Path, report: &Value) {
     let lost = report["recording"]["lost_ios"]
         .as_f64()
         .unwrap_or(f64::INFINITY);
     let written = written_by(path, "dd[");
-    // Rates are printed with some digits only.
+    // Rates are printed with a few digits only.
     assert!(
         written >= f64::from(COPY_MIB * COPIES) - lost - 0.1,
         "laid to dd: {written} MiB, {lost} I/Os lost"
@@ -198,7 +199,8 @@ fn made_to_wait_by_dd(path: &Path, report: &Value) {
     );
 }
 
-/// Records a reader, and copies beside it that go to memory first: the recording and its report; `None` without fio.
+/// Records a reader, with copies beside it that write to the page cache first: the recording and its report; `None`
+/// without fio.
 fn copies_beside_a_reader(
     device: &LoopDevice,
     mounted: &Mounted,
@@ -223,7 +225,7 @@ fn copies_beside_a_reader(
     let mut reader = reader?;
     for i in 0..COPIES {
         std::thread::sleep(Duration::from_millis(1500));
-        // It writes into memory and is gone; what reaches the disk is submitted by others.
+        // It writes to the page cache and exits; other processes submit the I/O to the disk.
         let copied = Command::new("dd")
             .args([
                 "if=/dev/zero",
@@ -262,7 +264,7 @@ fn eight_workers_of_fio_are_named_and_their_bytes_add_up() {
     let path = dir.path().join("r.iolens");
     let recorder = Recorder::start(&path, &["-q", "-d", device.name()]);
     let name = format!("--filename={}", device.path.display());
-    // In shared loops, so that the total is known whatever the speed.
+    // In shared loops, so that the total is known at any speed.
     let load = fio(&[
         "--name=w",
         &name,
@@ -307,7 +309,7 @@ fn eight_workers_of_fio_are_named_and_their_bytes_add_up() {
         .collect();
     assert!(workers.len() >= 8, "each worker by itself: {rows}");
     let kib: f64 = workers.iter().sum();
-    // Rates are printed to a thousandth. What fio's parent reads of the device itself (its size, its partitions) is little.
+    // Rates are printed to a thousandth. fio's parent itself reads little of the device (its size, its partitions).
     let least = (bytes - 16384 * hidden.min(1000)) as f64 / 1024.0;
     let most = bytes as f64 / 1024.0 + 4096.0;
     assert!(

@@ -44,7 +44,7 @@ fn every_read_is_in_the_recording_and_in_its_report() {
         .ios(i64::MIN..i64::MAX, IoColumns::ALL)
         .flat_map(|b| b.unwrap())
         .collect();
-    // Some kernels hide completions from BPF while a process of their own is current: these are counted.
+    // Some kernels hide completions from BPF while certain kernel processes are current; these are counted.
     let hidden = hidden(&recording.lost(i64::MIN..i64::MAX));
     assert_eq!(ios.len() as i64 + hidden, reads as i64);
     assert!(
@@ -145,7 +145,7 @@ fn what_the_host_is_short_of_is_recorded_beside_the_ios() {
     );
 }
 
-/// I/Os of a recording whose completion was found missing at its end; the load goes on until after its end, or ends before.
+/// I/Os whose completion was found missing at the recording's end; the load continues after it, or ends before.
 fn unseen_with(device: &LoopDevice, load_outlasts_it: bool) -> Vec<Lost> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
@@ -215,7 +215,7 @@ const STUBBORN: [&str; 4] = [
     "trap '' TERM; exec sleep 60 >/dev/null 2>&1",
 ];
 
-/// The recording ended and says that its command goes on, which is killed here.
+/// The recording ended and reported that its command continues, which is killed here.
 fn assert_left_running(out: &Output) {
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(0), "{}", scene(out));
@@ -343,7 +343,7 @@ fn without_ebpf_counters_are_recorded_and_it_says_so() {
     assert_eq!(recording.meta().source, Source::Counters);
     assert!(!recording.meta().limits.is_empty());
     assert_eq!(recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).count(), 0);
-    // That is no quiet disk.
+    // Such a disk does not count as idle.
     let out = run(&["info", path.to_str().unwrap(), "--json"]);
     let info: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert!(info["recordings"][0]["ios"].is_null(), "{info:#}");
@@ -399,7 +399,7 @@ fn a_long_step_of_counters_does_not_outlast_the_end_that_was_asked_for() {
 #[test]
 fn an_unprivileged_user_gets_counters_and_the_reason() {
     let dir = tempfile::tempdir().unwrap();
-    // As /tmp is: without the sticky bit it would be refused.
+    // Like /tmp: without the sticky bit it would be refused.
     std::fs::set_permissions(
         dir.path(),
         std::os::unix::fs::PermissionsExt::from_mode(0o1777),

@@ -1,4 +1,4 @@
-//! What `report` says of a real machine: who did it.
+//! `report` on a real machine: attribution.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -10,8 +10,8 @@ use iolens_core::store::{IoColumns, Recording};
 use super::machine::{LoopDevice, Recorder, ebpf, hidden, iolens, run, scene, wait_until};
 use super::serve::while_reading;
 
-/// Loaded into the recorder: puts something else in the place of its links to the kernel's tracepoints, which ends them, once
-/// the file of this name exists.
+/// Loaded into the recorder: replaces its links to the kernel's tracepoints, which detaches them, once the file with
+/// this name exists.
 const DETACH: &str = r#"
 #include <fcntl.h>
 #include <pthread.h>
@@ -84,7 +84,7 @@ fn read_some(device: &LoopDevice) -> u64 {
     })
 }
 
-/// I/Os that a recording has by now, and those that the kernel is known to have hidden.
+/// I/Os in a recording so far, and those that the kernel is known to have hidden.
 fn known_ios(path: &Path) -> u64 {
     let recording = Recording::open(path).unwrap();
     let all = i64::MIN..i64::MAX;

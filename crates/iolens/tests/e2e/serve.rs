@@ -17,7 +17,7 @@ use super::machine::{
 
 const BLOCKS: u64 = 4096;
 
-/// Reads the device block by block while `during` goes on; how many reads that were.
+/// Reads the device block by block while `during` runs; returns the number of reads.
 pub fn while_reading(device: &LoopDevice, during: impl FnOnce()) -> u64 {
     let stop = AtomicBool::new(false);
     std::thread::scope(|s| {
@@ -29,7 +29,7 @@ pub fn while_reading(device: &LoopDevice, during: impl FnOnce()) -> u64 {
     })
 }
 
-/// What `iolens` is started with to record a device into `root`.
+/// Arguments of `iolens` to record a device into `root`.
 pub fn serve_arguments<'a>(root: &'a Path, device: &'a LoopDevice) -> [&'a str; 9] {
     [
         "serve",
@@ -110,12 +110,12 @@ impl Serve {
         (Serve(child), address.expect("it says where it listens"))
     }
 
-    /// One that was started in another way.
+    /// A service that was started in another way.
     pub fn of(child: Child) -> Serve {
         Serve(child)
     }
 
-    /// Ends it with SIGTERM; what it has printed on stderr.
+    /// Ends it with SIGTERM; returns its standard error.
     pub fn terminate_and_read(mut self) -> String {
         kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
         let mut printed = String::new();

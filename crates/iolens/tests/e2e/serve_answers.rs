@@ -1,4 +1,4 @@
-//! What the server says of a device that is read, while it is recorded and afterwards.
+//! Answers of the server about a device that is read, during the recording and afterwards.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -30,7 +30,7 @@ fn watch(socket: &Path, query: &str, n: usize) -> Vec<Value> {
         .collect()
 }
 
-/// Waits for a slot of the live view that ends after this moment: what completed before it has been seen by then.
+/// Waits for a slot of the live view that ends after now: all completions before now have been processed by then.
 fn until_live_is_past_now(socket: &Path) {
     let now_s = now_unix_s();
     wait_until("the live view is past now", || {
@@ -80,7 +80,7 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
             (status, health["recording"].as_bool(), &health["source"]),
             (200, Some(true), &"ebpf".into())
         );
-        // A recording that has no time yet cannot be asked.
+        // A recording without any time range yet cannot be queried.
         wait_until("I/Os are recorded", || {
             !ios(&recordings(&root)[0]).is_empty()
         });
@@ -93,7 +93,7 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
                 .any(|r| r["device"] == device.name() && r["r_per_s"].as_f64() > Some(0.0)),
             "{live:?}"
         );
-        // Those took two seconds: what is replayed begins before what comes now.
+        // These took two seconds, so replayed slots begin before live ones.
         let now = watch(&socket, "", 1);
         let replayed = watch(&socket, "?since=-1m", 5);
         assert!(
@@ -118,7 +118,7 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
     wait_until(&format!("all of {io_time_s} s are owned"), || {
         waited_s(&socket, &device).is_some_and(|s| (s - io_time_s).abs() <= 1e-6)
     });
-    // Its reads come one at a time: it is busy while there is one.
+    // Its reads are one at a time, so it is busy while there is one.
     let busy = format!("iolens_busy_seconds_total{{device=\"{}\"}}", device.name());
     wait_until(&format!("{busy} is {io_time_s}"), || {
         metric(&socket, &busy).is_some_and(|s| (s / io_time_s - 1.0).abs() < 0.1)
@@ -196,7 +196,7 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
     shown.terminate();
 }
 
-/// The first whole line of a file, which a command may be writing.
+/// The first complete line of a file, which a command may be writing.
 fn first_line(path: &Path) -> Option<String> {
     let content = std::fs::read_to_string(path).ok()?;
     content.split_once('\n').map(|(line, _)| line.to_owned())
@@ -219,14 +219,14 @@ fn findings_are_said_while_they_happen() {
         &[&["--on-finding", &command], &freeze[..]].concat(),
     );
     while_reading(&device, || {
-        // One reader of small blocks in sequence is a finding of its own; a machine that is busy otherwise may have more.
+        // A sequential reader of small blocks is a finding of its own; a busy machine may have more.
         let begin = Instant::now();
         while first_line(&said).is_none() && begin.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(100));
         }
     });
     if first_line(&said).is_none() {
-        // A machine that is busy otherwise may be too slow for it, and says so.
+        // A busy machine may be too slow for it, and reports that.
         let (status, found) = get(&socket, "/api/v1/findings?from=-3m");
         assert!([200, 503].contains(&status), "{status}: {found}");
         if status == 503 || found["findings"].as_array().is_some_and(Vec::is_empty) {
@@ -271,7 +271,7 @@ fn findings_are_said_while_they_happen() {
     }
 }
 
-/// Reads of the last two minutes, as the heat map counts them.
+/// Reads of the last two minutes, as counted by the heat map.
 fn reads_of_heat_map(socket: &Path) -> i64 {
     let map = answer(socket, "/api/v1/heatmap?from=-2m&class=read&width=50");
     map["ios"].as_i64().unwrap()

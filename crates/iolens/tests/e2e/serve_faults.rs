@@ -1,5 +1,5 @@
-//! What goes wrong while `iolens serve` runs: kills, a disk that is full or read-only, directories that vanish, damage.
-//! The service goes on, and says so wherever it is looked at.
+//! Faults while `iolens serve` runs: kills, a full or read-only disk, removed directories, damage. The service
+//! continues, and reports them in all of its interfaces.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::space::SmallDisk;
 
 const BLOCKS: u64 = 4096;
 
-/// Reads block after block, some thousands a second, and counts them in `read` until `stop`.
+/// Reads block after block, some thousands per second, and counts them in `read` until `stop`.
 fn read_on(device: &LoopDevice, read: &AtomicU64, stop: &AtomicBool) {
     let file = open_direct(Path::new(&format!("/dev/{}", device.name())));
     let mut storage = vec![0u8; 8192];
@@ -32,7 +32,7 @@ fn read_on(device: &LoopDevice, read: &AtomicU64, stop: &AtomicBool) {
     }
 }
 
-/// Waits until the service says something of this kind, or nothing any more of it; what it says then.
+/// Waits until the service reports something of this kind, or no longer does; returns its report then.
 fn health_until(socket: &Path, what: &str, is_said: bool) -> Value {
     let begin = Instant::now();
     loop {
@@ -51,7 +51,7 @@ fn health_until(socket: &Path, what: &str, is_said: bool) -> Value {
     }
 }
 
-/// Recordings get longer: the newest one has more I/Os than a moment ago.
+/// Recordings grow: the newest one has more I/Os than before.
 fn assert_records(root: &Path) {
     let n = || recordings(root).last().map_or(0, |path| ios(path).len());
     let before = n();
@@ -72,8 +72,8 @@ fn beside_reads(root: &Path, device: &LoopDevice, work: impl FnOnce(&Path, Serve
     });
 }
 
-/// `IOLENS_FULL=1`: twenty times. What is missing before a kill is at most the last second, and between two recordings
-/// there are no rows.
+/// `IOLENS_FULL=1`: twenty times. At most the last second before a kill is missing, and there are no rows between two
+/// recordings.
 #[test]
 fn kills_cost_at_most_a_second_and_the_gap_is_shown() {
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else {
@@ -93,7 +93,7 @@ fn kills_cost_at_most_a_second_and_the_gap_is_shown() {
         let _stop = StopOnDrop(&stop);
         let killed = (1..=kills).map(|nth| {
             let serve = Serve::start(&root, &device, nth);
-            // Longer than what a kill may cost: time itself is what is tested.
+            // Longer than the loss of a kill: the test depends on the time itself.
             std::thread::sleep(Duration::from_millis(1300));
             let at = (monotonic_ns(), read.load(Ordering::Relaxed));
             drop(serve);
@@ -127,7 +127,7 @@ fn kills_cost_at_most_a_second_and_the_gap_is_shown() {
         missing_s[kills - 1],
         missing_s[kills / 2]
     );
-    // A machine with other work may not come to write in time once.
+    // A machine with other load may once not write in time.
     assert!(missing_s[kills / 2] <= 1.0, "{missing_s:?}");
     let out = run(&[
         "zoom",
@@ -194,7 +194,7 @@ fn on_a_full_disk_it_goes_on_and_stores_again_when_there_is_room() {
     let of_full_disk = last_line.split_once("disk-full ").unwrap().1;
     let digits = of_full_disk.chars().filter(|c| *c != ',');
     let digits: String = digits.take_while(char::is_ascii_digit).collect();
-    // Only commas between digits are part of a number: of a list the next reason follows a space.
+    // Only commas between digits are part of a number; in a list the next reason follows a space.
     assert_eq!(digits, losses.to_string(), "{last_line}");
 }
 
@@ -225,7 +225,7 @@ fn on_a_disk_that_turns_read_only_it_goes_on_and_says_so() {
         let _stop = StopOnDrop(&stop);
         let serve = Serve::listening(&root, &device, &format!("unix:{}", text(&socket)));
         assert_records(&root);
-        // ext4 as it is after an error of its journal: whatever has files open there cannot write any more.
+        // The state of ext4 after an error of its journal: processes with open files there can no longer write.
         let aborted = Command::new("mount")
             .args(["-o", "remount,abort"])
             .arg(mounted.path())
@@ -293,7 +293,7 @@ fn a_hosts_directory_that_is_removed_or_moved_is_made_again() {
         remove_while_written(&host_dir);
         another_recording_after(None, &root, socket);
         assert_records(&root);
-        // A writer goes on in a directory that is moved, where its recording is in no root any more.
+        // A writer continues in a moved directory, where its recording is no longer in a root.
         let before = recordings(&root).pop();
         std::fs::rename(&host_dir, dir.path().join("moved")).unwrap();
         another_recording_after(before.as_deref(), &root, socket);
@@ -303,7 +303,8 @@ fn a_hosts_directory_that_is_removed_or_moved_is_made_again() {
     });
 }
 
-/// Removes a directory in which the recorder may make a file at the same moment: then it is not empty, and removed again.
+/// Removes a directory in which the recorder may create a file at the same time; if it is not empty then, removes it
+/// again.
 fn remove_while_written(dir: &Path) {
     let begin = Instant::now();
     while let Err(e) = std::fs::remove_dir_all(dir) {
@@ -332,7 +333,7 @@ fn another_recording_after(before: Option<&Path>, root: &Path, socket: &Path) {
     }
 }
 
-/// Writes over the middle of a file.
+/// Overwrites the middle of a file.
 fn damage(path: &Path) {
     let file = std::fs::File::options().write(true).open(path).unwrap();
     let len = file.metadata().unwrap().len();
@@ -375,7 +376,7 @@ fn damage_of_what_is_stored_is_said_and_left_out() {
             "{notes}"
         );
         let (_, health) = get(&socket, "/healthz");
-        // What the kernel hides of a few I/Os is a share of its own.
+        // I/Os hidden by the kernel are a large share of so few.
         let reasons = health["reasons"]
             .as_array()
             .unwrap()

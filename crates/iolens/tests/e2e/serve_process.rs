@@ -1,4 +1,4 @@
-//! The service as a process: what it gives up after its start, and what it says to systemd.
+//! The service as a process: privileges that it drops after its start, and its messages to systemd.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::machine::{LoopDevice, ebpf, wait_until};
 use super::serve::{Serve, serve_arguments, while_reading};
 
-/// What systemd hears, until `wanted` is in it.
+/// The messages to systemd, until one contains `wanted`.
 fn hear(socket: &UnixDatagram, wanted: &str) -> Vec<String> {
     let mut heard = Vec::new();
     while !heard.iter().any(|h| h == wanted) {
@@ -46,7 +46,7 @@ fn of_threads(child: &Child, key: &str) -> Vec<(String, String)> {
 fn start(root: &Path, device: &LoopDevice, socket: &Path) -> Child {
     let lake = socket.with_extension("lake");
     std::fs::create_dir_all(&lake).unwrap();
-    // As systemd does: the process that is to say that it lives is known by its number.
+    // Like systemd: the watchdog's process is identified by its ID.
     Command::new("sh")
         .args([
             "-c",
@@ -67,7 +67,7 @@ fn start(root: &Path, device: &LoopDevice, socket: &Path) -> Child {
         .unwrap()
 }
 
-/// What threads can still do that they need not, a line each.
+/// Privileges that threads still have but do not need, a line each.
 fn privileges_to_spare(service: &Child) -> Vec<String> {
     let mut spare = Vec::new();
     // CAP_DAC_READ_SEARCH 2, CAP_SYS_NICE 23, CAP_BPF 39
@@ -94,7 +94,8 @@ fn privileges_to_spare(service: &Child) -> Vec<String> {
         }
     }
     for (name, mode) in of_threads(service, "Seccomp:") {
-        // The thread that counts signals is older than the filter, and has no capabilities. 2: calls are filtered.
+        // The thread that counts signals was started before the filter, and has no capabilities. 2: calls are
+        // filtered.
         if mode != "2" && name != "iolens-signals" {
             spare.push(format!("{name}: system calls are not filtered"));
         }
@@ -118,7 +119,7 @@ fn systemd_hears_of_the_service_and_its_threads_have_no_privileges_to_spare() {
     hear(&socket, "WATCHDOG=1");
     hear(&socket, "WATCHDOG=1");
 
-    // Threads that answer give up more once they run.
+    // Threads that answer requests drop more once they run.
     let begin = Instant::now();
     loop {
         let spare = privileges_to_spare(&service);
@@ -160,9 +161,9 @@ fn a_service_that_cannot_make_its_place_again_does_not_say_that_it_lives() {
 
     let place = host_directory(&root);
     std::fs::rename(&place, dir.path().join("moved")).unwrap();
-    // No directory can be made where a file is.
+    // No directory can be created in place of a file.
     std::fs::write(&place, "").unwrap();
-    // It spoke ten times a second.
+    // It sent ten messages per second.
     socket
         .set_read_timeout(Some(Duration::from_secs(3)))
         .unwrap();
@@ -195,7 +196,7 @@ fn a_service_that_is_ended_waits_for_no_command_of_a_finding() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     let pids = root.join("pids");
-    // A shell and what it has started; each would run for longer than any test.
+    // A shell and its children, each of which would run longer than any test.
     let command = format!("sleep 100000 & echo $$ $! > {}; wait", pids.display());
     let serve = Serve::start_with(&root, &device, &["--on-finding", &command]);
     while_reading(&device, || {
@@ -209,7 +210,7 @@ fn a_service_that_is_ended_waits_for_no_command_of_a_finding() {
         return;
     }
     serve.terminate();
-    // They have been killed; that they are gone may take a moment.
+    // They have been killed; their exit may take a moment.
     let pids = std::fs::read_to_string(&pids).unwrap();
     wait_until("they are gone", || !pids.split_whitespace().any(runs));
 }

@@ -1,4 +1,4 @@
-//! Who asks the server cannot disturb the recorder, nor see or open what is not theirs.
+//! Clients of the server can neither disturb the recorder nor see or open what they may not.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -61,7 +61,7 @@ fn thousands_of_slow_and_huge_requests_do_not_disturb_the_recording() {
         assert_eq!(status, 200);
     });
     serve.terminate();
-    // On a fast disk the requests take long enough for a second recording to begin.
+    // On a fast disk the requests take long enough for a second recording to start.
     let mut stored = 0;
     let mut lost_ios = 0;
     for path in recordings(&root) {

@@ -1,4 +1,5 @@
-//! `serve --ship`: a directory and a bucket have what was closed, whatever fails or is killed in between.
+//! `serve --ship`: a directory and a bucket receive all closed files, whatever fails or is killed in
+//! between.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -87,7 +88,7 @@ fn a_directory_has_what_is_closed_after_kills_and_restarts() {
         });
     });
     serve.terminate();
-    // What the end had no time for goes now.
+    // Files for which there was no time at the end are sent now.
     let serve = Serve::of(spawn(&root, &device, &ship, &[]));
     wait_until("the third recording", || recordings(&root).len() == 3);
     let ended = &recordings(&root)[..2];
@@ -106,7 +107,7 @@ fn a_directory_has_what_is_closed_after_kills_and_restarts() {
     let health = get(&socket, "/healthz").1;
     assert_eq!(health["degraded"], serde_json::json!([]), "{health}");
     serve.terminate();
-    // Of the one that was killed the lake has what its log held, too.
+    // The lake also has the log's content of the killed recording.
     for (copy, original) in recordings(&lake).iter().zip(ended) {
         assert_eq!(ios(copy).len(), ios(original).len());
         assert!(!ios(copy).is_empty());
@@ -134,7 +135,7 @@ fn spawn(
         .unwrap()
 }
 
-/// As much of S3 as is asked of it.
+/// The part of S3 that is needed.
 #[derive(Default)]
 struct Bucket {
     objects: Mutex<BTreeMap<String, Vec<u8>>>,

@@ -56,7 +56,7 @@ fn is_full(path: &Path) -> bool {
 
 fn bytes_below(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    // Files come and go while the recorder works: what has gone takes no room.
+    // Files are created and removed while the recorder works; removed ones use no space.
     let size = |e: std::fs::DirEntry| match e.metadata() {
         Ok(m) if m.is_dir() => bytes_below(&e.path()),
         Ok(m) => m.len(),
@@ -89,7 +89,7 @@ fn on_a_full_disk_ios_are_counted_and_the_recording_stays_readable() {
         s.spawn(|| read_in_sequence(&device, 4096, &stop));
         let _stop = StopOnDrop(&stop);
         wait_until("the disk is full", || is_full(&disk.0));
-        // More than the rest of its last block can hold.
+        // More than the free space in its last block.
         let reads = || device.stat()[0];
         let then = reads();
         wait_until("more is read", || reads() >= then + 50_000);
@@ -123,7 +123,8 @@ fn a_recording_that_could_store_no_io_is_a_failure_and_says_so() {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
-    // Enough for the description of a recording and what it keeps free for its end. Whether the first I/Os still fit, too, depends on when
+    // Enough for the description of a recording and its reserve for the end. Whether the first I/Os also fit depends on
+    // their timing.
     // they come.
     let Some(disk) = SmallDisk::new(&dir.path().join("disk"), "size=80k") else {
         return;
@@ -175,7 +176,7 @@ fn a_read_only_target_is_refused_in_one_line() {
     assert_refused(&out, &["r.iolens", "ead-only"]);
 }
 
-/// Reads of many places and lengths: a recording of them grows faster than one of a sequence.
+/// Reads of many positions and lengths: their recording grows faster than that of a sequence.
 fn read_scattered(device: &LoopDevice, stop: &AtomicBool) {
     let file = device.open_direct();
     let mut storage = vec![0u8; 8192];
@@ -219,7 +220,7 @@ fn the_size_limit_holds_at_every_moment_and_the_newest_ios_stay() {
         }
         let _stop = StopOnDrop(&stop);
         let begin = Instant::now();
-        // Until two of the oldest segments made room.
+        // Until two of the oldest segments were removed.
         while oldest_segment(&path).is_none_or(|number| number <= 2) {
             let used = bytes_below(&path);
             assert!(

@@ -28,7 +28,7 @@ fn quiet(out: &Output) {
     assert!(out.stderr.is_empty(), "{}", scene(out));
 }
 
-/// A short recording, of counters: those are there on every machine.
+/// A short recording of counters, which exist on every machine.
 fn recorded(dir: &Path, name: &str) -> PathBuf {
     let path = dir.join(name);
     let out = run(&[
@@ -176,7 +176,7 @@ fn messages_that_cannot_be_written_stop_nothing() {
     assert_eq!(out.status.code(), Some(7));
 }
 
-/// A recording without an end of its own, started by a shell that does `before` first.
+/// A recording without an end, started by a shell that runs `before` first.
 fn iostat_until_killed(before: &str, path: &Path) -> Child {
     let script = format!("{before} exec \"$0\" record --source counters -o \"$1\"");
     // The tests themselves may run under nohup.
@@ -243,7 +243,7 @@ fn a_hangup_that_was_ignored_from_the_start_stays_ignored() {
         .unwrap();
     assert_eq!(u64::from_str_radix(mask, 16).unwrap() & 1, 1, "{ignored}");
     send(&child, Signal::HUP);
-    // If it were not ignored, it would have come first.
+    // If it were not ignored, it would have arrived first.
     send(&child, Signal::TERM);
     let out = child.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(0), "{}", scene(&out));

@@ -49,7 +49,7 @@ fn the_commands_exit_code_is_passed_through() {
         let (got, scene) = code(command);
         assert_eq!(got, Some(expected), "{command:?}: {scene}");
     }
-    // What never ran has no summary; a command that itself ends with such a code has one.
+    // A command that never ran has no summary; a command that itself exits with such a code has one.
     for (command, expected, lines) in [
         (&["/nonexistent/command"][..], 127, 1),
         (&["/tmp"], 126, 1),
@@ -177,7 +177,7 @@ fn each_decision_is_a_line_of_the_log_and_the_summary_says_what_was_done() {
     );
 }
 
-/// Reads `disk` again and again under a throttle, and looks whether that was ever held.
+/// Reads `disk` repeatedly under a throttle, and checks whether that was ever held.
 fn assert_not_held(disk: &Path) {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("throttle.ndjson");
@@ -257,8 +257,8 @@ pub fn left_over(pid: u32) -> Option<PathBuf> {
     .find(|p| p.exists())
 }
 
-/// Starts the work under a throttle that holds it nearly all the time, kills iolens while it does, and looks at what the
-/// work has left.
+/// Starts the work under a throttle that holds it almost all the time, kills iolens while it does, and checks the
+/// remaining state.
 fn kill_and_look(device: &LoopDevice, dir: &Path, i: u64, actuator: &str) {
     let out = dir.join(format!("{actuator}-{i}"));
     let log = dir.join(format!("{actuator}-{i}.log"));
@@ -298,7 +298,7 @@ fn kill_and_look(device: &LoopDevice, dir: &Path, i: u64, actuator: &str) {
         "{}",
         scene(&child.wait_with_output().unwrap())
     );
-    // Anywhere in the duty cycle.
+    // At any point of the duty cycle.
     std::thread::sleep(Duration::from_micros(i * 7919 % 20 * 12_000));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -363,7 +363,8 @@ fn one_killed_before_the_command_has_entered_its_group_does_not_keep_it_from_run
     assert_eq!(out.status.code(), Some(5), "{}", scene(&out));
 }
 
-/// What the group of iolens `pid` is limited to, in the words of whichever version has the controller; `None`: no group.
+/// The limits of the group of iolens `pid`, in the format of the hierarchy version with the controller; `None`: no
+/// group.
 fn rate_limit(pid: u32) -> Option<String> {
     let name = format!("iolens-throttle-{pid}");
     let bases = [
@@ -424,7 +425,7 @@ fn a_rate_is_limited_while_the_disk_is_busy_and_lifted_after_kill_9() {
             .collect();
         let mut child = iolens(&all).spawn().unwrap();
         let pid = child.id();
-        // 2 % of the least that a command may: 20 kB/s.
+        // 2 % of the minimum rate of a command: 20 kB/s.
         let limited =
             || rate_limit(pid).is_some_and(|l| l.contains(" 20000") || l.contains("=20000"));
         let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -100,7 +100,7 @@ fn a_killed_guardian_is_replaced_and_signals_are_forwarded() {
     }
 }
 
-/// Whether the command is held at this moment.
+/// Whether the command is held now.
 fn is_held(actuator: &str, iolens: u32, command: i32) -> bool {
     if actuator == "signals" {
         return fs::read_to_string(format!("/proc/{command}/stat"))
@@ -124,7 +124,7 @@ fn killing_iolens_and_one_guardian_leaves_nothing_stopped() {
         s.spawn(|| read_in_sequence(&device, 4096, &stop));
         let looked = std::panic::catch_unwind(|| {
             for actuator in actuators() {
-                // Held nearly always: the marks are below what the reader makes of the disk.
+                // Held almost always: the watermarks are below the disk's load from the reader.
                 let marks = [
                     "--low",
                     "0",

@@ -71,7 +71,7 @@ fn sigtstp_stops_command_and_iolens_and_sigcont_resumes_both() {
         wait_until("both are stopped", || {
             state(command) == Some('T') && state(child.id()) == Some('T')
         });
-        // Longer than the guardian would wait for one that is stopped and has not said so.
+        // Longer than the guardian waits for a process that is stopped without notice.
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(7) {
             assert_eq!(state(command), Some('T'), "{actuator}: it stays stopped");
@@ -110,7 +110,8 @@ fn a_stopped_iolens_leaves_nothing_held() {
     let dir = tempfile::tempdir().unwrap();
     for actuator in actuators() {
         let log = dir.path().join(actuator);
-        // Held nearly always: the marks are below anything that a disk does, and without a reading it is held, too.
+        // Held almost always: the watermarks are below any activity of a disk, and without a reading it is also
+        // held.
         let marks = [
             "--low",
             "0",
@@ -153,7 +154,7 @@ fn a_stopped_iolens_leaves_nothing_held() {
                 fs::read_to_string(format!("/proc/{p}/comm")).is_ok_and(|c| c.trim() == "sh")
             })
         };
-        // Unheld it comes to its end, though iolens is stopped and cannot even wait for it.
+        // Without being held it completes, although iolens is stopped and cannot wait for it.
         wait_until("the command comes to its end", || {
             of_command().is_none_or(|p| state(p) == Some('Z'))
         });

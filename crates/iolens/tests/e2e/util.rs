@@ -103,8 +103,8 @@ fn collect_leaves(node: &serde_json::Value, out: &mut Vec<String>) {
     out.dedup();
 }
 
-/// With one request at a time the disk is busy for their number times their latency, as the counters give it. How much of
-/// that time depends on other load on the processors.
+/// With one request at a time, the busy time is the number of requests times their latency, according to the counters.
+/// The measured part depends on other load on the CPUs.
 fn assert_busy_as_one_at_a_time(disk: &serde_json::Value) {
     let number = |key: &str| disk[key].as_f64().unwrap();
     let expected = (number("r_per_s") * number("await_ms") / 10.0).min(100.0);
@@ -143,7 +143,8 @@ fn a_disk_that_is_read_without_a_pause_is_busy_and_its_sharers_are_named() {
             "--path",
             node,
         ]);
-        // Where the kernel hid more than one I/O in a hundred from the tracer, the counters speak; it does not do so always.
+        // If the kernel hid more than 1 % of the I/Os from the tracer, the counters are used; it does not always do
+        // that.
         let exact = || {
             json(&[
                 "util",

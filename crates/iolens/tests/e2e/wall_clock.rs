@@ -1,4 +1,4 @@
-//! Times of day: as they are typed and as they are shown, over a recording and over a root.
+//! Times of day, as input and in output, for a recording and for a root.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,8 @@ fn disk(name: &str, dev: DevId) -> Device {
     }
 }
 
-/// A recording of so many seconds: each second ten writes of `busy` (7) to sda, and one read of `calm` (8) from sdb.
+/// A recording of this length in seconds: in each second, ten writes of `busy` (7) to sda, and one read of `calm`
+/// (8) from sdb.
 pub fn record(path: &Path, start_unix_ns: i64, seconds: i64) {
     let mut meta = RecordingMeta::new(Source::Ebpf, start_unix_ns);
     meta.devices = vec![disk("sda", SDA), disk("sdb", SDB), disk("sdc", IDLE)];

@@ -1,4 +1,4 @@
-//! Whose rows `zoom` shows: filters, the first subjects, their order and their totals.
+//! The rows of `zoom`: filters, the first subjects, their order and their totals.
 
 use std::path::PathBuf;
 
@@ -97,7 +97,7 @@ fn the_first_subjects_are_those_of_the_chosen_column() {
     assert_eq!(by(&["--top", "1", "--sort", "r_per_s"]), ["calm[8]"]);
     assert_eq!(by(&["--sort", "r/s"]), ["calm[8]", "busy[7]"]);
     assert_eq!(by(&["--sort", "w/s"]), ["busy[7]", "calm[8]"]);
-    // Of the second half of each second only the calm one has I/Os.
+    // In the second half of each second only `calm` has I/Os.
     let rows = r.column(
         "process",
         &["--by", "process", "--top", "1", "--step", "500ms"],
@@ -164,7 +164,7 @@ fn waits_are_columns_of_their_own_that_add_up_to_the_io_time() {
             "{words:?}: {rows:?}"
         );
     }
-    // The busy one needs 0.01 s in all, the calm one a tenth of that.
+    // `busy` needs 0.01 s in total, `calm` a tenth of that.
     let sorted = ["--by", "process", "--totals", "--waits", "--sort"];
     for column in ["undisturbed_s", "undisturbed s"] {
         let first = [&sorted[..], &[column, "--top", "1"]].concat();

@@ -1,4 +1,5 @@
-//! A19's statistics: two factors and their interaction, their shares of the variation, and which levels differ.
+//! A19's statistics: two factors and their interaction, their shares of the variation, and which levels differ
+//! significantly.
 //!
 //! Formulas: Jain, *The Art of Computer Systems Performance Analysis*, chapters 21 and 22; Tukey (1949) for the test of
 //! non-additivity and the honestly significant difference.
@@ -18,7 +19,7 @@ pub struct Source {
     pub df: f64,
     /// Share of the total variation, in percent.
     pub percent: f64,
-    /// Ratio of its mean square to the error's; `None` of the error itself or if the error is 0.
+    /// Ratio of its mean square to the error's; `None` for the error itself or if the error is 0.
     pub f: Option<f64>,
     /// Probability of such an F if the source had no effect.
     pub p: Option<f64>,
@@ -37,9 +38,9 @@ pub struct Anova {
     pub a: Source,
     /// Variation of factor B.
     pub b: Source,
-    /// What A and B do together beyond their sum; `None` without replicates, where it cannot be distinguished from error.
+    /// Interaction of A and B; `None` without replicates, where it cannot be separated from the error.
     pub interaction: Option<Source>,
-    /// Error (with the interaction inside, if there are no replicates).
+    /// Error (including the interaction, if there are no replicates).
     pub error: Source,
     /// Total sum of squares about the mean.
     pub total_ss: f64,
@@ -49,7 +50,7 @@ pub struct Anova {
     pub replicates: usize,
 }
 
-/// Why no analysis could be made.
+/// Why the analysis is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AnovaError {
     /// A factor has too few levels.
@@ -58,12 +59,12 @@ pub enum AnovaError {
     /// Cells of different size, or an empty one.
     #[error("every cell needs the same number of replicates")]
     Unbalanced,
-    /// A value is no number.
+    /// A value is not a finite number.
     #[error("a value is not finite")]
     NotFinite,
 }
 
-/// Analysis of `cells[a][b][replicate]`, balanced.
+/// Analyses `cells[a][b][replicate]`, which must be balanced.
 ///
 /// # Errors
 /// [`AnovaError`].
@@ -73,7 +74,7 @@ pub fn two_way(cells: &[Vec<Vec<f64>>]) -> Result<Anova, AnovaError> {
     let bf = b as f64;
     let rf = r as f64;
     let mean = cells.iter().flatten().flatten().sum::<f64>() / (af * bf * rf);
-    // The effect of a level is by how much its cells are above the mean, on average.
+    // The effect of a level is the mean of its cells minus the grand mean.
     let mut cell_means = vec![vec![0.0; b]; a];
     let mut effects_a = vec![0.0; a];
     let mut effects_b = vec![0.0; b];
@@ -99,7 +100,7 @@ pub fn two_way(cells: &[Vec<Vec<f64>>]) -> Result<Anova, AnovaError> {
         .flatten()
         .map(|y| (y - mean).powi(2))
         .sum();
-    // What both effects leave of a cell's mean is their interaction; what that leaves of a value varies within the cell.
+    // A cell's mean minus both effects is the interaction. A value minus its cell's mean is the error within the cell.
     let mut ss_ab = 0.0;
     let mut ss_within = 0.0;
     for (i, row) in cells.iter().enumerate() {
@@ -109,7 +110,7 @@ pub fn two_way(cells: &[Vec<Vec<f64>>]) -> Result<Anova, AnovaError> {
             ss_within += cell.iter().map(|y| (y - of_cell).powi(2)).sum::<f64>();
         }
     }
-    // Without replicates nothing varies within a cell, and the interaction has to serve as the error.
+    // Without replicates there is no variation within a cell, so the interaction serves as the error.
     let df_ab = (af - 1.0) * (bf - 1.0);
     let (error_ss, error_df) = if r > 1 {
         (ss_within, af * bf * (rf - 1.0))
@@ -158,7 +159,7 @@ fn shape(cells: &[Vec<Vec<f64>>]) -> Result<(usize, usize, usize), AnovaError> {
 }
 
 impl Source {
-    /// Its share of the variation, not tested yet.
+    /// Its share of the variation, without a test.
     fn of(ss: f64, df: f64, total_ss: f64) -> Source {
         Source {
             ss,
@@ -173,7 +174,7 @@ impl Source {
         }
     }
 
-    /// With its F test against this error.
+    /// Adds its F test against this error.
     fn tested(mut self, error_ss: f64, error_df: f64) -> Source {
         if error_ss > 0.0 && error_df > 0.0 {
             let f = (self.ss / self.df) / (error_ss / error_df);
@@ -214,11 +215,11 @@ pub struct PairDifference {
     pub difference: f64,
     /// Half width of the simultaneous confidence interval of the difference.
     pub half_width: f64,
-    /// Probability of such a difference between any two of the levels if none differed.
+    /// Probability of such a difference between any two of the levels if there were no differences.
     pub p: f64,
 }
 
-/// Tukey's honestly significant differences between all levels of A, at confidence `1 - alpha` for all pairs together.
+/// Tukey's honestly significant differences between all levels of A, at the joint confidence `1 - alpha` for all pairs.
 /// Empty if the error has no degrees of freedom or is 0.
 pub fn tukey_hsd(anova: &Anova, alpha: f64) -> Vec<PairDifference> {
     let a = anova.effects_a.len();
@@ -253,11 +254,11 @@ pub struct MeanInterval {
     pub n: usize,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Half width of the interval by Student's t; `None` of a single value.
+    /// Half width of the interval by Student's t; `None` for a single value.
     pub half_width: Option<f64>,
 }
 
-/// Mean and `1 - alpha` interval of `values`; `None` of nothing.
+/// Mean and `1 - alpha` interval of `values`; `None` if there are none.
 pub fn mean_interval(values: &[f64], alpha: f64) -> Option<MeanInterval> {
     let n = values.len();
     if n == 0 {

@@ -22,7 +22,7 @@ fn metric(name: &str, log: bool) -> Vec<Vec<Vec<f64>>> {
     ["ext4", "FAT32", "NTFS"].into_iter().map(of).collect()
 }
 
-/// Equal within the six printed digits.
+/// Equal to the six printed digits.
 fn same(got: f64, printed: &str, what: &str) {
     let want: f64 = printed.parse().unwrap();
     assert!(

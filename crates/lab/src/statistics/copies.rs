@@ -1,4 +1,5 @@
-//! A19: simultaneous copies, a cell per number of copies and target: what its averages imply, and what cannot be.
+//! A19: simultaneous copies, a cell per number of copies and target: derives values from averages, and finds
+//! impossible ones.
 
 use serde::Serialize;
 
@@ -19,18 +20,18 @@ pub struct CellAverages {
     pub util_percent: f64,
 }
 
-/// What follows from the averages.
+/// Values derived from the averages.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Derived {
-    /// Request size that rate and count imply, in sectors.
+    /// Request size calculated from rate and count, in sectors.
     pub request_sectors: f64,
-    /// By how much the stated size differs, in percent: a plain mean of samples if it is not near 0.
+    /// Deviation of the stated size, in percent. If it is not near 0, the stated size is a plain mean of samples.
     pub size_error_percent: f64,
     /// Stated request size in KiB.
     pub request_kib: f64,
     /// Response time by Little's law, in ms.
     pub write_await_ms: f64,
-    /// Service time of a server that does one thing at a time, in ms (`svctm`).
+    /// Service time in ms of a server that handles one request at a time (`svctm`).
     pub service_ms: f64,
     /// Rate while the disk was busy, in MB/s.
     pub mb_per_busy_s: f64,
@@ -38,11 +39,11 @@ pub struct Derived {
     pub elapsed_s: f64,
     /// Each copy's share, in MB/s.
     pub per_copy_mb_per_s: f64,
-    /// Above 100 %: a fault of clock or accounting; every value that rests on it is suspect.
+    /// Above 100 %: an error of clock or accounting; every value derived from it is suspect.
     pub impossible_util: bool,
 }
 
-/// Derives; `None` if nothing was written.
+/// Derives the values; `None` if nothing was written.
 pub fn derive(c: &CellAverages, file_mb: f64) -> Option<Derived> {
     if c.writes_per_s <= 0.0 || c.write_mb_per_s <= 0.0 || c.util_percent <= 0.0 {
         return None;
@@ -61,7 +62,7 @@ pub fn derive(c: &CellAverages, file_mb: f64) -> Option<Derived> {
     })
 }
 
-/// A doubt about a cell, in words.
+/// A warning about a cell, as text.
 pub fn doubts(c: &CellAverages, measured_elapsed_s: Option<f64>, file_mb: f64) -> Vec<String> {
     let mut out = Vec::new();
     let Some(d) = derive(c, file_mb) else {
@@ -89,7 +90,7 @@ pub fn doubts(c: &CellAverages, measured_elapsed_s: Option<f64>, file_mb: f64) -
     out
 }
 
-/// A plain mean of samples and the one weighted by their length: they differ where samples are uneven.
+/// The plain mean of samples, and the mean weighted by their length. They differ if the lengths differ.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TwoMeans {
     /// Σ value·length / Σ length.
@@ -98,7 +99,7 @@ pub struct TwoMeans {
     pub plain: f64,
 }
 
-/// Both means of (value, seconds); `None` of nothing.
+/// Both means of (value, seconds); `None` if there are none.
 pub fn two_means(samples: &[(f64, f64)]) -> Option<TwoMeans> {
     let seconds: f64 = samples.iter().map(|s| s.1).sum();
     (seconds > 0.0).then(|| TwoMeans {

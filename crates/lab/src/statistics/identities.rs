@@ -1,33 +1,33 @@
-//! A16: fio's figures against the device's, and the mechanisms behind differences.
+//! A16: compares fio's values with the device's, and finds the mechanisms behind differences.
 //!
-//! Each identity has a left and a right side, a residual and a tolerance that follows from how the numbers were taken;
-//! the verdicts name the mechanism behind a failed one.
+//! Each identity has a left and a right side, a residual, and a tolerance that follows from how the numbers were
+//! measured. The verdicts name the mechanism behind a failed identity.
 
 use serde::{Deserialize, Serialize};
 
-/// One direction (reads or writes) as the application saw it.
+/// One direction (reads or writes) from the application's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct AppSide {
     /// I/Os that the application issued and completed.
     pub ios: f64,
-    /// Bytes it moved.
+    /// Bytes transferred.
     pub bytes: f64,
-    /// Bytes of each of its I/Os, if all are alike.
+    /// Bytes per I/O, if all are equal.
     pub block_bytes: Option<f64>,
-    /// Bytes per second as it printed them.
+    /// Bytes per second as the application printed them.
     pub bytes_per_s: Option<f64>,
-    /// I/Os per second as it printed them.
+    /// I/Os per second as the application printed them.
     pub ios_per_s: Option<f64>,
     /// Mean latency in microseconds.
     pub mean_us: Option<f64>,
 }
 
-/// The same direction as the device saw it, between two readings of its counters.
+/// The same direction from the device's point of view, between two readings of its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct DeviceSide {
     /// Requests completed.
     pub ios: f64,
-    /// Bytes moved; `None` if the source does not say (fio up to 3.33).
+    /// Bytes transferred; `None` if the source lacks them (fio up to 3.33).
     pub bytes: Option<f64>,
     /// Merges.
     pub merges: f64,
@@ -47,17 +47,17 @@ impl DeviceSide {
     }
 }
 
-/// Where the device's numbers come from, which decides how exact they can be.
+/// The source of the device's numbers, which limits their precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceSource {
-    /// Counters read right before and right after the run: exact, if no other process used the disk.
+    /// Counters read immediately before and after the run: exact, if no other process used the disk.
     Bracket,
-    /// fio's own `disk_util`, which samples every 250 ms: up to that much is missing at both ends.
+    /// fio's own `disk_util`, sampled every 250 ms: up to that much is missing at both ends.
     FioSampling,
 }
 
-/// What of a direction's I/O was not the application's: other processes' and the file system's own.
+/// The part of a direction's I/O that was not the application's: other processes' and the file system's own.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Foreign {
     /// Requests.
@@ -66,7 +66,7 @@ pub struct Foreign {
     pub bytes: f64,
 }
 
-/// A run, both sides.
+/// A run, from both points of view.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFacts {
     /// Reads and writes of the application.
@@ -93,19 +93,19 @@ pub struct RunFacts {
     pub max_request_bytes: Option<f64>,
     /// Readahead in bytes.
     pub read_ahead_bytes: Option<f64>,
-    /// Bytes that other processes moved on the device meanwhile, by name.
+    /// Bytes that other processes transferred on the device during the run, by name.
     pub others: Vec<(String, f64)>,
     /// Bytes of the file system's own I/O (metadata, journal).
     pub metadata_bytes: f64,
-    /// Both together, reads and writes apart; zero where nothing was recorded.
+    /// I/O of other processes and of the file system together, by direction; zero without a recording.
     #[serde(default)]
     pub foreign: [Foreign; 2],
-    /// I/Os that the recording lost; `None` if their number is not known. `cell.json` has it beside the facts.
+    /// I/Os that the recording lost; `None` if their number is unknown. `cell.json` has it beside the facts.
     #[serde(skip)]
     pub lost_ios: Option<i64>,
 }
 
-/// An equation between two ways to know the same thing.
+/// An equation between two ways to obtain the same value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Identity {
     /// Its name in the definitions, with the direction.
@@ -116,13 +116,13 @@ pub struct Identity {
     pub left: f64,
     /// Value of the right side.
     pub right: f64,
-    /// Left less right, in percent of the right side; `None` if that is 0.
+    /// Left minus right, in percent of the right side; `None` if that is 0.
     pub residual_percent: Option<f64>,
-    /// How far apart they may be, in the unit of the sides.
+    /// Tolerance of the difference, in the unit of the sides.
     pub tolerance: f64,
-    /// Whether they are within it.
+    /// Whether the difference is within the tolerance.
     pub holds: bool,
-    /// Whether they are within it, or would be if the I/Os that the recording lost were of other processes.
+    /// Whether it is within the tolerance, or would be if the I/Os that the recording lost were of other processes.
     pub holds_with_losses: bool,
 }
 
@@ -151,8 +151,8 @@ fn identity(
 }
 
 impl Identity {
-    /// Allows for losses of the recording. The left side is the device's less the I/O of other processes, which the
-    /// recording knows: it is too large by at most `lost`, and never too small.
+    /// Allows for losses of the recording. The left side is the device's value minus the recorded I/O of other
+    /// processes. So it is too large by at most `lost`, and never too small.
     fn with_losses(mut self, lost: f64) -> Identity {
         let excess = self.left - self.right;
         let is_explained = excess >= 0.0 && excess <= self.tolerance + lost;
@@ -161,7 +161,8 @@ impl Identity {
     }
 }
 
-/// Upper bound of what the I/Os that the recording lost add up to, at `each` per I/O; infinite if it is not known.
+/// Upper bound of the total of the I/Os that the recording lost, at `each` per I/O; infinite if their number is
+/// unknown.
 fn lost_at_most(r: &RunFacts, each: Option<f64>) -> f64 {
     match (r.lost_ios, each) {
         (Some(0), _) => 0.0,
@@ -170,7 +171,7 @@ fn lost_at_most(r: &RunFacts, each: Option<f64>) -> f64 {
     }
 }
 
-/// Every identity whose two sides are known.
+/// All identities of which both sides are known.
 pub fn identities(r: &RunFacts) -> Vec<Identity> {
     let mut out = Vec::new();
     for side in 0..2 {
@@ -196,7 +197,7 @@ fn app_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
             tolerance,
         ));
     }
-    // Bytes that are off by less than half an I/O belong to the same number of them.
+    // A deviation of less than half an I/O in bytes is the same number of I/Os.
     if let Some(bs) = a.block_bytes {
         out.push(identity(
             "I2",
@@ -219,16 +220,16 @@ fn app_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
     }
 }
 
-/// How far a rate times the runtime may be off for how both are printed: rates as whole numbers, so half of one over the
-/// run's time, and runtimes as whole milliseconds.
+/// Rounding error of a rate times the runtime. Rates are printed as whole numbers (an error of half of one, over the
+/// runtime), runtimes as whole milliseconds.
 fn rounding(r: &RunFacts, rate: f64) -> f64 {
     0.5 * r.runtime_s + rate * 0.0005
 }
 
-/// How many I/Os the device's count may lack or have too many.
+/// How many I/Os the device's count may have too few or too many.
 fn count_tolerance(r: &RunFacts, side: usize) -> f64 {
     match r.source {
-        // In flight at both readings.
+        // In flight at the first or the second reading.
         DeviceSource::Bracket => f64::from(r.queue_depth),
         DeviceSource::FioSampling => {
             2.0 * 0.25 * r.app[side].ios / r.runtime_s + f64::from(r.queue_depth)
@@ -241,7 +242,7 @@ fn device_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
     let d = &r.device[side];
     let per_io = a.bytes / a.ios;
     let count = count_tolerance(r, side);
-    // Without the device's bytes its requests of known size give them.
+    // Without the device's bytes, they are calculated from its requests of known size.
     let bytes = d.bytes.or_else(|| {
         a.block_bytes
             .filter(|b| r.max_request_bytes.is_none_or(|m| *b <= m))
@@ -273,7 +274,7 @@ fn device_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
         );
         out.push(i5.with_losses(lost_at_most(r, Some(1.0))));
     }
-    // The device's time is not known apart for others.
+    // The device time of other processes' I/O is not known separately.
     let alone = r.foreign[side].ios <= NOTICEABLE * d.ios;
     if let Some(ms) = d
         .await_ms()
@@ -299,7 +300,7 @@ fn whole_identities(r: &RunFacts, out: &mut Vec<Identity>) {
     let ticks: f64 = r.device.iter().map(|d| d.ticks_ms).sum();
     let ios: f64 = r.device.iter().map(|d| d.ios).sum();
     if let Some(q) = r.in_queue_ms.filter(|_| ios > 0.0) {
-        // Each I/O's time is cut to whole milliseconds once in each sum.
+        // Each I/O's time is truncated to whole milliseconds once in each sum.
         let text = "queue length = arrival rate x response time (Little)";
         let window_ms = r.window_s * 1000.0;
         out.push(identity(
@@ -312,7 +313,7 @@ fn whole_identities(r: &RunFacts, out: &mut Vec<Identity>) {
         ));
     }
     if let (Some(busy), Some(util)) = (r.io_ticks_ms, r.util_percent) {
-        // The application samples every 250 ms, and its setup is in our window but not in its own.
+        // The application samples every 250 ms. Its setup is within our window but not within its own.
         let setup_s = (r.window_s - r.runtime_s).max(0.0);
         let tolerance = 100.0 * (0.25 + setup_s) / r.runtime_s + 1.0;
         out.push(identity(
@@ -330,9 +331,9 @@ fn whole_identities(r: &RunFacts, out: &mut Vec<Identity>) {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum IdentityVerdict {
-    /// Application and device moved the same bytes with the same requests.
+    /// Application and device transferred the same bytes with the same requests.
     Agree,
-    /// Reads were served, or writes taken, by the page cache.
+    /// The page cache served reads or absorbed writes.
     PageCache {
         /// Share of the application's bytes that did not come from (or go to) the device during the run, in percent.
         hit_percent: f64,
@@ -342,66 +343,67 @@ pub enum IdentityVerdict {
         /// Device bytes over application bytes.
         ratio: f64,
     },
-    /// Requests are as large as the readahead window: it, not the application, sets their size.
+    /// Requests are as large as the readahead window, which therefore determines their size, not the application.
     ReadaheadCap {
         /// Mean request in bytes.
         request_bytes: f64,
         /// Twice `read_ahead_kb`, as with `POSIX_FADV_SEQUENTIAL`.
         doubled: bool,
     },
-    /// Neighbouring I/Os were merged.
+    /// Adjacent I/Os were merged.
     Merging {
         /// Application I/Os per device request.
         ios_per_request: f64,
     },
-    /// I/Os were cut into requests of the size that the device takes.
+    /// I/Os were split into requests of the device's maximum size.
     Splitting {
         /// Device requests per application I/O.
         requests_per_io: f64,
         /// Mean request in bytes.
         request_bytes: f64,
-        /// Largest that the kernel sends, if known.
+        /// Largest request that the kernel sends, if known.
         limit_bytes: Option<f64>,
     },
-    /// The page cache made larger requests of small I/Os: by readahead, or by writing back neighbours together.
+    /// The page cache combined small I/Os into larger requests, by readahead or by writing back adjacent pages
+    /// together.
     Gathered {
         /// Mean request in bytes.
         request_bytes: f64,
-        /// Of so many I/Os of the application.
+        /// Number of the application's I/Os per request.
         ios_per_request: f64,
     },
     /// Another process used the device.
     OtherWriters {
-        /// Process names, by bytes, most first.
+        /// Process names, sorted by bytes in descending order.
         who: Vec<String>,
         /// Their share of the device's bytes, in percent.
         percent: f64,
     },
-    /// The application waited much longer than the device took: a limit (cgroup, rate) or the processor.
+    /// The application's latency was much longer than the device's: a limit (cgroup, rate) or CPU time.
     ThrottledAbove {
-        /// Application's mean latency over the device's.
+        /// Application's mean latency divided by the device's.
         ratio: f64,
     },
-    /// The device did more than is accounted for, by no more than the I/Os that the recording lost.
+    /// The device did more I/O than is accounted for, by at most the I/Os that the recording lost.
     RecordingLosses {
         /// I/Os that the recording lost, if their number is known.
         lost_ios: Option<i64>,
-        /// Names of the identities that failed and would hold if these I/Os were of other processes.
+        /// Names of the identities that failed but would hold if these I/Os were of other processes.
         failed: Vec<String>,
     },
-    /// Identities fail and none of the above accounts for it.
+    /// Identities fail, and none of the mechanisms above explains it.
     Unexplained {
         /// Names of the identities that failed.
         failed: Vec<String>,
     },
 }
 
-/// How many requests an I/O becomes on average from which it counts as splitting: fewer are single unaligned I/Os.
+/// Mean number of requests per I/O from which it counts as splitting; fewer come from single unaligned I/Os.
 const MIN_SPLITS: f64 = 1.05;
-/// Share of the bytes that counts as a difference: less is metadata and edges of the window.
+/// Share of the bytes that counts as a difference; less comes from metadata and the edges of the window.
 const NOTICEABLE: f64 = 0.02;
 
-/// What happened, most important first; [`IdentityVerdict::Agree`] alone if nothing did and every identity holds.
+/// The mechanisms, most important first. [`IdentityVerdict::Agree`] alone if there are none and every identity holds.
 pub fn verdicts(r: &RunFacts) -> Vec<IdentityVerdict> {
     let mut out = Vec::new();
     out.extend(others(r));
@@ -415,7 +417,7 @@ pub fn verdicts(r: &RunFacts) -> Vec<IdentityVerdict> {
     let failed: Vec<Identity> = identities(r).into_iter().filter(|i| !i.holds).collect();
     let (lost, unexplained): (Vec<Identity>, Vec<Identity>) =
         failed.into_iter().partition(|i| i.holds_with_losses);
-    // Another mechanism accounts for what the losses do not.
+    // Another mechanism explains the difference that the losses do not.
     let is_explained = unexplained.is_empty() || !out.is_empty();
     if !lost.is_empty() {
         out.push(IdentityVerdict::RecordingLosses {
@@ -446,14 +448,15 @@ fn others(r: &RunFacts) -> Option<IdentityVerdict> {
     }
     let mut who = r.others.clone();
     who.sort_by(|a, b| b.1.total_cmp(&a.1));
-    // Theirs are counted where they complete, which may be after the counters were read: all is the most there is.
+    // Others' I/Os are counted when they complete, which may be after the counters were read, so their total is an
+    // upper bound.
     Some(IdentityVerdict::OtherWriters {
         who: who.into_iter().take(3).map(|o| o.0).collect(),
         percent: 100.0 * theirs / total.max(theirs),
     })
 }
 
-/// Device bytes of a side that the application can have caused.
+/// Device bytes of a direction that the application can have caused.
 fn own_bytes(r: &RunFacts, side: usize) -> Option<f64> {
     r.device[side]
         .bytes
@@ -480,7 +483,7 @@ fn request_verdict(r: &RunFacts, side: usize) -> Option<IdentityVerdict> {
     let a = &r.app[side];
     let all = &r.device[side];
     let foreign = &r.foreign[side];
-    // Others' requests are of other sizes.
+    // Others' requests have other sizes.
     let d = DeviceSide {
         ios: all.ios - foreign.ios,
         bytes: all.bytes.map(|b| b - foreign.bytes),
@@ -528,7 +531,7 @@ fn throttle_verdict(r: &RunFacts, side: usize) -> Option<IdentityVerdict> {
     let d = &r.device[side];
     let app_ms = a.mean_us? / 1000.0;
     let device_ms = d.await_ms()?;
-    // Counted in whole milliseconds, short I/Os have no device time to compare with.
+    // Counters have whole milliseconds, so short I/Os have no usable device time.
     let measurable = d.ticks_ms >= 20.0 || app_ms * a.ios >= 1000.0;
     let pieces = (d.ios / a.ios).max(1.0);
     let ratio = app_ms / (device_ms.max(1.0 / d.ios) * pieces);
@@ -579,7 +582,7 @@ impl IdentityVerdict {
                 limit_bytes,
             } => {
                 let why = match limit_bytes {
-                    // A last piece may be smaller than the limit.
+                    // The last part may be smaller than the limit.
                     Some(limit) if *request_bytes < 0.4 * limit => {
                         "far below the device's limit: the file is fragmented"
                     }

@@ -257,7 +257,8 @@ fn failed(r: &RunFacts) -> Vec<String> {
 
 #[test]
 fn lost_ios_explain_no_more_than_they_can_have_been() {
-    // The device did 3 requests more than the application, and one of them may have been in flight.
+    // The device completed 3 requests more than the application, one of which may have been in
+    // flight.
     let mut r = run(4096.0, true, device(1003.0, 4_108_288.0, 0.0, 900.0));
     let both = vec!["I4.r".to_owned(), "I5.r".to_owned()];
     let unexplained = [IdentityVerdict::Unexplained {
@@ -282,7 +283,7 @@ fn lost_ios_explain_no_more_than_they_can_have_been() {
     }
     r.lost_ios = Some(0);
     assert_eq!(verdicts(&r), unexplained);
-    // I/O that is missing from the recording makes the device's side larger, never smaller.
+    // I/O missing from the recording makes the device's side larger, never smaller.
     r.lost_ios = Some(3);
     r.device[0].ios = 997.0;
     r.device[0].bytes = Some(4_083_712.0);

@@ -1,4 +1,5 @@
-//! The statistics of experiments, pure functions on their results: nothing here runs, reads or writes anything.
+//! The statistics of experiments, as pure functions on their results: nothing here runs, reads or writes
+//! anything.
 
 pub mod anova;
 pub mod copies;

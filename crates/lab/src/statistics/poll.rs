@@ -1,4 +1,4 @@
-//! A20: how well, and at what cost, polling the kernel's counters measures utilisation.
+//! A20: the accuracy and the cost of measuring utilisation by polling the kernel's counters.
 
 use serde::Serialize;
 
@@ -7,12 +7,12 @@ use serde::Serialize;
 pub struct ErrorBudget {
     /// One tick of the kernel's clock over the interval: the counter advances in ticks.
     pub tick_pp: f64,
-    /// `iostat` knows its interval to a hundredth of a second only.
+    /// `iostat` measures its interval only to a hundredth of a second.
     pub interval_pp: f64,
 }
 
 impl ErrorBudget {
-    /// The budget at `hz` ticks per second, over `interval_s`, at `util_percent`.
+    /// The tolerances at `hz` ticks per second, over `interval_s`, at `util_percent`.
     pub fn new(hz: u32, interval_s: f64, util_percent: f64) -> ErrorBudget {
         ErrorBudget {
             tick_pp: 100.0 / f64::from(hz.max(1)) / interval_s,
@@ -20,13 +20,13 @@ impl ErrorBudget {
         }
     }
 
-    /// Both together: how far `iostat` and a poller that measures its interval may differ.
+    /// The sum of both: the tolerance between `iostat` and a poller that measures its interval.
     pub fn against_iostat_pp(&self) -> f64 {
         self.tick_pp + self.interval_pp
     }
 }
 
-/// A box plot's numbers.
+/// The values of a box plot.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BoxStats {
     /// Number of values.
@@ -47,11 +47,11 @@ pub struct BoxStats {
     pub p99: f64,
     /// Largest value.
     pub max: f64,
-    /// Values beyond the whiskers.
+    /// Values outside the whiskers.
     pub outliers: Vec<f64>,
 }
 
-/// The box plot of `values`; `None` of nothing. Values that are no numbers are left out.
+/// The box plot of `values`; `None` if there are none. NaN values are excluded.
 pub fn box_stats(values: &[f64]) -> Option<BoxStats> {
     let mut v: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
     v.sort_by(f64::total_cmp);
@@ -61,7 +61,7 @@ pub fn box_stats(values: &[f64]) -> Option<BoxStats> {
     }
     let q1 = quantile(&v, 0.25);
     let q3 = quantile(&v, 0.75);
-    // Whiskers end at the last values within one and a half times the box; what is beyond them is drawn alone.
+    // Whiskers end at the last values within 1.5 box heights of the box. Values outside are drawn individually.
     let low = q1 - 1.5 * (q3 - q1);
     let high = q3 + 1.5 * (q3 - q1);
     let (inside, outliers): (Vec<f64>, Vec<f64>) =
@@ -80,7 +80,7 @@ pub fn box_stats(values: &[f64]) -> Option<BoxStats> {
     })
 }
 
-/// The smallest of the values, which are in order, that at least `q` of them do not exceed.
+/// The smallest of the sorted values that at least a share `q` of them do not exceed.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let n = sorted.len();
     sorted[((q * n as f64).ceil() as usize).clamp(1, n) - 1]

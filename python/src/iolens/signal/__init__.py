@@ -1,6 +1,6 @@
-"""What the disks of a machine do, from inside a program: rates, latency and busy time of disks and of mount paths.
+"""Rates, latency and busy time of a machine's disks and mount paths, from inside a program.
 
-Pure Python without dependencies, the same figures as iolens' Rust library and the Go module:
+Pure Python without dependencies. The values are the same as those of iolens' Rust library and of the Go module:
 
     from iolens import signal
 
@@ -11,7 +11,7 @@ Pure Python without dependencies, the same figures as iolens' Rust library and t
     view = disks.now()                           # all disks and paths of one refresh
     for reading in view.disks.values(): print(reading.info.name, reading.rate.read.bytes_per_s)
 
-What is not known is None, never 0, and a disk that cannot be read is an error.
+A value that is unknown is None, never 0. A disk that cannot be read is an error.
 """
 
 from .counters import ClassCounters, ClassRate, FlushCounters, Sample

@@ -79,7 +79,7 @@ class Sample:
 
 
 def parse(text: bytes, at_ns: int = 0) -> Sample:
-    """The text of a stat file of sysfs. A number of fields that no kernel prints yields zeros."""
+    """Parses the text of a stat file of sysfs. A number of fields that no kernel prints yields zeros."""
     f = [int(word) for word in text.split()[:17]]
     n = len(f)
     s = Sample(at_ns=at_ns, fields=n)
@@ -97,7 +97,7 @@ def parse(text: bytes, at_ns: int = 0) -> Sample:
 
 @dataclass(slots=True)
 class ClassRate:
-    """What reads, writes, discards or flushes did over an interval. None: not known, or a mean over no I/O."""
+    """Reads, writes, discards or flushes over an interval. None: unknown, or a mean over no I/O."""
 
     ios: int | None = None
     per_s: float | None = None
@@ -109,7 +109,7 @@ class ClassRate:
 
 
 def grown(before: int, after: int) -> int | None:
-    """Difference of a counter that only grows."""
+    """Difference of a counter that only increases."""
     return after - before if after >= before else None
 
 
@@ -122,7 +122,7 @@ def grown_ms(before: int, after: int) -> int | None:
 
 
 def total(*counts: int | None) -> int | None:
-    """Sum of counts; that of an unknown one is unknown."""
+    """Sum of counts; unknown if one of them is."""
     out = 0
     for c in counts:
         if c is None:
@@ -132,17 +132,17 @@ def total(*counts: int | None) -> int | None:
 
 
 def mean(amount: int | None, n: int | None) -> float | None:
-    """Mean over I/Os; None over none."""
+    """Mean over I/Os; None if there are none."""
     return None if amount is None or not n else amount / n
 
 
 def per_second(count: int | None, span_ns: int) -> float | None:
-    """Rate over an interval; nothing is known of one without length."""
+    """Rate over an interval; None if its length is zero."""
     return None if count is None or span_ns <= 0 else count / (span_ns / 1e9)
 
 
 def times(value: float | None, factor: float) -> float | None:
-    """Product of what may not be known."""
+    """Product of two values that may be unknown."""
     return None if value is None else value * factor
 
 
@@ -156,7 +156,7 @@ class ClassDelta:
     ticks_ms: int | None = None
 
     def is_known(self) -> bool:
-        """Whether anything of it is."""
+        """Whether any of its values is known."""
         return not (self.ios is None and self.merges is None and self.sectors is None and self.ticks_ms is None)
 
     def rate(self, span_ns: int) -> ClassRate:
@@ -173,7 +173,7 @@ class ClassDelta:
 
 
 def class_delta(before: ClassCounters, after: ClassCounters) -> ClassDelta:
-    """What a class did between two readings."""
+    """The activity of a class between two readings."""
     return ClassDelta(
         grown(before.ios, after.ios),
         grown(before.merges, after.merges),

@@ -1,4 +1,4 @@
-"""One disk, whose counters are read through a descriptor that stays open."""
+"""One disk, whose counters are read through an open file descriptor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GONE = {errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOTDIR}
 
 
 class SignalError(IolensError):
-    """Something is not known: a disk, a path, a service that does not answer."""
+    """A value is unknown: of a disk, of a path, or of a service that does not answer."""
 
 
 class DiskLostError(SignalError):
@@ -26,7 +26,7 @@ class DiskLostError(SignalError):
 
 @dataclass(slots=True)
 class Info:
-    """What does not change while a disk is there."""
+    """Properties that do not change while a disk is present."""
 
     name: str
     dev: str
@@ -41,7 +41,7 @@ class Info:
 
 
 class KernelFile:
-    """A small file of sysfs: one pread at offset 0 makes the kernel print afresh."""
+    """A small file of sysfs. One pread at offset 0 makes the kernel print it again."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -49,10 +49,10 @@ class KernelFile:
         self.opened = 0
 
     def read(self, size: int = 4096) -> bytes:
-        """Its text. A file whose device is gone is opened again: a device that came back under the same name is found."""
+        """Its text. If the device is gone, the file is opened again, which finds a device that came back under its name."""
         if self.fd >= 0:
             try:
-                # A file of a saved tree can be replaced by another one of its name; those of sysfs always have a link.
+                # A file of a saved tree can be replaced by another one of its name; an open file of sysfs always has a link.
                 if os.fstat(self.fd).st_nlink:
                     return os.pread(self.fd, size, 0)
             except OSError:
@@ -67,16 +67,16 @@ class KernelFile:
             raise
 
     def close(self) -> None:
-        """Closes it; the next read opens it again."""
+        """Closes the file; the next read opens it again."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
 
 class Disk:
-    """Reads the counters of a disk or partition, by its kernel name (sda), node (/dev/mapper/data) or number (8:0).
+    """Reads the counters of a disk or partition, by kernel name (sda), node (/dev/mapper/data) or device number (8:0).
 
-    Not for use by several threads at once.
+    Not for concurrent use by several threads.
     """
 
     def __init__(self, dev: str, root: str = "/") -> None:
@@ -89,7 +89,7 @@ class Disk:
 
     @classmethod
     def of(cls, machine: Machine, bottom: Bottom) -> Disk:
-        """What a lookup has found; it may not be there (any more)."""
+        """Opens the result of a lookup. The disk may be gone, or not there yet."""
         disk = cls.__new__(cls)
         disk._open(machine, bottom)
         return disk
@@ -104,10 +104,10 @@ class Disk:
         self.describe()
 
     def describe(self) -> None:
-        """Reads what sysfs says of the disk beside its counters."""
+        """Reads the properties of the disk from sysfs."""
         path = Path(self._machine.stat_file(self.info.name)).parent
         self.info.size_bytes = int(text(path / "size") or 0) * 512
-        # A partition has the queue of its disk.
+        # A partition uses the queue of its disk.
         real = path.resolve()
         if (real / "partition").is_file():
             path = real.parent
@@ -119,7 +119,7 @@ class Disk:
         self._not_accounted = text(path / "queue/iostats") == "0"
 
     def read(self, at_ns: int | None = None) -> Sample:
-        """Reads the counters: one pread. When a disk that was lost comes back under its name, the next read finds it."""
+        """Reads the counters: one pread. When a lost disk comes back under its name, the next read finds it."""
         at_ns = time.monotonic_ns() if at_ns is None else at_ns
         out: Sample | None = None
         try:
@@ -153,7 +153,7 @@ class Disk:
 
 
 def find(machine: Machine, dev: str) -> Bottom | None:
-    """The disk of a name, node or number; None where it is not there."""
+    """Finds the disk of a name, node or number; None if it does not exist."""
     name = dev
     if is_number(dev):
         link = machine.at(f"/sys/dev/block/{dev}")

@@ -1,4 +1,4 @@
-"""What a running `iolens serve` sends of each device and 100 ms, read without waiting."""
+"""Reads the stream of a running `iolens serve`, with a slot per device and 100 ms, without blocking."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ClassSums:
     total_us: float = 0.0
 
     def add(self, per_s: float, kib_per_s: float, mean_us: float | None) -> None:
-        """Turns the rates of a slot back into whole I/Os and bytes."""
+        """Converts the rates of a slot back to whole I/Os and bytes."""
         ios = round(per_s * SLOT_S)
         self.ios += ios
         self.bytes += round(kib_per_s * 1024 * SLOT_S)
@@ -43,7 +43,7 @@ class ClassSums:
 
 @dataclass(slots=True)
 class SlotSums:
-    """The slots of a device that came since they were last taken."""
+    """The sums of a device's slots since the last take."""
 
     slots: int = 0
     busy_percent: float = 0.0
@@ -55,7 +55,7 @@ class SlotSums:
 
 
 class Events:
-    """A connection to the service's socket, made again once a second where it fails."""
+    """A connection to the service's socket. After an error it reconnects, once a second."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -75,7 +75,7 @@ class Events:
         return self._socket is not None
 
     def poll(self, now_ns: int) -> None:
-        """Takes what has come."""
+        """Reads what has arrived."""
         try:
             if self._socket is None:
                 if now_ns < self._retry_ns:
@@ -116,7 +116,7 @@ class Events:
                 return
 
     def _take(self) -> None:
-        """Headers once, then chunks: a line with the size, the data, an empty line."""
+        """Decodes headers once, then chunks: a line with the size, the data, an empty line."""
         if not self._has_headers:
             head, found, rest = self._raw.partition(b"\r\n\r\n")
             if not found:
@@ -158,9 +158,9 @@ class Events:
         self._missed = False
 
     def take(self, device: str, counters: Rate) -> tuple[Rate, int] | None:
-        """The exact rate of a device over the slots that came since it was last taken, and its age in nanoseconds.
+        """The exact rate of a device over the slots since the last take, and its age in nanoseconds.
 
-        What slots do not say (discards, flushes, the number in flight now) stays as in `counters`.
+        Values that slots do not contain (discards, flushes, the current number in flight) are those of `counters`.
         """
         d = self.devices.pop(device, None)
         if d is None:

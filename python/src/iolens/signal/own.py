@@ -1,4 +1,4 @@
-"""What this process' control group did on each disk."""
+"""I/O of this process' control group on each disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Counters = tuple[int, int, int, int]
 
 @dataclass(slots=True)
 class Own:
-    """The part of a disk's I/O that this process' control group caused, per second; None: not known."""
+    """The part of a disk's I/O that this process' control group caused, per second. None: unknown."""
 
     reads_per_s: float | None = None
     writes_per_s: float | None = None
@@ -25,7 +25,7 @@ class Own:
 
 
 class Group:
-    """The counters of the control group that this process is in."""
+    """The counters of this process' control group."""
 
     def __init__(self, machine: Machine) -> None:
         self._v2 = False
@@ -46,7 +46,7 @@ class Group:
                 name = "io.stat" if v2 else "blkio.throttle.io_service_bytes"
                 if not fits or not (directory / name).is_file():
                     continue
-                # Only the root group has no type (version 2), or a release_agent (version 1).
+                # Only the root group has no type (version 2), or has a release_agent (version 1).
                 is_root = not (directory / "cgroup.type").is_file() if v2 else (directory / "release_agent").is_file()
                 if is_root:
                     raise SignalError("this process is in the root control group, whose I/O is everybody's")
@@ -55,7 +55,7 @@ class Group:
         raise SignalError("no control group counts this process' I/O (cgroup v2 with the io controller, or v1 blkio)")
 
     def read(self) -> dict[str, Counters]:
-        """By MAJOR:MINOR; a disk on which the group did nothing may be missing."""
+        """Counters by MAJOR:MINOR. A disk on which the group did no I/O may be missing."""
         out: dict[str, Counters] = {}
         if self._v2:
             for line in text(self._directory / "io.stat").split("\n"):

@@ -1,4 +1,4 @@
-"""Rates between two readings, and busy time from the counters of a kernel."""
+"""Rates between two readings, and busy time from the counters of different kernels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Busy:
 
 @dataclass(slots=True)
 class Rate:
-    """What a disk did between two readings."""
+    """The activity of a disk between two readings."""
 
     span_ns: int
     reset: bool = False
@@ -68,7 +68,7 @@ class Rate:
 
     @property
     def is_known(self) -> bool:
-        """Whether the interval says anything."""
+        """Whether the interval has any known value."""
         return not self.reset and not self.not_accounted and self.span_ns > 0
 
 
@@ -92,7 +92,7 @@ def regime_of(release: str) -> Regime | None:
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """Finds busy time in the counters of a kernel."""
+    """Calculates busy time from the counters of a kernel."""
 
     release: str = ""
     hz: int | None = None
@@ -100,7 +100,7 @@ class Estimator:
 
     @staticmethod
     def of_machine(root: str = "/") -> Estimator:
-        """That of the kernel that is seen under `root`."""
+        """The calculation for the kernel under `root`."""
         at = Path(root)
         try:
             release = (at / "proc/sys/kernel/osrelease").read_text().strip()
@@ -117,11 +117,11 @@ class Estimator:
 
     @property
     def jiffy_ns(self) -> int:
-        """The kernel's tick; 10 ms where it is not known."""
+        """The kernel's tick; 10 ms if it is unknown."""
         return 1_000_000_000 // (self.hz or 100)
 
     def busy(self, span_ns: int, ticks_ms: int | None, queue_ms: int | None, ios: int | None) -> Busy:
-        """Busy share of an interval. Nothing is known in less than a jiffy."""
+        """Busy share of an interval. It is unknown for less than a jiffy."""
         out = Busy(span_ns=span_ns)
         jiffy_s, span_s = 1.0 / (self.hz or 100), span_ns / 1e9
         if ticks_ms is None or span_s < jiffy_s:
@@ -142,20 +142,20 @@ class Estimator:
 
 
 def mean_s(per_s: float, in_flight: float) -> float:
-    """Mean seconds of an I/O."""
+    """Mean duration of an I/O in seconds."""
     return in_flight / per_s if per_s > 0 else 0.0
 
 
 def sigma(n: int, mean_ns: float, jiffy_ns: float, span_ns: float) -> float:
-    """Standard deviation of sampling n I/Os of a mean length once per jiffy, in percentage points."""
+    """Standard deviation of busy time from sampling n I/Os of a mean length once per jiffy, in percentage points."""
     p = min(mean_ns / jiffy_ns, 1.0)
     return 100.0 * jiffy_ns * math.sqrt(n * p * (1.0 - p)) / span_ns
 
 
 def corrected(per_s: float, in_flight: float, ticks_percent: float, jiffy_s: float) -> tuple[float, Method]:
-    """Takes the bias of a touched jiffy out: U' = 1-(1-U)exp(-rate J) solved for U, within what the time in flight allows.
+    """Removes the bias of touched jiffies: solves U' = 1-(1-U)exp(-rate J) for U, limited to what the time in flight allows.
 
-    I/Os longer than a jiffy hide from these kernels instead; L/(1+L) is then a better lower bound.
+    These kernels miss I/Os longer than a jiffy; then L/(1+L) is a better lower bound.
     """
     least = 100.0 * in_flight / (1.0 + in_flight)
     if mean_s(per_s, in_flight) > jiffy_s:
@@ -170,7 +170,7 @@ def corrected(per_s: float, in_flight: float, ticks_percent: float, jiffy_s: flo
 
 @cache
 def host_estimator() -> Estimator:
-    """That of this machine."""
+    """The calculation for this machine's kernel."""
     return Estimator.of_machine()
 
 
@@ -189,7 +189,7 @@ def restarted(before: Sample, after: Sample) -> bool:
 
 
 def between(before: Sample, after: Sample, estimator: Estimator | None = None) -> Rate:
-    """The rate between two readings of one disk, with the busy time that the kernel allows (this machine's by default)."""
+    """The rate between two readings of one disk, with busy time as the kernel (by default this machine's) counts it."""
     span_ns = after.at_ns - before.at_ns
     out = Rate(span_ns, in_flight=after.in_flight, busy=Busy(span_ns=span_ns))
     if before.not_accounted or after.not_accounted:
@@ -223,9 +223,9 @@ def between(before: Sample, after: Sample, estimator: Estimator | None = None) -
 
 
 def combine(busy_percent: Sequence[float | None]) -> tuple[float, float, float] | None:
-    """Mean, maximum and the share of time with an I/O on any of several disks, in percent.
+    """Mean, maximum, and the share of time with an I/O on any of several disks, in percent.
 
-    None unless every disk is known: one that is not may be the busiest.
+    None unless the values of all disks are known: an unknown disk may be the busiest.
     """
     known = [u for u in busy_percent if u is not None]
     if not known or len(known) < len(busy_percent):

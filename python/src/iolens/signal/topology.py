@@ -1,4 +1,4 @@
-"""From a path to its disks: mounts, partitions, device mapper, RAID, loop devices, btrfs, zfs, overlay, NVMe multipath."""
+"""Resolves a path to its disks: mounts, partitions, dm, RAID, loop devices, btrfs, zfs, overlay, NVMe multipath."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NETWORK = {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "virtiofs", "afs", "glus
 
 
 def text(path: Path) -> str:
-    """The trimmed text of a file; empty where there is none."""
+    """The trimmed text of a file; empty if there is none."""
     try:
         return path.read_bytes().decode("utf-8", "surrogateescape").strip()
     except OSError:
@@ -26,7 +26,7 @@ def text(path: Path) -> str:
 
 
 def names(path: Path) -> list[str]:
-    """A directory in order; nothing where there is none."""
+    """The sorted entries of a directory; empty if there is none."""
     try:
         return sorted(p.name for p in path.iterdir())
     except OSError:
@@ -34,7 +34,7 @@ def names(path: Path) -> list[str]:
 
 
 def is_number(dev: str) -> bool:
-    """Whether it is MAJOR:MINOR."""
+    """Whether the text is MAJOR:MINOR."""
     return re.fullmatch(r"[0-9]+:[0-9]+", dev) is not None
 
 
@@ -52,12 +52,12 @@ class Mount:
 
 
 def unescape(word: str) -> str:
-    """Undoes the kernel's octal digits for blank, tab, newline and backslash."""
+    """Decodes the kernel's octal escapes of blank, tab, newline and backslash."""
     return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), word)
 
 
 def parse_mounts(table: str) -> list[Mount]:
-    """The lines of `/proc/self/mountinfo`; what is no such line is left out."""
+    """Parses the lines of `/proc/self/mountinfo`; other lines are skipped."""
     out = []
     for line in table.split("\n"):
         words = [w for w in line.split(" ") if w]
@@ -75,13 +75,13 @@ def is_under(path: str, point: str) -> bool:
 
 
 def mount_of(table: list[Mount], path: str) -> Mount | None:
-    """Walks from the root downwards as the kernel does, so that a mount which a later one covers is not taken."""
+    """Walks from the root downwards as the kernel does, so that a mount hidden by a later one is not used."""
     ids = {m.id for m in table}
     roots = [m for m in table if m.point == "/"]
     if not roots:
         return None
     at = next((m for m in roots if m.parent not in ids - {m.id}), roots[0])
-    # Each step goes to a child, so no walk is longer than the table.
+    # Each step goes to a child, so a walk has at most as many steps as the table has lines.
     for _ in table:
         below = [m for m in table if m.parent == at.id and m.id != at.id and is_under(path, m.point)]
         if not below:
@@ -92,7 +92,7 @@ def mount_of(table: list[Mount], path: str) -> Mount | None:
 
 @dataclass(frozen=True, slots=True)
 class Bottom:
-    """A disk at the bottom of a stack: what can be busy."""
+    """A disk at the bottom of a stack: the device that can be busy."""
 
     name: str
     dev: str
@@ -112,14 +112,14 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a path is, found once: its canonical form, and the number of the device if it is the node of one."""
+    """A resolved path: its canonical form, and the device number if it is a device node."""
 
     path: str
     node: str | None
 
 
 class Machine:
-    """The machine that is seen under a root: "/", or "/host" in a container."""
+    """The machine whose files are under a root: "/", or "/host" in a container."""
 
     def __init__(self, root: str = "/") -> None:
         self.root = Path(root)
@@ -128,16 +128,16 @@ class Machine:
         """Paths are taken as they are, without a look at file systems that may have to wait for a disk."""
 
     def at(self, path: str) -> Path:
-        """How this process names a path of the machine."""
+        """The name by which this process opens a path of the machine."""
         return self.root / path.lstrip("/")
 
     def read_mounts(self) -> None:
-        """Reads the mount table: this process' own one of the live machine, that of process 1 elsewhere."""
+        """Reads the mount table: of this process on the live machine, of process 1 under another root."""
         who = "self" if str(self.root) == "/" else "1"
         self.table = parse_mounts(self.at(f"/proc/{who}/mountinfo").read_bytes().decode("utf-8", "surrogateescape"))
 
     def canonical(self, path: str) -> str:
-        """Resolves links, "." and ".." inside the root: an absolute link leads to the root's own file."""
+        """Resolves links, "." and ".." inside the root. An absolute link refers to a file under the root."""
         done, links = Path("/"), 0
         todo = [p for p in path.split("/") if p not in ("", ".")]
         while todo:
@@ -159,7 +159,7 @@ class Machine:
         return str(done)
 
     def follow(self, path: str) -> str | None:
-        """The canonical form; None where it is not there or may not be looked at."""
+        """The canonical form; None if the path does not exist or may not be read."""
         if self.literal:
             return path
         try:
@@ -168,14 +168,14 @@ class Machine:
             return None
 
     def place(self, path: str) -> Place:
-        """Looks at the file system, which may have to wait for the disk."""
+        """Queries the file system, which may block on the disk."""
         canonical = self.canonical(path)
         st = self.at(canonical).stat()
         is_node = stat.S_ISBLK(st.st_mode)
         return Place(canonical, f"{os.major(st.st_rdev)}:{os.minor(st.st_rdev)}" if is_node else None)
 
     def disks_of(self, place: Place) -> tuple[list[Bottom], str]:
-        """The disks under a path, by name, and why there is none."""
+        """The disks under a path, by name, and the reason if there are none."""
         if place.node is not None:
             layers, why = self.device(place.node, 0), f"sysfs has no block device {place.node}"
         elif mount := mount_of(self.table, place.path):
@@ -188,7 +188,7 @@ class Machine:
         return [found[name] for name in sorted(found)], why
 
     def collect(self, layer: Layer, found: dict[str, Bottom]) -> None:
-        """A loop device whose file is on no disk is the lowest that can be busy; an NVMe multipath head is one disk."""
+        """A loop device whose file is on no disk is the lowest device that can be busy. An NVMe multipath head is one disk."""
         paths = [b.name for b in layer.below if b.is_path]
         if len(paths) < len(layer.below):
             for below in layer.below:
@@ -197,20 +197,20 @@ class Machine:
             found.setdefault(layer.name, Bottom(layer.name, layer.dev, self.stats_of(layer.name, paths)))
 
     def stat_file(self, name: str) -> str:
-        """Where the kernel prints a device's counters."""
+        """The files in which the kernel prints a device's counters."""
         name = name.replace("/", "!")
         own, partition = self.at(f"/sys/block/{name}/stat"), self.at(f"/sys/class/block/{name}/stat")
         return str(partition if partition.is_file() and not own.is_file() else own)
 
     def stats_of(self, name: str, paths: list[str]) -> tuple[str, ...]:
-        """Before Linux 6.1 the head of an NVMe multipath disk counted nothing: its paths are read instead."""
+        """Before Linux 6.1 the head of an NVMe multipath disk counts nothing, so its paths are read instead."""
         own = self.stat_file(name)
         if not paths or text(Path(own)).strip("0 "):
             return (own,)
         return tuple(self.stat_file(p) for p in paths)
 
     def device(self, dev: str, depth: int) -> list[Layer]:
-        """The device with this number and all under it."""
+        """The device with this number and all devices under it."""
         return self.directory(self.at(f"/sys/dev/block/{dev}"), depth)
 
     def named(self, name: str, depth: int) -> list[Layer]:
@@ -234,7 +234,7 @@ class Machine:
         return [layer]
 
     def below(self, path: Path, name: str, depth: int) -> list[Layer]:
-        """The devices right under a device."""
+        """The devices directly under a device."""
         if (path / "partition").is_file():
             return self.directory(path.parent, depth)
         slaves = names(path / "slaves")
@@ -257,7 +257,7 @@ class Machine:
         return [Layer(n, is_path=True) for n in names(self.at("/sys/block")) if path.fullmatch(n)]
 
     def layers(self, mount: Mount, depth: int) -> list[Layer]:
-        """The devices right under a file system."""
+        """The devices directly under a file system."""
         if depth >= MAX_DEPTH:
             return []
         if not mount.dev.startswith("0:"):
@@ -268,7 +268,7 @@ class Machine:
             return self.zfs(mount, depth)
         if mount.fs_type == "btrfs" and (devices := self.btrfs_members(mount)):
             return [layer for n in names(devices) for layer in self.directory(devices / n, depth)]
-        # Without a number of its own, mounted from devices (bcachefs: /dev/a:/dev/b).
+        # A file system without a device number of its own that is mounted from devices (bcachefs: /dev/a:/dev/b).
         if not mount.source.startswith("/dev/"):
             return []
         return [layer for s in mount.source.split(":") for layer in self.named(self.kernel_name(s), depth)]
@@ -293,7 +293,7 @@ class Machine:
         return out
 
     def btrfs_members(self, mount: Mount) -> Path | None:
-        """The directory that lists all members of the file system."""
+        """The sysfs directory that lists all members of the file system."""
         member = self.kernel_name(mount.source)
         base = self.at("/sys/fs/btrfs")
         for uuid in names(base):
@@ -303,7 +303,7 @@ class Machine:
         return None
 
     def zfs(self, mount: Mount, depth: int) -> list[Layer]:
-        """The members of the pool: zfs says nothing in sysfs, but udev wrote down each member's label."""
+        """The members of the pool. zfs has no entry in sysfs, but udev stores each member's label."""
         pool = mount.source.partition("/")[0]
         data = self.at("/run/udev/data")
         out = []
@@ -311,12 +311,12 @@ class Machine:
             lines = text(data / name).split("\n") if re.fullmatch(r"b[0-9]+:[0-9]+", name) else []
             if "E:ID_FS_TYPE=zfs_member" in lines and f"E:ID_FS_LABEL={pool}" in lines:
                 out += self.device(name[1:], depth)
-        # udev labels the whole disk and its partition alike: the partition is the member.
+        # udev labels the whole disk and its partition alike; the partition is the member.
         under = {b.dev for layer in out for b in layer.below}
         return [layer for layer in out if layer.dev not in under]
 
     def kernel_name(self, source: str) -> str:
-        """The kernel's name of a node under /dev: its own, that of the link's target, or that of the dm device."""
+        """The kernel name of a node under /dev: its own, that of the link's target, or that of the dm device."""
         try:
             path = Path(self.canonical(source))
         except OSError:
@@ -327,7 +327,7 @@ class Machine:
         return next((d for d in names(block) if text(block / d / "dm/name") == path.name), "")
 
     def whole_disks(self) -> list[str]:
-        """Disks that data is on: whole, with a size, not made of other devices, not in memory."""
+        """Disks that hold data: whole disks with a size, not made of other devices, not in memory."""
         out = []
         block = self.at("/sys/block")
         for name in names(block):
@@ -339,7 +339,7 @@ class Machine:
 
 
 def why_none(mount: Mount) -> str:
-    """Why there is no disk under a mount."""
+    """The reason why there is no disk under a mount."""
     kind = mount.fs_type
     reasons = {
         "overlay": "overlay: none of its layers is on a visible block device",

@@ -1,4 +1,4 @@
-"""Disks and paths that a program watches, and what they did lately."""
+"""Disks and paths that a program watches, and their recent activity."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Group:
 
 @dataclass(slots=True)
 class View:
-    """Everything of one refresh; it does not change."""
+    """All readings of one refresh; immutable."""
 
     at_ns: int
     disks: dict[str, Reading] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class View:
         return (time.monotonic_ns() - self.at_ns) / 1e9
 
     def disk(self, name: str) -> Reading:
-        """The reading of a disk; raises its error."""
+        """The reading of a disk; raises the error if that disk has none."""
         reading = self.disks.get(name)
         if reading is None:
             raise SignalError(f"{name}: not in the set")
@@ -92,7 +92,7 @@ class View:
         return reading
 
     def group(self, path: str) -> Group:
-        """A path's disks together; raises the error of one that is not known."""
+        """The combined reading of a path's disks; raises the error if a disk is unknown."""
         group = self.groups.get(path)
         if group is None:
             raise SignalError(f"{path}: not in the set")
@@ -135,7 +135,7 @@ class _Member:
             self.busy_from, self.busy = self.now, Busy()
 
     def busy_now(self, estimator: Estimator, rate: Rate) -> Busy:
-        """Over two jiffies at least, the resolution of the kernel's counter: in shorter intervals the last figure stays."""
+        """Measures at least two jiffies, the resolution of the kernel's counter. In shorter intervals the last value stays."""
         assert self.now is not None
         if not rate.is_known or self.busy_from is None:
             self.busy_from, self.busy = self.now, rate.busy
@@ -145,13 +145,13 @@ class _Member:
 
 
 class Set:
-    """Disks and paths, for any number of threads; readers never wait, and no thread is started.
+    """A set of disks and paths, usable from any number of threads. Readers never block, and no thread is started.
 
-    The reader that finds the readings old refreshes them (one pread for each disk), all others meanwhile get the last ones:
-    every `idle` seconds while the disks are idle, every `busy` seconds while they are busy all the time, geometric in between.
-    `by` is how the disks of a path become one figure: `max`, the busiest, or `mean`, in which one hot disk hides.
-    `serve` is the socket of a running `iolens serve` (/run/iolens/iolens.sock): where it answers, figures are exact.
-    `own`: also read what this process' control group did.
+    A reader that finds the readings too old refreshes them (one pread for each disk); meanwhile all other readers get the last
+    ones. The period is `idle` seconds while the disks are idle, `busy` seconds at 100 % busy time, and a geometric
+    interpolation in between. `by` selects how the disks of a path are combined: `max` is the busiest, `mean` can hide one busy
+    disk. `serve` is the socket of a running `iolens serve` (/run/iolens/iolens.sock); if it answers, values are exact. `own`
+    also reads the I/O of this process' control group.
     """
 
     def __init__(
@@ -189,22 +189,22 @@ class Set:
         self._view = View(time.monotonic_ns())
 
     def add(self, dev: str) -> None:
-        """Adds a disk or partition by its kernel name, node or number."""
+        """Adds a disk or partition by its kernel name, device node or device number."""
         with Disk(dev, str(self._machine.root)) as disk, self._lock:
             if disk.info.name not in self._pinned:
                 self._pinned.append(disk.info.name)
             self._rebuild()
 
     def add_all(self) -> None:
-        """Adds all disks, also those that appear later: whole ones with a size, made of no others, and not in memory."""
+        """Adds all disks, now and later: whole disks with a size, not made of other devices, not in memory."""
         with self._lock:
             self._all = True
             self._rebuild()
 
     def add_path(self, path: str) -> None:
-        """Adds the disks under a file, a directory or a device; raises where it has none (tmpfs, a network), and says why.
+        """Adds the disks under a file, directory or device. Raises with the reason if it has none (tmpfs, network).
 
-        Looking it up may have to wait for the disk; readers meanwhile go on.
+        The lookup may block on the disk; readers are not affected.
         """
         if sys.platform != "linux":
             raise SignalError("disks can be read on Linux only")
@@ -222,7 +222,7 @@ class Set:
             self._rebuild()
 
     def remove(self, name: str) -> bool:
-        """Removes a path, or a disk that was added by its name; False: there is none."""
+        """Removes a path, or a disk that was added by name. Returns False if there is none."""
         with self._lock:
             if self._paths.pop(name, None) is None:
                 name = name.removeprefix("/dev/")
@@ -233,18 +233,18 @@ class Set:
             return True
 
     def now(self) -> View:
-        """The newest view; it refreshes itself when it is old."""
+        """The newest view, refreshed if it is too old."""
         if time.monotonic_ns() >= self._due_ns:
             self._refresh(always=False)
         return self._view
 
     def refresh(self) -> View:
-        """A new reading whatever the age of the last one, unless another thread is taking one."""
+        """A new reading regardless of the age of the last one, unless another thread is reading."""
         self._refresh(always=True)
         return self._view
 
     def percent(self, path: str) -> float:
-        """Busy time of a path or disk that was added, in percent; raises SignalError where it is not known."""
+        """Busy time of an added path or disk, in percent. Raises SignalError if it is unknown."""
         view = self.now()
         busy = view.group(path).percent if path in view.groups else view.disk(path).rate.busy.percent
         if busy is None:
@@ -252,7 +252,7 @@ class Set:
         return busy
 
     def close(self) -> None:
-        """Closes all files. Views stay readable."""
+        """Closes all files. Views remain readable."""
         with self._lock:
             for member in self._members.values():
                 member.disk.close()
@@ -290,7 +290,7 @@ class Set:
             self._lock.release()
 
     def _publish(self, now_ns: int) -> None:
-        """Makes the view of what was read. The caller holds the lock."""
+        """Builds the view from the readings. The caller holds the lock."""
         view = View(now_ns)
         for name in sorted(self._members):
             view.disks[name] = self._measure(self._members[name], now_ns)
@@ -307,7 +307,7 @@ class Set:
     def _interval_ns(self, busy_percent: list[float | None]) -> int:
         idle, busy = self._idle_ns, self._busy_ns
         if self._events:
-            # What the service sends must be read before its buffers are full.
+            # The service's data must be read before its buffers are full.
             idle = min(idle, 500e6)
             busy = min(busy, idle)
         known = [p for p in busy_percent if p is not None]
@@ -357,7 +357,7 @@ class Set:
         return due
 
     def _look(self) -> None:
-        """Looks all paths up again, in sysfs and procfs alone: a file system may have to wait for the disk that is measured."""
+        """Resolves all paths again, from sysfs and procfs only: a file system call may block on the disk that is measured."""
         self._resolved_ns = time.monotonic_ns()
         try:
             self._machine.read_mounts()
@@ -365,13 +365,13 @@ class Set:
             return
         for path, of in self._paths.items():
             bottoms, why = self._machine.disks_of(of.place)
-            # Without any, the last disks stay, with their own errors.
+            # If there are none, the last disks stay, with their own errors.
             of.error = None if bottoms else SignalError(f"{path}: {why}")
             of.bottoms = bottoms or of.bottoms
         self._rebuild()
 
     def _rebuild(self) -> None:
-        """Opens what was added; disks that stay keep what they have read. The caller holds the lock."""
+        """Opens added disks. Disks that stay keep their readings. The caller holds the lock."""
         wanted = {b.name: b for of in self._paths.values() for b in of.bottoms}
         for name in self._pinned + (self._machine.whole_disks() if self._all else []):
             bottom = find(self._machine, name)
@@ -394,7 +394,7 @@ class Set:
             if self._members.get(name) is not member:
                 member.disk.close()
         self._publish(self._view.at_ns)
-        # The first interval ends soon.
+        # The first interval is short.
         self._due_ns = time.monotonic_ns() + int(self._busy_ns)
 
 
@@ -402,7 +402,7 @@ def _own(before: Counters, now: Counters, rate: Rate) -> Own:
     span_s = rate.span_ns / 1e9
     reads, writes, read_bytes, write_bytes = (max(b - a, 0) / span_s for a, b in zip(before, now, strict=True))
     out = Own(reads, writes, read_bytes, write_bytes)
-    # I/O that a group began and the disk has not completed makes the difference negative.
+    # I/O that a group started and the disk has not completed makes the difference negative.
     if rate.read.bytes_per_s is not None:
         out.others_read_bytes_per_s = max(rate.read.bytes_per_s - read_bytes, 0.0)
     if rate.write.bytes_per_s is not None:
@@ -428,7 +428,7 @@ def _group(path: str, by: GroupBy, of: _Path, disks: dict[str, Reading]) -> Grou
 
 
 def _sum(readings: list[Reading], which: Callable[[Rate], ClassRate]) -> ClassRate:
-    """A class over disks, means weighted by I/Os; unknown where one disk is not known."""
+    """Sums a class over disks, with means weighted by I/Os. Unknown if it is unknown for one disk."""
     classes = [which(r.rate) for r in readings]
 
     def total(values: list[float | None]) -> float | None:
@@ -451,7 +451,7 @@ def _sum(readings: list[Reading], which: Callable[[Rate], ClassRate]) -> ClassRa
 
 
 class _MountWatch:
-    """Notices that mounts have come or gone: by a poll of the live table, by its text elsewhere."""
+    """Detects that mounts were added or removed: by poll() on the live table, by its text under another root."""
 
     def __init__(self, machine: Machine) -> None:
         self._path = machine.at("/proc/1/mountinfo")

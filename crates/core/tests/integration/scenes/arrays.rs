@@ -1,4 +1,4 @@
-//! Arrays: every member serves a load of its own on a device of its own.
+//! Arrays: every member has its own load and its own device.
 
 use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{
@@ -51,7 +51,7 @@ pub fn report_of_btrfs(
     })
 }
 
-/// The report of `members`; `describe` says what holds them together.
+/// The report of `members`; `describe` states how they are combined.
 fn report_with(
     members: &[Scene],
     seed: u64,

@@ -1,4 +1,4 @@
-//! Loads that deserve no finding, and some that deserve one, a minute each.
+//! Loads that need no finding, and some that need one, a minute each.
 
 use iolens_core::model::{Io, Op};
 
@@ -42,7 +42,7 @@ pub fn fifo(rng: &mut Rng, percent: f64) -> Vec<Io> {
     serve(&merged(&[&reads, &writes]), Some(1))
 }
 
-/// The rate of both swings together: waiting is load, not one class's doing.
+/// The rate of both variations together: the waiting is caused by load, not by one class.
 pub fn shared_sine(rng: &mut Rng) -> Vec<Io> {
     let period = 5.0 + 10.0 * rng.uniform();
     let swing = 0.3 + 0.5 * rng.uniform();

@@ -24,17 +24,17 @@ pub struct Scene {
     pub reads: f64,
     pub device: Device,
     pub bursts: Vec<Burst>,
-    /// (from, for): the device completes nothing, arrivals go on.
+    /// (start, duration): the device completes nothing, arrivals continue.
     pub stalls: Vec<(f64, f64)>,
-    /// (at, factor): service times are so many times as long, in straight lines from point to point. None: as they are.
+    /// (at, factor): service times are multiplied, with linear interpolation between the points. None: unchanged.
     pub pace: Vec<(f64, f64)>,
-    /// (share, seconds): so many requests take this long instead.
+    /// (share, seconds): this share of the requests takes this long instead.
     pub slow: Option<(f64, f64)>,
-    /// So many requests at once are issued to the device; others wait for their issue. None: all are at once.
+    /// Maximum number of requests issued to the device; others wait for their issue. None: unlimited.
     pub places: Option<usize>,
 }
 
-/// How the background's requests come.
+/// Arrivals of the background's requests.
 #[derive(Clone, Copy)]
 pub enum Arrivals {
     Silence,
@@ -45,7 +45,8 @@ pub enum Arrivals {
         on_s: f64,
         off_s: f64,
     },
-    /// So many sources that are on and off for Pareto times with this tail index (self-similar for 1 to 2), mean 0.1 s.
+    /// This many sources that are on and off for Pareto times with this tail index (self-similar for 1 to 2), mean 0.1
+    /// s.
     SelfSimilar {
         per_s: f64,
         sources: usize,
@@ -62,7 +63,7 @@ pub enum Arrivals {
         swing: f64,
         period_s: f64,
     },
-    /// So many workers, each with an exponential pause between completion and next request.
+    /// This many workers, each with an exponential pause between completion and next request.
     Closed {
         workers: usize,
         think_s: f64,
@@ -130,7 +131,7 @@ impl Default for Scene {
 pub const MIXED: &[(i64, u64)] = &[(4096, 70), (16_384, 15), (65_536, 10), (1 << 20, 5)];
 
 impl Scene {
-    /// Its I/Os in the order of completion.
+    /// Its I/Os in order of completion.
     pub fn ios(&self, seed: u64) -> Vec<Io> {
         let mut rng = Rng::new(seed);
         if let Arrivals::Closed { workers, think_s } = self.arrivals {
@@ -293,7 +294,7 @@ impl Scene {
         ios
     }
 
-    /// One server that takes the nearest of those that wait; a seek over the whole disk doubles the fixed part.
+    /// One server that serves the nearest waiting request; a seek over the whole disk doubles the fixed part.
     fn nearest(&self, jobs: &[Job], rng: &mut Rng) -> Vec<Io> {
         let mut waiting: Vec<(f64, Job)> = Vec::new();
         let mut jobs = jobs
@@ -366,7 +367,7 @@ impl Queue<'_> {
         for (from, length) in &self.scene.stalls {
             let from = from * SECOND;
             let length = length * SECOND;
-            // What would have been done in it, or begins in it, waits for its end.
+            // Work during the pause, or starting in it, waits for its end.
             if done > from && started < from + length {
                 done = from + length + (done - started.max(from));
             }

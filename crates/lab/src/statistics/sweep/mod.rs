@@ -1,4 +1,4 @@
-//! A17: what a sweep over block sizes says of the device and of the page cache.
+//! A17: models of the device and of the page cache, fitted to a sweep over block sizes.
 
 mod page_cache;
 mod page_cache_fit;

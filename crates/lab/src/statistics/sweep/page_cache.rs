@@ -17,15 +17,15 @@ pub struct PageCacheModel {
     pub run_s: f64,
 }
 
-/// What limits a run.
+/// The bottleneck of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Regime {
-    /// Calls are too slow for the disk: readahead is always ahead, and only the processor counts.
+    /// Calls are slower than the disk: readahead is always ahead, and only CPU time matters.
     Cpu,
-    /// The disk until the file is cached, then memory.
+    /// The disk limits until the file is cached, then memory.
     DiskThenMemory,
-    /// The disk throughout: the run ends before the file is cached.
+    /// The disk limits throughout: the run ends before the file is cached.
     Disk,
 }
 
@@ -43,9 +43,10 @@ pub struct Prediction {
 }
 
 impl PageCacheModel {
-    /// The model whose call and copy times two fully cached runs (bytes per call, calls per second) determine.
+    /// The model with the call and copy times that follow from two fully cached runs (bytes per call, calls
+    /// per second).
     ///
-    /// `None` if they contradict it: the same size twice, or larger calls being faster.
+    /// `None` if they contradict it: equal sizes, or larger calls that are faster.
     pub fn from_cached_runs(
         one: (f64, f64),
         two: (f64, f64),
@@ -71,7 +72,7 @@ impl PageCacheModel {
         self.file_bytes / self.disk_bytes_per_s
     }
 
-    /// What the model says of calls of `block_bytes`.
+    /// The model's prediction for calls of `block_bytes`.
     pub fn predict(&self, block_bytes: f64) -> Prediction {
         let call_s = self.call_s + block_bytes / self.copy_bytes_per_s;
         let (regime, ios_per_s) = if block_bytes / call_s < self.disk_bytes_per_s {
@@ -94,7 +95,7 @@ impl PageCacheModel {
     }
 }
 
-/// By how much a prediction is off, in percent of what was measured.
+/// Error of a prediction, in percent of the measured value.
 pub fn error_percent(predicted: f64, measured: f64) -> f64 {
     100.0 * (predicted / measured - 1.0)
 }
@@ -109,7 +110,7 @@ mod tests {
     const ERRORS: &str = include_str!("../../../../../fixtures/golden/seed1_pagecache_errors.csv");
     const WORKED: &str = include_str!("../../../../../fixtures/golden/seed1_pagecache_model.csv");
 
-    /// The published model; its 22.6 s of disk time are taken as they are printed.
+    /// The published model. Its 22.6 s of disk time are used as printed.
     fn published(copy_bytes_per_s: f64) -> PageCacheModel {
         PageCacheModel {
             call_s: 1.1e-6,

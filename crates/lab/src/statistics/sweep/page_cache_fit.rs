@@ -1,5 +1,5 @@
-//! The two-phase model of a sweep: its parameters from runs on a cached file and from the device, then each cold run's
-//! prediction beside what was measured.
+//! Fits the two-phase model of a sweep: parameters from runs on a cached file and from the device, then a prediction
+//! for each cold run beside the measurement.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::seek_transfer::{jackknife, rate_of};
 use super::{Interval, PageCacheModel, Regime, error_percent};
 use crate::statistics::anova::mean_interval;
 
-/// A run that began with nothing cached.
+/// A run that started with an empty page cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ColdRun {
     /// Bytes per call.
@@ -16,26 +16,26 @@ pub struct ColdRun {
     pub ios_per_s: f64,
     /// Length of the run in seconds.
     pub run_s: f64,
-    /// Bytes that its reads took from the device, and the seconds from the first of them to the last.
+    /// Bytes that its reads transferred from the device, and the seconds from the first of them to the last.
     pub disk_phase: Option<(f64, f64)>,
 }
 
-/// A block size: measured, and predicted without having been used for the fit (except for the disk's rate).
+/// A block size: measured, and predicted without being used in the fit (except for the disk's rate).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CachePoint {
     /// Bytes per call.
     pub block_bytes: f64,
     /// Calls per second, mean over replicates.
     pub measured_ios_per_s: f64,
-    /// Calls per second by the model.
+    /// Calls per second predicted by the model.
     pub predicted_ios_per_s: f64,
-    /// What limits it by the model.
+    /// The bottleneck according to the model.
     pub regime: Regime,
-    /// Predicted less measured, in percent of the measured.
+    /// Predicted minus measured, in percent of the measured value.
     pub error_percent: f64,
 }
 
-/// The fitted model. Intervals are at 95 %; their ends are infinite where one replicate says nothing of them.
+/// The fitted model. Intervals are at 95 %; their bounds are infinite if one replicate cannot determine them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PageCacheFit {
     /// Time of one call without data, in seconds (jackknife over the cached runs).
@@ -55,7 +55,7 @@ pub struct PageCacheFit {
     pub max_abs_error_percent: f64,
 }
 
-/// Fits the model of `file_bytes` read over and over to runs on a cached file (bytes per call, calls per second) of at
+/// Fits the model to runs that repeatedly read `file_bytes` on a cached file (bytes per call, calls per second) with at
 /// least two sizes, and predicts the `cold` runs. `None` if the runs do not determine it.
 pub fn fit_page_cache(
     cached: &[(f64, f64)],
@@ -65,7 +65,7 @@ pub fn fit_page_cache(
     let (call_s, per_byte) = calls(cached)?;
     let left_out = calls_without_each(cached);
     let copy = jackknife(per_byte, left_out.iter().map(|c| c.1));
-    // The interval of the time per byte is turned over into one of the rate: its upper end gives the lower one.
+    // The interval of the time per byte is inverted to one of the rate: its upper bound gives the lower one.
     let low = if copy.high.is_finite() {
         rate_of(copy.high)
     } else {
@@ -85,7 +85,7 @@ pub fn fit_page_cache(
         mean_abs_error_percent: 0.0,
         max_abs_error_percent: 0.0,
     };
-    // The points are predicted with the parameters found so far; their errors say how good the model is.
+    // The points are predicted with the parameters found so far; their errors measure how good the model is.
     let mut sizes: Vec<f64> = cold.iter().map(|r| r.block_bytes).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
@@ -100,8 +100,8 @@ pub fn fit_page_cache(
     Some(fit)
 }
 
-/// [`calls`] with each of the runs left out; of none if a size has one run only, which cannot do without it: then nothing
-/// is known of the error.
+/// [`calls`] with each run left out in turn. Empty if a size has only one run, because it cannot be left out; then the
+/// error is unknown.
 fn calls_without_each(cached: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let fits = (0..cached.len()).map(|i| calls(&[&cached[..i], &cached[i + 1..]].concat()));
     fits.collect::<Option<Vec<_>>>().unwrap_or_default()
@@ -120,15 +120,15 @@ fn calls(cached: &[(f64, f64)]) -> Option<(f64, f64)> {
     Some((m.call_s, 1.0 / m.copy_bytes_per_s))
 }
 
-/// Calls per second with so many bytes each.
+/// Calls per second for each size in bytes.
 fn mean_rate(cached: &[(f64, f64)], block_bytes: f64) -> f64 {
     let of_size = cached.iter().filter(|c| c.0 == block_bytes);
     let rates: Vec<f64> = of_size.map(|c| c.1).collect();
     rates.iter().sum::<f64>() / rates.len() as f64
 }
 
-/// The disk's rate from the runs that it limited: those whose calls could have taken a fifth more than the fastest run
-/// got. Without such a run the fastest is a lower bound.
+/// The disk's rate from the runs that it limited: those whose calls could have been 20 % faster than the fastest run.
+/// Without such a run, the fastest run is a lower bound.
 fn disk_rate(cold: &[ColdRun], from_memory: impl Fn(f64) -> f64) -> Option<Interval> {
     let rates: Vec<(f64, f64)> = cold
         .iter()

@@ -1,4 +1,4 @@
-//! Where a curve stops being flat: two segments in log-log with slopes 0 and -1.
+//! Finds where a curve stops being flat: two segments in log-log with slopes 0 and -1.
 
 use serde::Serialize;
 
@@ -7,28 +7,28 @@ use serde::Serialize;
 pub struct Plateau {
     /// Height, in the unit of the values.
     pub level: f64,
-    /// Where it ends, in the unit of the positions; `None` if one segment explains the data as well.
+    /// Its end, in the unit of the positions; `None` if one segment explains the data equally well.
     pub breakpoint: Option<f64>,
-    /// Standard deviation of the residuals, as a factor less 1.
+    /// Standard deviation of the residuals, as a factor minus 1.
     pub scatter: f64,
-    /// BIC of the best single line (flat, falling, or of any slope) less BIC of two segments.
+    /// BIC of the best single line (flat, falling, or of any slope) minus BIC of two segments.
     pub bic_gain: f64,
 }
 
 /// Evidence for two segments that counts as positive (Raftery 1995, table 6).
 const MIN_BIC_GAIN: f64 = 2.0;
-/// Points on the plateau, and beyond its end, that make a shape and not an accident.
+/// Minimum number of points on the plateau and beyond its end, so that the shape is not accidental.
 const MIN_POINTS: [usize; 2] = [3, 2];
-/// Slope of the points on a plateau, in octaves per octave, up to which they are flat: 10 % per doubling.
+/// Maximum slope on a plateau, in octaves per octave: 10 % per doubling.
 const MAX_SLOPE: f64 = 0.15;
-/// Slope beyond the end: at least halfway to a bandwidth limit's -1.
+/// Slope beyond the end: at least half of a bandwidth limit's -1.
 const MAX_FALL: f64 = -0.5;
 
 /// Fits `points` of (position, value), both above 0; `None` with fewer than four.
 ///
-/// The breakpoint is searched on a grid of 1/16 octave and chosen by the sum of squares. It is reported where the Bayesian
-/// information criterion prefers it to every single line, where at least three points are before and two behind it, and
-/// where those before it are flat by themselves: a curve that bends slowly has no plateau.
+/// The breakpoint is searched on a grid of 1/16 octave and chosen by the sum of squares. It is reported if the Bayesian
+/// information criterion prefers it to every single line, if at least three points are before and two behind it, and if
+/// the points before it are flat by themselves: a curve that bends slowly has no plateau.
 pub fn plateau(points: &[(f64, f64)]) -> Option<Plateau> {
     let logs: Vec<(f64, f64)> = points
         .iter()
@@ -38,7 +38,7 @@ pub fn plateau(points: &[(f64, f64)]) -> Option<Plateau> {
     if logs.len() < 4 {
         return None;
     }
-    // Every place on the grid is tried as the end of the plateau; the one with the best fit is left.
+    // Every position on the grid is tried as the end of the plateau; the best fit is kept.
     let first = logs.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
     let last = logs.iter().map(|p| p.0).fold(f64::NEG_INFINITY, f64::max);
     let steps = ((last - first) * 16.0).ceil() as u32;
@@ -46,7 +46,8 @@ pub fn plateau(points: &[(f64, f64)]) -> Option<Plateau> {
         .map(|i| first + f64::from(i) / 16.0)
         .map(|x| (x, fit(&logs, x)));
     let (x0, (level, sse)) = fits.min_by(|a, b| a.1.1.total_cmp(&b.1.1))?;
-    // Two segments have a parameter more than a flat or a falling line, so they have to fit better by more than chance.
+    // Two segments have one parameter more than a flat or a falling line, so their fit must be better by more than
+    // chance.
     let flat = fit(&logs, last).1;
     let falling = fit(&logs, first).1;
     let n = logs.len() as f64;
@@ -68,15 +69,15 @@ pub fn plateau(points: &[(f64, f64)]) -> Option<Plateau> {
     })
 }
 
-/// The Bayesian information criterion of a curve of so many parameters that leaves this sum of squares.
+/// The Bayesian information criterion of a curve with this number of parameters and this sum of squares.
 fn bic(n: f64, sse: f64, parameters: f64) -> f64 {
-    // Measured values repeat to a thousandth at best; without this floor noiseless data would prove anything.
+    // Measured values repeat to 0.1 % at best. Without this floor noiseless data would prove anything.
     n * (sse / n).max(1e-6).ln() + parameters * n.ln()
 }
 
 /// Level and sum of squares of the curve that bends at `x0`.
 fn fit(logs: &[(f64, f64)], x0: f64) -> (f64, f64) {
-    // Each point lifted by what the curve has fallen there: then the curve is flat.
+    // Each point is raised by the curve's fall at its position, which makes the curve flat.
     let lifted: Vec<f64> = logs.iter().map(|(x, y)| y + (x - x0).max(0.0)).collect();
     let level = lifted.iter().sum::<f64>() / logs.len() as f64;
     (level, lifted.iter().map(|y| (y - level).powi(2)).sum())

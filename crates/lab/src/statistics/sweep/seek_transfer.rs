@@ -1,4 +1,4 @@
-//! Each I/O costs a seek and its transfer: t(x) = a + x / B.
+//! Models the time of an I/O as a seek plus its transfer: t(x) = a + x / B.
 
 use serde::Serialize;
 
@@ -16,27 +16,27 @@ pub struct SweepPoint {
 pub struct Interval {
     /// Best estimate.
     pub value: f64,
-    /// Lower end.
+    /// Lower bound.
     pub low: f64,
-    /// Upper end.
+    /// Upper bound.
     pub high: f64,
 }
 
-/// A point and what the fit says of it.
+/// A point and its prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FitPoint {
     /// Measured point of the sweep.
     pub point: SweepPoint,
     /// Requests per second that the model predicts.
     pub predicted_ios_per_s: f64,
-    /// Predicted time per I/O less the measured one, in percent of it.
+    /// Predicted time per I/O minus the measured one, in percent of it.
     pub error_percent: f64,
 }
 
 /// Fit of t(x) = a + x/B.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeekTransfer {
-    /// Cost of each I/O whatever its size, in seconds (95 % by jackknife).
+    /// Cost of each I/O independent of its size, in seconds (95 % by jackknife).
     pub a_s: Interval,
     /// Transfer rate in bytes per second (95 % by jackknife).
     pub rate_bytes_per_s: Interval,
@@ -57,7 +57,7 @@ impl SeekTransfer {
     }
 }
 
-/// Seconds per I/O of the application that a point implies.
+/// Seconds per I/O of the application, calculated from a point.
 fn seconds(p: &SweepPoint, max_request: f64) -> f64 {
     pieces(p, max_request) / p.device_ios_per_s
 }
@@ -66,13 +66,13 @@ fn pieces(p: &SweepPoint, max_request: f64) -> f64 {
     (p.block_bytes / max_request).ceil().max(1.0)
 }
 
-/// Which errors count alike.
+/// Which errors have equal weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weighting {
     /// Relative ones (weights 1/t²): for measurements over many octaves.
     Relative,
-    /// Absolute ones: for values that were computed from a straight line in the first place.
+    /// Absolute ones: for values that were calculated from a straight line.
     Absolute,
 }
 
@@ -96,7 +96,7 @@ fn least_squares(points: &[(f64, f64)], weighting: Weighting) -> Option<(f64, f6
         wxt += weight * x * t;
     }
     let determinant = w * wxx - wx * wx;
-    // Two different sizes are needed; the bound is relative to the products that cancel.
+    // Two different sizes are needed; the threshold is relative to the products that cancel.
     if determinant <= 1e-12 * w * wxx {
         return None;
     }
@@ -108,7 +108,7 @@ fn least_squares(points: &[(f64, f64)], weighting: Weighting) -> Option<(f64, f6
 
 /// Fits the model to a sweep with one I/O at a time, whose requests are at most `max_request` bytes.
 ///
-/// `None` with fewer than three usable points or if the data contradict the model (larger I/Os being faster).
+/// `None` with fewer than three usable points or if the data contradict the model (larger I/Os that are faster).
 pub fn fit_seek_transfer(
     points: &[SweepPoint],
     max_request: f64,
@@ -132,7 +132,7 @@ pub fn fit_seek_transfer(
         .collect();
     let a_s = jackknife(a, left_out.iter().map(|f| f.0));
     let slope = jackknife(b, left_out.iter().map(|f| f.1));
-    // The slope is seconds per byte: the upper end of its interval gives the lower one of the rate.
+    // The slope is seconds per byte, so the upper bound of its interval gives the lower bound of the rate.
     let rate_bytes_per_s = Interval {
         value: rate_of(b),
         low: rate_of(slope.high),
@@ -158,7 +158,7 @@ pub fn fit_seek_transfer(
     Some(fit)
 }
 
-/// Bytes per second of what takes so many seconds per byte; an estimate of no time or less is of any rate.
+/// Bytes per second from seconds per byte; infinite if the estimate is zero or negative.
 pub(super) fn rate_of(s_per_byte: f64) -> f64 {
     if s_per_byte > 0.0 {
         1.0 / s_per_byte
@@ -167,7 +167,7 @@ pub(super) fn rate_of(s_per_byte: f64) -> f64 {
     }
 }
 
-/// 95 % interval from the estimates with one point left out each.
+/// 95 % interval from the estimates with one point left out in turn.
 pub(super) fn jackknife(value: f64, left_out: impl Iterator<Item = f64>) -> Interval {
     let v: Vec<f64> = left_out.collect();
     let n = v.len() as f64;
@@ -241,14 +241,15 @@ mod tests {
         assert!(fit.a_s.low < 4.864e-3 && fit.a_s.high > 4.864e-3);
     }
 
-    /// What of (a, b = seconds per `max_request`) is compatible with values that were rounded to whole requests per second.
+    /// The set of (a, b = seconds per `max_request`) that is compatible with values rounded to whole requests per
+    /// second.
     #[derive(Debug, PartialEq)]
     struct FeasibleRegion {
-        /// Least and most seek time in seconds.
+        /// Minimum and maximum seek time in seconds.
         a_s: (f64, f64),
-        /// Least and most time per full request in seconds.
+        /// Minimum and maximum time per full request in seconds.
         request_s: (f64, f64),
-        /// Least and most requests per second at half and at a quarter of a full request.
+        /// Minimum and maximum requests per second at half of a full request.
         half: (f64, f64),
         /// The same at a quarter.
         quarter: (f64, f64),
@@ -260,7 +261,7 @@ mod tests {
         max_request: f64,
         rounding: f64,
     ) -> Option<FeasibleRegion> {
-        // Each point is a strip low <= a + k b <= high; the region is a polygon whose corners are on two edges.
+        // Each point is a strip low <= a + k b <= high. The region is a polygon whose corners are on two edges.
         let strips: Vec<(f64, f64, f64)> = points
             .iter()
             .map(|p| {

@@ -1,4 +1,4 @@
-//! A sweep's runs, put together: replicates become means with intervals, series get their models.
+//! Summarises the runs of a sweep: replicates become means with intervals, and models are fitted to series.
 
 use serde::Serialize;
 
@@ -12,19 +12,20 @@ use crate::statistics::identities::{IdentityVerdict, RunFacts, identities, verdi
 /// Result of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPoint {
-    /// What it shares with other block sizes: pattern, engine, cache, depth.
+    /// The settings it shares with other block sizes: pattern, engine, cache, depth.
     pub series: String,
     /// Bytes per I/O.
     pub block_bytes: f64,
     /// Measurements of the application and of the device.
     pub facts: RunFacts,
-    /// Whether the file was in the page cache from the beginning: such runs only measure the cost of calls and copies.
+    /// Whether the file was in the page cache from the start; such runs measure only the cost of calls and copies.
     pub warm: bool,
-    /// Whether it read the file from its beginning to its end, over and over.
+    /// Whether it read the file sequentially and repeatedly.
     pub sequential_read: bool,
     /// Bytes of the file.
     pub file_bytes: f64,
-    /// Bytes that the application's reads took from the device, and the seconds from the first of them to the last.
+    /// Bytes that the application's reads transferred from the device, and the seconds from the first of them to the
+    /// last.
     pub disk_phase: Option<(f64, f64)>,
 }
 
@@ -41,11 +42,11 @@ pub struct IdentityRow {
     pub left: f64,
     /// Right side, mean.
     pub right: f64,
-    /// Left less right, in percent of the right side; `None` if that is 0.
+    /// Left minus right, in percent of the right side; `None` if that is 0.
     pub residual_percent: Option<f64>,
-    /// How far apart they may be, in the unit of the sides, mean.
+    /// Tolerance of the difference, in the unit of the sides, mean.
     pub tolerance: f64,
-    /// In how many replicates it holds.
+    /// Number of replicates in which it holds.
     pub holds: usize,
     /// Number of replicates.
     pub n: usize,
@@ -64,15 +65,15 @@ pub struct SweepRow {
     pub device_ios_per_s: f64,
     /// The device's bytes per second.
     pub device_bytes_per_s: f64,
-    /// Mean request in bytes; `None` if the device did nothing.
+    /// Mean request in bytes; `None` if the device had no I/O.
     pub request_bytes: Option<f64>,
     /// Mean queue length.
     pub queue_length: f64,
-    /// Mean response time of the device in ms; `None` if it did nothing.
+    /// Mean response time of the device in ms; `None` if it had no I/O.
     pub await_ms: Option<f64>,
     /// The kernel's utilisation in percent.
     pub util_percent: f64,
-    /// What explains the row, in words; of all replicates, each sentence's kind once.
+    /// The mechanisms that explain the row, as text; over all replicates, each kind once.
     pub verdicts: Vec<String>,
     /// Identities that failed in any replicate.
     pub failed: Vec<String>,
@@ -87,9 +88,9 @@ pub struct SweepSeries {
     pub rows: Vec<SweepRow>,
     /// Where the application's rate stops being flat.
     pub plateau: Option<Plateau>,
-    /// Fitted where every run had one direct I/O at a time.
+    /// Fitted if every run had one direct I/O at a time.
     pub seek_transfer: Option<SeekTransfer>,
-    /// Fitted to sequential reads through the page cache, where runs on a cached file are there as well.
+    /// Fitted to sequential reads through the page cache, if there are also runs on a cached file.
     pub page_cache: Option<PageCacheFit>,
     /// Every identity, by block size.
     pub identities: Vec<IdentityRow>,
@@ -133,7 +134,8 @@ fn series(name: &str, runs: &[&RunPoint]) -> SweepSeries {
         .iter()
         .find_map(|r| r.facts.max_request_bytes)
         .unwrap_or(f64::INFINITY);
-    // One at a time, the device's requests are the application's I/Os in pieces; its counters hold others' as well.
+    // With one I/O at a time, the device's requests are parts of the application's I/Os; its counters include others'
+    // as well.
     let points: Vec<SweepPoint> = rows
         .iter()
         .map(|r| SweepPoint {
@@ -228,7 +230,7 @@ fn row(block_bytes: f64, runs: &[&RunFacts]) -> Option<SweepRow> {
     let mut sentences: Vec<(String, String)> = Vec::new();
     let mut all: Vec<IdentityVerdict> = runs.iter().flat_map(|r| verdicts(r)).collect();
     if all.iter().any(|v| *v != IdentityVerdict::Agree) {
-        all.retain(|v| *v != IdentityVerdict::Agree); // some replicates agree, this row does not
+        all.retain(|v| *v != IdentityVerdict::Agree); // some replicates agree, but this row does not
     }
     for v in all {
         let text = v.sentence();
