@@ -119,7 +119,7 @@ fn writer_for(plan: &ZoomPlan, views: &[PlannedRows], first: &PlannedRows) -> Zo
     })
     .with_fine_times(views.len() > 1)
     .with_own_intervals(views.iter().any(|view| view.timeline.own_intervals))
-    .with_coarse_times(plan.subjects.totals)
+    .with_totals(plan.subjects.totals)
     .with_width(crate::streams::layout().width)
 }
 
