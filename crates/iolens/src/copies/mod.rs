@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use iolens_core::model::{
-    Device, Mark, Name, Named, Observation, RecorderCost, RecordingMeta, StoredFinding,
+    Device, Lost, Mark, Name, Named, Observation, RecorderCost, RecordingMeta, StoredFinding,
 };
 use iolens_core::private::Access;
 use iolens_core::store::{Recording, RecordingWriter, WriterOptions, put_finding, read_findings};
@@ -24,7 +24,8 @@ use devices::learn_devices;
 /// The writer's clock advances after this many observations.
 const TICK: usize = 4096;
 
-/// How to treat a loss that ends after the copied range.
+/// How to treat a loss of a known number of I/Os that ends after the copied range. One of an unknown number is always cut to the
+/// range: nothing of it can count twice, and no time of it may look idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LateLoss {
     /// It counts, cut to the end of the range: nothing is copied after it.
@@ -139,6 +140,11 @@ impl RecordingCopy {
             match &mut o {
                 // A loss that ends exactly at the start of the range is not part of it.
                 Observation::Lost(lost) if lost.to_ns < range.start => continue,
+                Observation::Lost(lost) if lost.ios.is_none() => {
+                    if !cut_to(lost, range) {
+                        continue;
+                    }
+                }
                 Observation::Lost(lost) if lost.to_ns >= range.end => {
                     if late == LateLoss::LeftOut {
                         self.late_losses += 1;
@@ -228,6 +234,14 @@ impl RecordingCopy {
         self.writer.finish(end_ns, cost)?;
         Ok(())
     }
+}
+
+/// Cuts a loss to `range`, which it touches. Returns whether any of it is left.
+fn cut_to(lost: &mut Lost, range: &Range<i64>) -> bool {
+    let is_before = lost.from_ns < range.start && lost.to_ns <= range.start;
+    lost.from_ns = lost.from_ns.max(range.start);
+    lost.to_ns = lost.to_ns.min(range.end);
+    !is_before
 }
 
 /// Adds the findings of a recording that overlap the finished copy at `path`. Findings are cut at its end, and open

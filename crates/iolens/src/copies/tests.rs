@@ -204,6 +204,55 @@ fn a_gap_between_recordings_is_a_loss_of_unknown_size() {
     assert_eq!(gap, (3 * S, 7 * S, None, LossReason::NotRecorded));
 }
 
+/// Begin and end of each gap, in its own time.
+fn gaps(recording: &Recording) -> Vec<(i64, i64)> {
+    let mut gaps = Vec::new();
+    for lost in recording.lost(i64::MIN..i64::MAX) {
+        assert_eq!((lost.ios, lost.reason), (None, LossReason::NotRecorded));
+        gaps.push((lost.from_ns, lost.to_ns));
+    }
+    gaps
+}
+
+/// A part of a recording, cut into a recording `name` beside it.
+fn cut_of(recording: &Path, name: &str, range: Range<i64>) -> Recording {
+    let (cut, copied) = copy(
+        &recording.with_file_name(name),
+        vec![part(recording, range)],
+    );
+    assert_eq!(copied.late_losses, 0);
+    cut
+}
+
+#[test]
+fn a_gap_is_missing_in_each_part_that_has_some_of_it() {
+    let tmp = tempfile::tempdir().unwrap();
+    let whole = tmp.path().join("whole");
+    record(&whole, &[S, 2 * S, 8 * S], &[], 10 * S);
+    let around = vec![part(&whole, 0..3 * S), part(&whole, 7 * S..i64::MAX)];
+    let with_gap = tmp.path().join("with-gap");
+    copy(&with_gap, around);
+    let first = cut_of(&with_gap, "first", 0..5 * S);
+    let inside = cut_of(&with_gap, "inside", 5 * S..6 * S);
+    let last = cut_of(&with_gap, "last", 6 * S..i64::MAX);
+    assert_eq!(gaps(&first), [(3 * S, 5 * S)]);
+    assert_eq!(gaps(&inside), [(0, S)]);
+    assert_eq!(gaps(&last), [(0, S)]);
+    // A part that begins where the gap ends has nothing of it.
+    let before = cut_of(&with_gap, "before", 0..7 * S);
+    let after = cut_of(&with_gap, "after", 7 * S..i64::MAX);
+    assert_eq!(gaps(&before), [(3 * S, 7 * S)]);
+    assert!(gaps(&after).is_empty());
+
+    let parts = [first, inside, last].map(CopiedPart::whole);
+    let (merged, _) = copy(&tmp.path().join("merged"), Vec::from(parts));
+    assert_eq!(
+        gaps(&merged),
+        [(3 * S, 5 * S), (5 * S, 6 * S), (6 * S, 7 * S)]
+    );
+    assert_eq!(merged.ios_stored(), 3);
+}
+
 /// Begin and end of each row of a recording's imported tables of devices and of processors, in seconds of its own time.
 fn table_rows(recording: &Path) -> [Vec<(i64, i64)>; 2] {
     let rates = read_rates(recording).unwrap();

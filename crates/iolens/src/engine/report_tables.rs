@@ -24,13 +24,13 @@ pub fn add(
     limits: &BTreeMap<DevId, f64>,
     report: &mut Report,
 ) {
-    let rows: Vec<IntervalRates> = rates
+    let whole: Vec<IntervalRates> = rates
         .iter()
         .filter(|r| r.from_ns >= range.start && r.to_ns <= range.end)
         .copied()
         .collect();
     report.findings.extend(audit::finding(&audit::audit_tables(
-        &rows.iter().collect(),
+        &whole.iter().collect(),
         &recording.meta().devices,
     )));
     if recording.ios_stored() > 0 {
@@ -49,13 +49,15 @@ pub fn add(
     let clocks = clocks(&single, range.clone(), &lost);
     report.findings.extend(clocks);
     findings::sort(&mut report.findings);
+    let single = cut_to(&single, &range);
+    let rows = cut_to(rates, &range);
     // The total excludes stacked devices; there is a row for every device.
     report.devices.ios += unclassed_ios(&single, range.clone());
     for s in summaries(&single, range.clone()) {
         report.devices.ios += s.ios();
         report.devices.bytes += s.bytes();
     }
-    report.all_classes = of_all_classes(rates, range.clone());
+    report.all_classes = of_all_classes(&rows, range.clone());
     let utilisation = utilisation(&rows);
     for s in summaries(&rows, range) {
         let together = report.all_classes.get(&s.dev);
@@ -68,6 +70,21 @@ pub fn add(
         }
         report.devices.devices.push(s);
     }
+}
+
+/// The rows that overlap `range`, cut to it. An average holds for any part of its interval, as in the rows of `zoom`.
+fn cut_to(rates: &[IntervalRates], range: &Range<i64>) -> Vec<IntervalRates> {
+    let mut inside = Vec::new();
+    for rate in rates {
+        if rate.from_ns < range.end && rate.to_ns > range.start {
+            inside.push(IntervalRates {
+                from_ns: rate.from_ns.max(range.start),
+                to_ns: rate.to_ns.min(range.end),
+                ..*rate
+            });
+        }
+    }
+    inside
 }
 
 /// Whether a device was idle according to its tables. Reports leave such devices out, as they do with recorded
@@ -99,6 +116,27 @@ mod tests {
         let summaries = summaries(&rows, 0..2 * S);
         let util_percent = utilisation(&rows).get(&row.dev).copied();
         is_idle(&summaries[0], together.get(&row.dev), util_percent)
+    }
+
+    /// A row with so many reads per second.
+    fn reads(from_s: i64, to_s: i64, ios_per_s: f64) -> IntervalRates {
+        let mut row = IntervalRates::new(from_s * S, to_s * S, DevId(1));
+        row.classes[0].ios_per_s = Some(ios_per_s);
+        row.util_percent = Some(ios_per_s);
+        row
+    }
+
+    #[test]
+    fn rows_that_cross_the_ends_of_the_time_count_with_their_part_of_it() {
+        let rates = [reads(0, 600, 10.0), reads(600, 1200, 40.0)];
+        let range = 100 * S..900 * S;
+        let rows = cut_to(&rates, &range);
+        let summary = &summaries(&rows, range)[0];
+        assert_eq!(summary.classes[0].ios, Some(500 * 10 + 300 * 40));
+        let util_percent = utilisation(&rows)[&DevId(1)];
+        assert!((util_percent - 21.25).abs() < 1e-9, "{util_percent}");
+        assert_eq!(cut_to(&rates, &(0..1200 * S)), rates);
+        assert_eq!(cut_to(&rates, &(600 * S..700 * S)).len(), 1);
     }
 
     #[test]

@@ -121,6 +121,7 @@ impl SubjectTotals {
         }
         total.from_ns = total.from_ns.min(row.from_ns);
         total.to_ns = total.to_ns.max(row.to_ns);
+        total.unrecorded_ns = total.unrecorded_ns.saturating_add(row.unrecorded_ns);
         total.lossy |= row.lossy;
         total.known |= row.known;
     }
@@ -150,14 +151,22 @@ impl SubjectTotals {
         }
     }
 
-    /// All subjects with their sums over the same time, in `order`; empty if averages cannot be summed.
-    pub fn over(&mut self, from_ns: i64, to_ns: i64, order: Order) -> Vec<(&str, &Row)> {
+    /// All subjects with their sums over the same time, of which `recorded_ns` was recorded, in `order`; empty if averages
+    /// cannot be summed.
+    pub fn over(
+        &mut self,
+        from_ns: i64,
+        to_ns: i64,
+        recorded_ns: i64,
+        order: Order,
+    ) -> Vec<(&str, &Row)> {
         if self.has_averages {
             return Vec::new();
         }
         for row in self.of.values_mut() {
             row.from_ns = from_ns;
             row.to_ns = to_ns;
+            row.unrecorded_ns = (to_ns - from_ns - recorded_ns).max(0);
         }
         self.sorted(order)
     }
@@ -253,11 +262,14 @@ mod tests {
     #[test]
     fn totals_are_rates_over_the_whole_stretch() {
         let mut totals = totals();
-        let sorted = totals.over(0, 10 * S, Order::IoTime);
+        let sorted = totals.over(0, 10 * S, 10 * S, Order::IoTime);
         let names: Vec<&str> = sorted.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["slow", "many", "idle"]);
         assert_eq!(sorted[1].1.ios_per_s(Class::Read), Some(10.0));
         assert_eq!(sorted[1].1.mean_us(Class::Read), Some(50.0));
+        let sorted = totals.over(0, 10 * S, 4 * S, Order::IoTime);
+        let reads_per_s = sorted[1].1.ios_per_s(Class::Read);
+        assert_eq!(reads_per_s, Some(25.0), "the rest was not recorded");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use iolens_core::analysis::Window;
+use iolens_core::analysis::math::intervals::within_ns;
 use iolens_core::analysis::timeline::{GroupBy, GroupKey, MIN_STEP_NS, Row, TimelinePlan};
 use iolens_core::model;
 
@@ -12,6 +13,7 @@ use super::note::Note;
 use super::part::Part;
 use super::part::Source;
 use super::rows::{columns, device_keys, each_row_of, group_name};
+use super::window::gaps;
 use super::{rollups, tables, waits};
 
 /// The planned rows of one part.
@@ -77,6 +79,14 @@ impl PlannedRows {
     /// The range of the rows, in nanoseconds since the recording's start.
     pub fn range(&self) -> Range<i64> {
         self.part.range.clone()
+    }
+
+    /// How much of its time is left and was recorded, in nanoseconds.
+    pub fn recorded_ns(&self) -> i64 {
+        let from_ns = self.part.kept_from_ns();
+        let to_ns = self.part.range.end;
+        let gaps = gaps(&self.part.recording, &self.part.range);
+        to_ns - from_ns - within_ns(&gaps, from_ns, to_ns)
     }
 
     /// Start of its recording, in Unix time in nanoseconds.
@@ -155,6 +165,7 @@ impl PlannedRows {
         mut show: impl FnMut(&Row, &str) -> Result<()>,
     ) -> Result<()> {
         let part = &self.part;
+        let gaps = gaps(&part.recording, &rest);
         if let Source::Rollups(sums) = part.source {
             let end_ns = rest.end.min(sums.until_ns);
             let plan = over(timeline, &(rest.start..end_ns));
@@ -166,7 +177,7 @@ impl PlannedRows {
                 end_ns,
                 caller,
             )? {
-                self.show_row(row, shift_ns, &mut show)?;
+                self.show_row(row, &gaps, shift_ns, &mut show)?;
             }
             // The time after the end of the sums is read from single I/Os.
             rest.start = end_ns;
@@ -177,7 +188,7 @@ impl PlannedRows {
         let plan = over(timeline, &rest);
         if let Source::Tables(rates) = &part.source {
             for row in tables::rows(&part.recording, rates, &plan, &part.filter, rest.end)? {
-                self.show_row(row, shift_ns, &mut show)?;
+                self.show_row(row, &gaps, shift_ns, &mut show)?;
             }
             return Ok(());
         }
@@ -190,19 +201,22 @@ impl PlannedRows {
         each_row_of(&part.recording, rest, plan, filter, caller, |mut row| {
             let waits = waits.as_ref().filter(|_| row.known);
             row.waits = waits.map(|waits| waits.at(row.from_ns, row.key));
-            self.show_row(row, shift_ns, &mut show)
+            self.show_row(row, &gaps, shift_ns, &mut show)
         })
     }
 
-    /// Passes `row`, shifted by `shift_ns`, and its name to `show`.
+    /// Passes `row`, with rates over the time outside of `gaps`, shifted by `shift_ns`, and its name to `show`.
     fn show_row(
         &self,
-        mut row: Row,
+        row: Row,
+        gaps: &[(i64, i64)],
         shift_ns: i64,
         show: &mut impl FnMut(&Row, &str) -> Result<()>,
     ) -> Result<()> {
         let devices = &self.part.recording.meta().devices;
         let name = group_name(devices, &self.part.names, row.key);
+        let unrecorded_ns = within_ns(gaps, row.from_ns, row.to_ns);
+        let mut row = row.without_unrecorded(unrecorded_ns);
         row.from_ns += shift_ns;
         row.to_ns += shift_ns;
         show(&row, &name)

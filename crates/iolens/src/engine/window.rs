@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use iolens_core::analysis::math::intervals::union;
 use iolens_core::model::{DAY_NS, Io, LossReason, Lost, SECOND_NS};
 use iolens_core::store::Recording;
 
@@ -133,6 +134,17 @@ pub fn losses(recording: &Recording, range: &Range<i64>) -> Vec<Lost> {
         }
     }
     losses
+}
+
+/// The time in `range` in which no recorder ran, in order and without overlap.
+pub fn gaps(recording: &Recording, range: &Range<i64>) -> Vec<(i64, i64)> {
+    let mut gaps = Vec::new();
+    for lost in recording.lost(range.clone()) {
+        if lost.reason == LossReason::NotRecorded && lost.is_unrecorded_time() {
+            gaps.push((lost.from_ns, lost.to_ns));
+        }
+    }
+    union(gaps)
 }
 
 /// The newest rollups of a recording that is still open are not used for this long: rollups include the losses of a

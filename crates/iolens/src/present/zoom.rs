@@ -45,6 +45,8 @@ pub struct ZoomWriter {
     sampled: bool,
     /// Slots have the lengths that the rows of a table have, and the step is the usual one.
     own_intervals: bool,
+    /// Rows are over the whole of their recordings, and the step is the length of the first.
+    are_totals: bool,
     /// How the instants of rows are written; `None`: as seconds since the start, of which no date is known.
     times: Option<Times>,
     /// The date and zone offset that the table showed last.
@@ -90,6 +92,7 @@ impl ZoomWriter {
             cut_ns: None,
             sampled: false,
             own_intervals: false,
+            are_totals: false,
             times: None,
             shown_day: None,
             pods: Pods::default(),
@@ -128,10 +131,11 @@ impl ZoomWriter {
         }
     }
 
-    /// For one row over the whole window, which is no multiple of a step: times to the millisecond.
-    pub fn with_coarse_times(self, coarse: bool) -> ZoomWriter {
+    /// For rows over whole windows, which are no multiples of a step: times to the millisecond, and none is cut short.
+    pub fn with_totals(self, are_totals: bool) -> ZoomWriter {
         ZoomWriter {
-            time_decimals: if coarse {
+            are_totals,
+            time_decimals: if are_totals {
                 self.time_decimals.min(3)
             } else {
                 self.time_decimals
@@ -366,14 +370,15 @@ impl ZoomWriter {
     }
 
     fn is_cut(&self, row: &Row) -> bool {
-        let is_slot = !self.sampled && !self.own_intervals;
+        let is_slot = !self.sampled && !self.own_intervals && !self.are_totals;
         is_slot && row.to_ns - row.from_ns < self.step_ns
     }
 
     /// Whether a row has another length than its place says.
     fn has_own_length(&self, row: &Row) -> bool {
         let is_other = row.to_ns - row.from_ns != self.step_ns;
-        self.sampled || self.is_cut(row) || (self.own_intervals && is_other)
+        let has_none_of_step = self.own_intervals || self.are_totals;
+        self.sampled || self.is_cut(row) || (has_none_of_step && is_other)
     }
 
     /// The line with the date of the rows from `at_ns` on, if the date or the zone offset changes.
@@ -742,9 +747,9 @@ mod tests {
         let whole_ns = 153_812_345_678;
         let w = ZoomWriter::new(Format::Table, GroupBy::All, false, whole_ns);
         assert_eq!(w.time_decimals, 9);
-        assert_eq!(w.with_coarse_times(true).time_decimals, 3);
+        assert_eq!(w.with_totals(true).time_decimals, 3);
         let w = ZoomWriter::new(Format::Table, GroupBy::All, false, 10_000_000_000);
-        assert_eq!(w.with_coarse_times(true).time_decimals, 0);
+        assert_eq!(w.with_totals(true).time_decimals, 0);
     }
 
     #[test]
@@ -998,6 +1003,24 @@ mod tests {
         assert_eq!(
             (&doc[0]["slot_s"], &doc[1]["slot_s"]),
             (&json!(null), &json!(3.5))
+        );
+    }
+
+    #[test]
+    fn totals_of_a_shorter_recording_are_not_cut_short() {
+        let rows = [
+            row_of(0..11_415_000_000),
+            row_of(12_000_000_000..19_206_000_000),
+        ];
+        let table = ZoomWriter::new(Format::Table, GroupBy::All, false, 11_415_000_000);
+        let text = written(table.with_totals(true), &rows);
+        assert!(!text.contains('~') && text.contains(" 19.206 "), "{text}");
+        let json = ZoomWriter::new(Format::Json, GroupBy::All, false, 11_415_000_000);
+        let text = written(json.with_totals(true), &rows);
+        let doc: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
+        assert_eq!(
+            (&doc[0]["slot_s"], &doc[1]["slot_s"]),
+            (&json!(null), &json!(7.206))
         );
     }
 

@@ -287,6 +287,22 @@ impl Extended {
         }
     }
 
+    /// The columns over `recorded_ns` of the slot. I/Os that completed later may have been in flight in the rest, so
+    /// no mean is above its maximum.
+    fn over(mut self, recorded_ns: i64) -> Extended {
+        let of_one_ns = i128::from(recorded_ns);
+        let of_all_ns = match self.inflight_max {
+            Some(max) => of_one_ns.saturating_mul(i128::from(max)),
+            None => i128::MAX,
+        };
+        self.in_flight = self.in_flight.map(|t| t.over(recorded_ns, of_all_ns));
+        self.busy = self.busy.map(|t| t.over(recorded_ns, of_one_ns));
+        for busy in &mut self.busy_of_class {
+            *busy = busy.map(|t| t.over(recorded_ns, of_one_ns));
+        }
+        self
+    }
+
     /// Time-weighted mean number in flight.
     pub fn inflight_mean(&self) -> Option<f64> {
         Some(match self.in_flight? {
@@ -328,6 +344,17 @@ impl SlotTime {
         SlotTime::Sum { ns, of_ns }
     }
 
+    /// The same sum, `max_ns` at most, in a slot of `of_ns`. An average is of the known time already.
+    fn over(self, of_ns: i64, max_ns: i128) -> SlotTime {
+        match self {
+            SlotTime::Sum { ns, .. } => SlotTime::Sum {
+                ns: ns.min(max_ns),
+                of_ns,
+            },
+            SlotTime::Quotient(_) => self,
+        }
+    }
+
     /// Percent of the slot.
     fn percent(self) -> f64 {
         match self {
@@ -344,6 +371,8 @@ pub struct Row {
     pub from_ns: i64,
     /// Its end, by which it is labelled.
     pub to_ns: i64,
+    /// How much of the slot no recorder saw; less than its length. Rates are over the rest.
+    pub unrecorded_ns: i64,
     /// The group of the row.
     pub key: GroupKey,
     /// By class, indexed by `Class as usize`.
@@ -371,6 +400,7 @@ impl Row {
         Row {
             from_ns,
             to_ns,
+            unrecorded_ns: 0,
             key,
             flows: [Flow::default(); 4],
             unresolved_ns: [0; 4],
@@ -386,6 +416,7 @@ impl Row {
     #[must_use]
     pub fn without_ios(&self) -> Row {
         Row {
+            unrecorded_ns: self.unrecorded_ns,
             lossy: self.lossy,
             known: self.known,
             extended: self.extended.map(|_| {
@@ -405,6 +436,32 @@ impl Row {
         (self.to_ns - self.from_ns) as f64 / 1e9
     }
 
+    /// The time of the slot that was recorded, in nanoseconds; all of it if none was.
+    fn recorded_ns(&self) -> i64 {
+        let len_ns = self.to_ns - self.from_ns;
+        if self.unrecorded_ns < len_ns {
+            len_ns - self.unrecorded_ns
+        } else {
+            len_ns
+        }
+    }
+
+    fn recorded_s(&self) -> f64 {
+        self.recorded_ns() as f64 / 1e9
+    }
+
+    /// The row with rates and shares over the slot without `unrecorded_ns` of it, in which no recorder ran.
+    #[must_use]
+    pub fn without_unrecorded(mut self, unrecorded_ns: i64) -> Row {
+        if unrecorded_ns <= 0 || unrecorded_ns >= self.to_ns - self.from_ns {
+            return self;
+        }
+        self.unrecorded_ns = unrecorded_ns;
+        let recorded_ns = self.recorded_ns();
+        self.extended = self.extended.map(|extended| extended.over(recorded_ns));
+        self
+    }
+
     /// Values that an imported table has only for all classes together.
     pub fn of_all_classes(&self) -> Option<&ClassRates> {
         self.averages.as_ref()?.last()
@@ -416,7 +473,7 @@ impl Row {
             Some(averages) => averages[class as usize].ios_per_s,
             None => self
                 .known
-                .then(|| self.flows[class as usize].ios as f64 / self.seconds()),
+                .then(|| self.flows[class as usize].ios as f64 / self.recorded_s()),
         }
     }
 
@@ -425,7 +482,7 @@ impl Row {
         let bytes_per_s = match &self.averages {
             Some(averages) => averages[class as usize].bytes_per_s?,
             None if !self.known => return None,
-            None => self.flows[class as usize].bytes as f64 / self.seconds(),
+            None => self.flows[class as usize].bytes as f64 / self.recorded_s(),
         };
         Some(bytes_per_s / 1024.0)
     }
@@ -446,5 +503,56 @@ impl Row {
         let unresolved_ns = self.unresolved_ns[class as usize];
         let below = flow.ios > 0 && flow.total_ns == 0 && unresolved_ns > 0;
         below.then(|| unresolved_ns as f64 / flow.ios as f64 / 1e3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    /// A slot of 10 s with 60 reads, 3 s with an I/O in flight, and 40 s of I/O time.
+    fn row() -> Row {
+        let mut row = Row::empty(0, 10 * S, GroupKey::All);
+        row.flows[Class::Read as usize].ios = 60;
+        row.flows[Class::Read as usize].bytes = 60 * 1024;
+        row.extended = Some(Extended {
+            in_flight: Some(SlotTime::of(40 * S, 10 * S)),
+            inflight_max: Some(16),
+            busy: Some(SlotTime::of(3 * S, 10 * S)),
+            ..Extended::default()
+        });
+        row
+    }
+
+    /// Reads per second, KiB per second, mean number in flight and busy percentage.
+    fn figures(row: &Row) -> [Option<f64>; 4] {
+        let extended = row.extended.expect("planned");
+        [
+            row.ios_per_s(Class::Read),
+            row.kib_per_s(Class::Read),
+            extended.inflight_mean(),
+            extended.busy_percent(),
+        ]
+    }
+
+    #[test]
+    fn rates_and_shares_are_over_the_recorded_time() {
+        let whole = [Some(6.0), Some(6.0), Some(4.0), Some(30.0)];
+        assert_eq!(figures(&row().without_unrecorded(0)), whole);
+        let half = row().without_unrecorded(5 * S);
+        assert_eq!(
+            figures(&half),
+            [Some(12.0), Some(12.0), Some(8.0), Some(60.0)]
+        );
+        assert_eq!((half.from_ns, half.to_ns), (0, 10 * S));
+        // An I/O that completed after the gap was in flight in it.
+        let little = row().without_unrecorded(8 * S);
+        assert_eq!(
+            figures(&little),
+            [Some(30.0), Some(30.0), Some(16.0), Some(100.0)]
+        );
+        assert_eq!(figures(&row().without_unrecorded(10 * S)), whole);
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::table_intervals::{Covered, LEAST_SHARE, own_intervals};
+use super::table_intervals::{Covered, Interval, LEAST_SHARE, own_intervals};
 use super::{Extended, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
+use crate::analysis::math::intervals::{total_ns, union};
 use crate::analysis::math::stats::weighted_mean;
 use crate::model::{ClassRates, DevId, Device, IntervalRates, Lost};
 
@@ -144,32 +145,42 @@ impl TableTimeline {
         Ok(())
     }
 
-    /// What the tables say of a device in a slot.
-    fn device_in(&self, dev: DevId, from_ns: i64, to_ns: i64) -> Option<Mean> {
-        let rows = self.devices.get(&dev)?;
+    /// Parts of slots and rows below one in so many are the inexactness of clocks.
+    fn least_part(&self) -> i64 {
         // Rows of devices that end nearly at the same time are of the same interval.
-        let least_part = if self.plan.own_intervals {
+        if self.plan.own_intervals {
             LEAST_SHARE
         } else {
             LEAST_PART
-        };
-        mean_in(rows, from_ns, to_ns, least_part)
+        }
     }
 
-    /// What the tables say of all devices together; unknown if they say nothing of one of them.
+    /// What the tables say of a device in a slot.
+    fn device_in(&self, dev: DevId, from_ns: i64, to_ns: i64) -> Option<Mean> {
+        let rows = self.devices.get(&dev)?;
+        mean_of(parts_in(rows, from_ns, to_ns, self.least_part()))
+    }
+
+    /// What the tables say of all devices together; unknown if they say nothing of one of them, or not of the same time.
     fn all_in(&self, from_ns: i64, to_ns: i64) -> Option<Mean> {
         let mut devices: Vec<Option<Mean>> = Vec::new();
+        let mut times: Vec<Vec<Interval>> = Vec::new();
         let mut sums: Vec<Mean> = Vec::new();
-        for dev in self.devices.keys() {
-            let mean = self.device_in(*dev, from_ns, to_ns);
+        for (dev, rows) in &self.devices {
+            let parts = parts_in(rows, from_ns, to_ns, self.least_part());
             if self.sums.contains(dev) {
-                sums.extend(mean);
+                sums.extend(mean_of(parts));
             } else {
-                devices.push(mean);
+                times.push(union(parts.iter().map(|part| (part.from_ns, part.to_ns))));
+                devices.push(mean_of(parts));
             }
         }
         if devices.iter().all(Option::is_none) {
             return sum(&sums);
+        }
+        // A mean over one part of the slot and one over another have no sum.
+        if !are_same_time(&times, (to_ns - from_ns) / self.least_part()) {
+            return None;
         }
         let means: Option<Vec<Mean>> = devices.into_iter().collect();
         sum(&means?)
@@ -199,9 +210,17 @@ impl TableTimeline {
     }
 }
 
-/// What `rows`, in order of their ends, say of `[from_ns, to_ns)`; `None` if none of them reaches it. A row whose part in it is
-/// below one in `least_part` of the shorter of both does not.
-fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64, least_part: i64) -> Option<Mean> {
+/// Whether all these times, each in order and without overlap, are the same but for `least_ns`.
+fn are_same_time(times: &[Vec<Interval>], least_ns: i64) -> bool {
+    let together_ns = total_ns(&union(times.iter().flatten().copied()));
+    times
+        .iter()
+        .all(|time| together_ns - total_ns(time) <= least_ns)
+}
+
+/// The parts of `rows`, in order of their ends, that lie in `[from_ns, to_ns)`. A row whose part in it is below one in
+/// `least_part` of the shorter of both has none.
+fn parts_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64, least_part: i64) -> Vec<RowPart<'_>> {
     // An interval that ends on the boundary belongs to the slot before it.
     let first = rows.partition_point(|r| r.to_ns <= from_ns);
     let after = rows.partition_point(|r| r.to_ns <= to_ns);
@@ -220,6 +239,11 @@ fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64, least_part: i64) ->
             parts.push(part);
         }
     }
+    parts
+}
+
+/// What the parts of rows in a slot say of it; `None` if no row reaches it.
+fn mean_of(parts: Vec<RowPart<'_>>) -> Option<Mean> {
     if parts.is_empty() {
         return None;
     }
@@ -585,6 +609,29 @@ mod tests {
         assert_eq!(reads(&got), [Some(40.0), None, Some(7.0)]);
         // Devices that the user names are all expected.
         assert_eq!(reads(&rows(plan, &tables)), [None, None, None]);
+    }
+
+    #[test]
+    fn means_of_different_times_have_no_sum() {
+        let tables = [
+            table(1, 0, 10, 10.0, None),
+            table(1, 10, 20, 20.0, None),
+            table(1, 20, 30, 30.0, None),
+            table(2, 0, 10, 10.0, None),
+            table(2, 10, 20, 20.0, None),
+        ];
+        for (step_s, expected) in [
+            (10, vec![Some(20.0), Some(40.0), None]),
+            (20, vec![Some(30.0), None]),
+            (30, vec![None]),
+        ] {
+            let plan = TimelinePlan::new(Window::OPEN, step_s * S);
+            assert_eq!(reads(&rows(plan, &tables)), expected, "{step_s} s");
+        }
+        // Both say nothing of the same part of a row.
+        let plan = TimelinePlan::new(Window::new(0, 25 * S), 25 * S);
+        let both = [tables[0], tables[1], tables[3], tables[4]];
+        assert_eq!(reads(&rows(plan, &both)), [Some(30.0)]);
     }
 
     #[test]

@@ -69,7 +69,8 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
         let last_begins_ns = last.start_unix_ns().saturating_sub(start_unix_ns);
         let to_ns = last_begins_ns + last.range().end;
         let most = plan.subjects.top.map_or(MAX_TOTALS, |n| n as usize);
-        let sorted = totals.over(from_ns, to_ns, order);
+        let recorded_ns: i64 = views.iter().map(PlannedRows::recorded_ns).sum();
+        let sorted = totals.over(from_ns, to_ns, recorded_ns, order);
         let text = writer.totals(sorted.into_iter().take(most));
         out.write_all(text.as_bytes())?;
     }
@@ -118,7 +119,7 @@ fn writer_for(plan: &ZoomPlan, views: &[PlannedRows], first: &PlannedRows) -> Zo
     })
     .with_fine_times(views.len() > 1)
     .with_own_intervals(views.iter().any(|view| view.timeline.own_intervals))
-    .with_coarse_times(plan.subjects.totals)
+    .with_totals(plan.subjects.totals)
     .with_width(crate::streams::layout().width)
 }
 
