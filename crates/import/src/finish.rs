@@ -293,12 +293,14 @@ fn merge_rows(out: &mut Imported, devices: &[Device]) {
     note_rows(
         &mut out.meta,
         equal,
-        "are in the logs more than once, with the same device, time and numbers: they count once",
+        ["is", "are"],
+        "in the logs more than once, with the same device, time and numbers: each counts once",
     );
     note_rows(
         &mut out.meta,
         different,
-        "say something else of a device and time than a row before them: what the first one says counts",
+        ["says", "say"],
+        "something else of a device and time than a row before them: what the first one says counts",
     );
 }
 
@@ -315,8 +317,9 @@ fn note_uncounted_latencies(out: &mut Imported) {
     note_rows(
         &mut out.meta,
         uncounted,
-        "have a mean latency without its number of I/Os, which is in fio's IOPS log: a mean over several of them weighs each \
-         interval the same",
+        ["has", "have"],
+        "a mean latency without its number of I/Os, which is in fio's IOPS log: a mean over several intervals leaves such a \
+         mean out if others have their number, and weighs by time if none has",
     );
 }
 
@@ -329,9 +332,13 @@ fn is_fio_job(device: &Device) -> bool {
     id.is_some_and(|id| id.starts_with("aggregate:fio:"))
 }
 
-fn note_rows(meta: &mut RecordingMeta, rows: u64, what: &str) {
-    if rows > 0 {
-        meta.limits.push(format!("{rows} rows {what}"));
+/// `verbs` are the forms for one row and for several.
+fn note_rows(meta: &mut RecordingMeta, rows: u64, verbs: [&str; 2], what: &str) {
+    let [of_one, of_several] = verbs;
+    match rows {
+        0 => {}
+        1 => meta.limits.push(format!("1 row {of_one} {what}")),
+        _ => meta.limits.push(format!("{rows} rows {of_several} {what}")),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The averaged rows of one fio job get the same boundaries in all its logs.
 //!
-//! fio writes a row when the first I/O after the end of an interval completes: the log of latencies may say 1503 ms where
-//! the log of IOPS says 1500 ms. Rows with the same boundaries become one row later, a mean beside its number of I/Os.
+//! fio writes a row of latencies when the first I/O after the end of an interval completes: the log of latencies may say
+//! 1503 ms, or after a slow I/O 1740 ms, where the log of IOPS says 1500 ms. Rows with the same boundaries become one row
+//! later, a mean beside its number of I/Os.
 
 use std::collections::HashMap;
 
@@ -10,8 +11,10 @@ use iolens_core::model::{DevId, IntervalRates};
 use super::log::Log;
 use super::recognise::LogFormat;
 
-/// Ends of rows are the same boundary if they differ by at most this part (a tenth) of the usual length of a row.
-const TOLERATED_PART: i64 = 10;
+/// A row that ends before a known boundary by at most this part (a tenth) of the usual length of a row ends there.
+const NEAR_PART: i64 = 10;
+/// So does one that ends before it by at most this part (a half), if no boundary before it is free.
+const FAR_PART: i64 = 2;
 /// Classes of I/O that a row may be of.
 const CLASSES: usize = 4;
 
@@ -70,15 +73,20 @@ fn moved_ends(mut ends: Vec<i64>, known: &mut Vec<i64>) -> HashMap<i64, i64> {
         *known = ends;
         return moved;
     }
-    let tolerance_ns = usual_length_ns(&ends) / TOLERATED_PART;
+    let length_ns = usual_length_ns(&ends);
     let mut new_boundaries = Vec::new();
     let mut earliest_ns = i64::MIN;
     for (i, end_ns) in ends.iter().copied().enumerate() {
         // Ends stay in order: two rows never end at one boundary, however close together a log has them.
         let before_next_ns = ends.get(i + 1).map_or(i64::MAX, |next| next - 1);
-        let from_ns = end_ns.saturating_sub(tolerance_ns).max(earliest_ns);
-        let to_ns = end_ns.saturating_add(tolerance_ns).min(before_next_ns);
-        let boundary_ns = match nearest(known, end_ns, from_ns, to_ns) {
+        // The end of a row is late by the latency of an I/O. A whole length later is the end of the next row.
+        let latest_delay_ns = length_ns.saturating_sub(1).max(0);
+        let from_ns = end_ns.saturating_sub(latest_delay_ns).max(earliest_ns);
+        let near_ns = end_ns.saturating_add(length_ns / NEAR_PART);
+        let far_ns = end_ns.saturating_add(length_ns / FAR_PART);
+        let near = nearest(known, end_ns, from_ns, near_ns.min(before_next_ns));
+        let found = near.or_else(|| nearest(known, end_ns, from_ns, far_ns.min(before_next_ns)));
+        let boundary_ns = match found {
             Some(boundary_ns) => boundary_ns,
             None => {
                 new_boundaries.push(end_ns);
@@ -176,6 +184,55 @@ mod tests {
         assert!(!has_note(&got), "{:?}", got.meta.limits);
     }
 
+    /// The mean latency of all writes in microseconds, weighted by their number.
+    fn mean_us(got: &Imported) -> f64 {
+        let mut ios = 0.0;
+        let mut time_us = 0.0;
+        for (_, rate, mean_us) in writes(got) {
+            let rate = rate.expect("a number of I/Os");
+            ios += rate;
+            time_us += rate * mean_us.expect("a mean");
+        }
+        time_us / ios
+    }
+
+    #[test]
+    fn a_row_of_slow_ios_is_late_and_keeps_its_weight() {
+        let iops =
+            "500, 600, 1, 0, 0\n1000, 600, 1, 0, 0\n1500, 1800, 1, 0, 0\n2000, 600, 1, 0, 0\n";
+        for late_ms in [1570, 1740, 1900] {
+            let latency = format!(
+                "500, 1000000, 1, 0, 0\n1000, 1000000, 1, 0, 0\n{late_ms}, 4000000, 1, 0, 0\n2000, 1000000, 1, 0, 0\n"
+            );
+            let got = imported(&[("a_iops.1.log", iops), ("a_lat.1.log", &latency)]);
+            let mean_us = mean_us(&got);
+            assert!((mean_us - 2500.0).abs() < 0.01, "{late_ms}: {mean_us}");
+            assert!(!has_note(&got), "{:?}", got.meta.limits);
+        }
+    }
+
+    #[test]
+    fn rows_of_a_real_log_end_with_the_rows_of_rates() {
+        let mut known = vec![504, 1005, 1505, 2005, 2505];
+        let moved = moved_ends(vec![570, 1004, 1568, 2004, 2500], &mut known);
+        let expected = [
+            (570, 504),
+            (1004, 1005),
+            (1568, 1505),
+            (2004, 2005),
+            (2500, 2505),
+        ];
+        assert_eq!(moved, HashMap::from(expected));
+        assert_eq!(known, [504, 1005, 1505, 2005, 2505]);
+    }
+
+    #[test]
+    fn rows_of_rates_may_be_the_late_ones() {
+        let mut known = vec![504, 1005, 1620, 2003];
+        let moved = moved_ends(vec![504, 1004, 1502, 2003], &mut known);
+        assert_eq!(moved, HashMap::from([(1004, 1005), (1502, 1620)]));
+    }
+
     #[test]
     fn classes_of_one_log_may_be_late_apart() {
         let log = "500, 9, 0, 0, 0\n500, 7, 1, 0, 0\n1000, 9, 0, 0, 0\n1004, 7, 1, 0, 0\n";
@@ -194,14 +251,21 @@ mod tests {
             limits.iter().any(|l| l.starts_with("3 rows have")),
             "{limits:?}"
         );
+        let most = "500, 302, 1, 0, 0\n1000, 302, 1, 0, 0\n1500, 302, 1, 0, 0\n";
+        let got = imported(&[("a_iops.1.log", most), ("a_lat.1.log", LATENCY)]);
+        let limits = &got.meta.limits;
+        assert!(
+            limits.iter().any(|l| l.starts_with("1 row has")),
+            "{limits:?}"
+        );
     }
 
     #[test]
     fn ends_stay_in_order_and_far_ones_where_they_are() {
         let mut known = vec![500, 1000, 2000];
-        let moved = moved_ends(vec![503, 1100, 1998, 2004], &mut known);
+        let moved = moved_ends(vec![503, 1000, 1500, 1998, 2004], &mut known);
         // 2004 is near 2000 as well, which is the end of the row before it.
         assert_eq!(moved, HashMap::from([(503, 500), (1998, 2000)]));
-        assert_eq!(known, [500, 1000, 1100, 2000, 2004]);
+        assert_eq!(known, [500, 1000, 1500, 2000, 2004]);
     }
 }
