@@ -18,13 +18,33 @@ const FAR_PART: i64 = 2;
 /// Classes of I/O that a row may be of.
 const CLASSES: usize = 4;
 
-/// Moves ends of rows to those of the same boundary in the logs of the job that were given before.
+/// Moves ends of rows to those of the same boundary in the other logs of the job, whatever the order of the files.
 pub(super) fn unite(logs: &mut [(LogFormat, Log)]) {
-    let mut known: HashMap<DevId, Vec<i64>> = HashMap::new();
+    let mut fio_logs: Vec<&mut Log> = Vec::new();
     for (kind, log) in logs.iter_mut() {
         if *kind == LogFormat::FioLog {
-            unite_log(log, &mut known);
+            fio_logs.push(log);
         }
+    }
+    fio_logs.sort_by_key(|log| precedence(log));
+    let mut known: HashMap<DevId, Vec<i64>> = HashMap::new();
+    for log in fio_logs {
+        unite_log(log, &mut known);
+    }
+}
+
+/// Logs of rates come first: fio writes their rows on time.
+fn precedence(log: &Log) -> u8 {
+    let Some(first) = log.rates.get(0) else {
+        return u8::MAX;
+    };
+    let class = first.classes[class_of(&first)];
+    if class.ios_per_s.is_some() {
+        0
+    } else if class.bytes_per_s.is_some() {
+        1
+    } else {
+        2
     }
 }
 
@@ -209,6 +229,21 @@ mod tests {
             assert!((mean_us - 2500.0).abs() < 0.01, "{late_ms}: {mean_us}");
             assert!(!has_note(&got), "{:?}", got.meta.limits);
         }
+    }
+
+    #[test]
+    fn the_order_of_the_files_changes_nothing() {
+        let latency = "570, 900000, 1, 0, 0\n1004, 900000, 1, 0, 0\n1568, 4000000, 1, 0, 0\n";
+        let iops = "504, 200, 1, 0, 0\n1005, 200, 1, 0, 0\n1505, 190, 1, 0, 0\n";
+        let logs = [("a_clat.1.log", latency), ("a_iops.1.log", iops)];
+        let by_name = writes(&imported(&logs));
+        let expected = [
+            (504, Some(200.0), Some(900.0)),
+            (1005, Some(200.0), Some(900.0)),
+            (1505, Some(190.0), Some(4000.0)),
+        ];
+        assert_eq!(by_name, expected);
+        assert_eq!(writes(&imported(&[logs[1], logs[0]])), by_name);
     }
 
     #[test]
