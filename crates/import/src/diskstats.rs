@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use iolens_core::model::{Class, DAY_NS, DevId, IntervalRates, SECOND_NS};
 
 use super::clock::{DateOrder, Stamp, parse_iso_stamp, parse_stamp};
+use super::intervals::{WILD, is_wild};
 use super::log::{Epoch, Log};
 use super::text::{Line, Lines, integer, seconds_ns, words};
 
@@ -484,8 +485,9 @@ fn place(log: &mut Log, snapshots: &[Snapshot]) {
     log.limit("source prints counters: no single I/O, no percentiles, no exact busy time");
     log.unusable =
         Some("it has one copy of /proc/diskstats: rates need two or more, some time apart");
-    let (copies, epoch) = dated_copies(log, snapshots);
+    let (mut copies, epoch) = dated_copies(log, snapshots);
     log.epoch = epoch;
+    drop_wild(log, &mut copies);
     // As iostat does, devices that never did anything are left out: most machines have many loop and ram devices.
     let all = snapshots.iter().flat_map(|s| &s.devices);
     if all.clone().any(|(_, counters)| !counters.is_whole()) {
@@ -558,6 +560,29 @@ fn dated_copies<'a>(log: &mut Log, snapshots: &'a [Snapshot]) -> (Vec<DatedCopy<
         copies.push(DatedCopy { snapshot, at_ns });
     }
     (copies, epoch)
+}
+
+/// Leaves out the copies whose times are far from both of their neighbours.
+fn drop_wild(log: &mut Log, copies: &mut Vec<DatedCopy<'_>>) {
+    let times: Vec<i64> = copies.iter().map(|copy| copy.at_ns).collect();
+    let Some(step_ns) = usual_gap_ns(&times) else {
+        return;
+    };
+    let mut good: Vec<DatedCopy<'_>> = Vec::with_capacity(copies.len());
+    for (i, copy) in copies.drain(..).enumerate() {
+        // The time before is the last one that was not left out.
+        let before_ns = good.last().map(|before| before.at_ns);
+        let after_ns = times.get(i + 1).copied();
+        let is_wild_copy = before_ns
+            .zip(after_ns)
+            .is_some_and(|(before, after)| is_wild([before, copy.at_ns, after], step_ns));
+        if is_wild_copy {
+            log.damaged(copy.snapshot.line, WILD);
+        } else {
+            good.push(copy);
+        }
+    }
+    *copies = good;
 }
 
 /// What most times count from; `None` if no copy has a time.

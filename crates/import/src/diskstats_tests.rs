@@ -272,6 +272,24 @@ fn copy(reads: u64) -> String {
 }
 
 #[test]
+fn a_time_far_ahead_of_both_neighbours_is_damage() {
+    let mut text = String::new();
+    for (i, second) in [0, 60, 900_120, 180, 240, 300].into_iter().enumerate() {
+        text += &format!("{}\n", 1_795_521_300 + second);
+        text += &copy(100 + 60 * i as u64);
+    }
+    let got = import(&text);
+    let expected = [
+        (0, 60, Some(1.0)),
+        (60, 180, Some(1.0)),
+        (180, 240, Some(1.0)),
+        (240, 300, Some(1.0)),
+    ];
+    assert_eq!(reads(&got), expected);
+    assert_eq!((got.damage.count, got.damage.places[0].at), (1, 6));
+}
+
+#[test]
 fn a_copy_without_a_time_beside_dated_ones_is_damage() {
     for unreadable in ["1795Z21360\n", "2026-11-2x 11:56:00\n", ""] {
         let text = format!(
