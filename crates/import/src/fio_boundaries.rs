@@ -60,6 +60,10 @@ fn unite_log(log: &mut Log, known: &mut HashMap<DevId, Vec<i64>>) {
         let class = class_of(&row);
         classes.push(class);
         ends[class].push(row.to_ns);
+        // After a damaged row, the next one begins where no row ends.
+        if row.from_ns > 0 {
+            ends[class].push(row.from_ns);
+        }
     }
     let mut moved: [HashMap<i64, i64>; CLASSES] = Default::default();
     for (class, ends) in ends.into_iter().enumerate() {
@@ -259,6 +263,19 @@ mod tests {
         ];
         assert_eq!(moved, HashMap::from(expected));
         assert_eq!(known, [504, 1005, 1505, 2005, 2505]);
+    }
+
+    #[test]
+    fn a_row_after_a_damaged_one_is_of_its_interval() {
+        let iops = "504, 200, 1, 0, 0\n1005, 200, 1, 0, 0\n1505, 190, 1, 0, 0\n";
+        let latency = "570, 900000, 1, 0, 0\n1004, -9, 1, 0, 0\n1568, 4000000, 1, 0, 0\n";
+        let got = imported(&[("a_iops.1.log", iops), ("a_lat.1.log", latency)]);
+        let expected = [
+            (504, Some(200.0), Some(900.0)),
+            (1005, Some(200.0), None),
+            (1505, Some(190.0), Some(4000.0)),
+        ];
+        assert_eq!(writes(&got), expected);
     }
 
     #[test]
