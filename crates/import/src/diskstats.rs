@@ -535,11 +535,13 @@ struct DatedCopy<'a> {
     at_ns: i64,
 }
 
-/// The copies with a time, and what the times count from. A copy without one beside others that have one is damage.
+/// The copies with a time, and what the times count from. A copy without one beside others that have one is damage. Times of
+/// day are of 1970-01-01 and count from there, as those of iostat do.
 fn dated_copies<'a>(log: &mut Log, snapshots: &'a [Snapshot]) -> (Vec<DatedCopy<'a>>, Epoch) {
     let Some(epoch) = usual_epoch(snapshots).filter(|_| !has_time_in_heading(snapshots)) else {
         return (assumed_times(log, snapshots), Epoch::Own);
     };
+    log.is_undated = epoch == Epoch::Own;
     let mut day_ns = 0i64;
     let mut last_ns = i64::MIN;
     let mut copies = Vec::with_capacity(snapshots.len());
@@ -559,6 +561,7 @@ fn dated_copies<'a>(log: &mut Log, snapshots: &'a [Snapshot]) -> (Vec<DatedCopy<
         last_ns = at_ns;
         copies.push(DatedCopy { snapshot, at_ns });
     }
+    let epoch = if log.is_undated { Epoch::Unix } else { epoch };
     (copies, epoch)
 }
 

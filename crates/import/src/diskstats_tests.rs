@@ -259,6 +259,15 @@ fn a_damaged_time_begins_no_interval() {
     assert_eq!((got.damage.count, got.damage.places[0].at), (1, 6));
 }
 
+#[test]
+fn times_of_day_without_a_date_are_of_1970() {
+    let got = import(&format!("22:13:20\n{}22:14:20\n{}", copy(1), copy(61)));
+    assert_eq!(got.meta.start_unix_ns, 80_000 * SECOND);
+    assert_eq!(reads(&got), [(0, 60, Some(1.0))]);
+    let limits = &got.meta.limits;
+    assert!(limits.iter().any(|l| l.contains("--start")), "{limits:?}");
+}
+
 /// Rows of one device: begin and end in seconds after the first one began, and reads per second.
 fn reads(got: &Imported) -> Vec<(i64, i64, Option<f64>)> {
     let rows = got.rates.iter();

@@ -403,13 +403,18 @@ mod tests {
     /// 2026-11-21T00:00:00Z.
     const MIDNIGHT_NS: i64 = 1_795_219_200 * SECOND_NS;
 
-    /// The beginning of the recording, and whether it is said that `--start` was not used.
-    fn begin(kind: LogFormat, text: &str, start_unix_ns: i64) -> (i64, bool) {
+    /// A log with `--start`.
+    fn dated(kind: LogFormat, text: &str, start_unix_ns: i64) -> Imported {
         let options = ImportOptions {
             start_unix_ns: Some(start_unix_ns),
             ..ImportOptions::default()
         };
-        let got = parse_bytes(kind, Path::new("x"), text.as_bytes(), options).expect("imports");
+        parse_bytes(kind, Path::new("x"), text.as_bytes(), options).expect("imports")
+    }
+
+    /// The beginning of the recording, and whether it is said that `--start` was not used.
+    fn begin(kind: LogFormat, text: &str, start_unix_ns: i64) -> (i64, bool) {
+        let got = dated(kind, text, start_unix_ns);
         let limits = &got.meta.limits;
         assert!(limits.iter().all(|l| l != NO_DATE), "{limits:?}");
         let is_noted = limits.iter().any(|l| l == START_NOT_USED);
@@ -437,6 +442,9 @@ mod tests {
             begin(LogFormat::Diskstats, log, start_ns),
             (start_ns, false)
         );
+        let got = dated(LogFormat::Diskstats, log, start_ns);
+        let row = got.rates.get(0).expect("a row");
+        assert_eq!((row.from_ns, row.to_ns), (0, 10 * SECOND_NS));
         let log = format!("09:20:01\n{HEADING}09:20:02\n{HEADING}");
         assert_eq!(
             begin(LogFormat::IostatText, &log, start_ns),
