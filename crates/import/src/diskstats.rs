@@ -483,11 +483,14 @@ fn usual_gap_ns(times: &[i64]) -> Option<i64> {
 /// Rows between each copy and the last good one before it.
 fn place(log: &mut Log, snapshots: &[Snapshot]) {
     log.limit("source prints counters: no single I/O, no percentiles, no exact busy time");
-    log.unusable =
-        Some("it has one copy of /proc/diskstats: rates need two or more, some time apart");
     let (mut copies, epoch) = dated_copies(log, snapshots);
     log.epoch = epoch;
     drop_wild(log, &mut copies);
+    // Of copies that were left out, the damage says more.
+    if copies.len() == snapshots.len() {
+        log.unusable =
+            Some("it has one copy of /proc/diskstats: rates need two or more, some time apart");
+    }
     // As iostat does, devices that never did anything are left out: most machines have many loop and ram devices.
     let all = snapshots.iter().flat_map(|s| &s.devices);
     if all.clone().any(|(_, counters)| !counters.is_whole()) {
@@ -538,7 +541,7 @@ struct DatedCopy<'a> {
 /// The copies with a time, and what the times count from. A copy without one beside others that have one is damage. Times of
 /// day are of 1970-01-01 and count from there, as those of iostat do.
 fn dated_copies<'a>(log: &mut Log, snapshots: &'a [Snapshot]) -> (Vec<DatedCopy<'a>>, Epoch) {
-    let Some(epoch) = usual_epoch(snapshots).filter(|_| !has_time_in_heading(snapshots)) else {
+    let Some(epoch) = usual_epoch(snapshots).filter(|_| !has_one_time_only(snapshots)) else {
         return (assumed_times(log, snapshots), Epoch::Own);
     };
     log.is_undated = epoch == Epoch::Own;
@@ -605,13 +608,11 @@ fn usual_epoch(snapshots: &[Snapshot]) -> Option<Epoch> {
     Some(epoch)
 }
 
-/// Whether the first copy alone has a time, and nothing is between the others: it is the heading of a series without times.
-fn has_time_in_heading(snapshots: &[Snapshot]) -> bool {
-    let Some((first, others)) = snapshots.split_first() else {
-        return false;
-    };
-    let has_line = others.iter().any(|s| s.at.is_some() || s.follows_unknown);
-    first.at.is_some() && !has_line
+/// Whether one copy alone has a time, and nothing else is between them: a script printed it once for a series without times.
+fn has_one_time_only(snapshots: &[Snapshot]) -> bool {
+    let dated = snapshots.iter().filter(|s| s.at.is_some());
+    let has_unknown = snapshots.iter().skip(1).any(|s| s.follows_unknown);
+    dated.count() == 1 && !has_unknown
 }
 
 /// The copies of a series without times, one interval apart.

@@ -348,7 +348,7 @@ fn a_damaged_time_below_its_copy_leaves_the_others_where_they_are() {
 }
 
 #[test]
-fn lines_that_are_no_times_are_said_and_one_in_the_heading_dates_no_copy() {
+fn lines_that_are_no_times_are_said_and_one_time_alone_dates_no_copy() {
     let unknown = format!("uno\n{}dos\n{}tres\n{}", copy(1), copy(2), copy(3));
     let got = import(&unknown);
     let limits = &got.meta.limits;
@@ -356,10 +356,26 @@ fn lines_that_are_no_times_are_said_and_one_in_the_heading_dates_no_copy() {
         limits.iter().any(|l| l.contains("could not be read as")),
         "{limits:?}"
     );
-    let heading = format!("1795521300\n{}{}{}", copy(1), copy(2), copy(3));
-    let got = import(&heading);
-    assert_eq!(reads(&got), [(0, 1, Some(1.0)), (1, 2, Some(1.0))]);
-    assert_eq!(got.damage.count, 0);
+    let copies = format!("{}{}{}", copy(1), copy(2), copy(3));
+    for text in [
+        format!("1795521300\n{copies}"),
+        format!("{copies}1795521300\n"),
+    ] {
+        let got = import(&text);
+        assert_eq!(reads(&got), [(0, 1, Some(1.0)), (1, 2, Some(1.0))]);
+        assert_eq!(got.damage.count, 0);
+    }
+}
+
+#[test]
+fn one_dated_copy_beside_a_damaged_time_gives_no_rates() {
+    let text = format!("1795521300\n{}?\n{}", copy(1), copy(2));
+    let refused = parsed(&text, ImportOptions::default()).expect_err("refused");
+    let message = refused.to_string();
+    assert!(
+        message.contains("line 4: a copy without a time"),
+        "{message}"
+    );
 }
 
 #[test]
