@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use iolens_core::model::{DevId, IntervalRates};
+use iolens_core::model::{DevId, IntervalRates, RateRows};
 
 use super::log::Log;
 use super::recognise::LogFormat;
@@ -15,6 +15,8 @@ use super::recognise::LogFormat;
 const NEAR_PART: i64 = 10;
 /// So does one that ends before it by at most this part (a half), if no boundary before it is free.
 const FAR_PART: i64 = 2;
+/// What [`precedence`] is for a log of latencies.
+const OF_LATENCIES: u8 = 2;
 /// Classes of I/O that a row may be of.
 const CLASSES: usize = 4;
 
@@ -28,9 +30,46 @@ pub(super) fn unite(logs: &mut [(LogFormat, Log)]) {
     }
     fio_logs.sort_by_key(|log| precedence(log));
     let mut known: HashMap<DevId, Vec<i64>> = HashMap::new();
-    for log in fio_logs {
+    let first_of_latencies = fio_logs.partition_point(|log| precedence(log) < OF_LATENCIES);
+    let latencies = fio_logs.split_off(first_of_latencies);
+    let rates = fio_logs;
+    for log in rates {
         unite_log(log, &mut known);
     }
+    let of_rates = known.clone();
+    for log in latencies {
+        unite_log(log, &mut known);
+        divide_rows(log, &of_rates);
+    }
+}
+
+/// Divides the rows of latencies in which rows of rates end. fio writes no row for an interval without a completion: the next
+/// one has the I/Os of both intervals, and its mean is the best that is known of each.
+fn divide_rows(log: &mut Log, of_rates: &HashMap<DevId, Vec<i64>>) {
+    let Some(first) = log.rates.get(0) else {
+        return;
+    };
+    let of_job = of_rates.get(&first.dev);
+    let boundaries = of_job.map(Vec::as_slice).unwrap_or_default();
+    // Each boundary is inside of one row of each class. More parts are of a damaged log, in which rows overlap.
+    let max_parts = log.rates.len() + CLASSES * boundaries.len();
+    let mut parts = RateRows::default();
+    for row in log.rates.iter() {
+        let first = boundaries.partition_point(|b| *b <= row.from_ns);
+        let end = boundaries.partition_point(|b| *b < row.to_ns);
+        let inside = boundaries.get(first..end).unwrap_or_default();
+        let mut rest = row;
+        if parts.len() + inside.len() < max_parts {
+            for boundary_ns in inside {
+                let mut part = rest;
+                part.to_ns = *boundary_ns;
+                parts.push(&part);
+                rest.from_ns = *boundary_ns;
+            }
+        }
+        parts.push(&rest);
+    }
+    log.rates = parts;
 }
 
 /// Logs of rates come first: fio writes their rows on time.
@@ -44,7 +83,7 @@ fn precedence(log: &Log) -> u8 {
     } else if class.bytes_per_s.is_some() {
         1
     } else {
-        2
+        OF_LATENCIES
     }
 }
 
@@ -228,11 +267,27 @@ mod tests {
             let latency = format!(
                 "500, 1000000, 1, 0, 0\n1000, 1000000, 1, 0, 0\n{late_ms}, 4000000, 1, 0, 0\n2000, 1000000, 1, 0, 0\n"
             );
-            let got = imported(&[("a_iops.1.log", iops), ("a_lat.1.log", &latency)]);
+            let got = imported(&[("a_iops.1.log", iops), ("a_lat.1.log", latency.as_str())]);
             let mean_us = mean_us(&got);
             assert!((mean_us - 2500.0).abs() < 0.01, "{late_ms}: {mean_us}");
             assert!(!has_note(&got), "{:?}", got.meta.limits);
         }
+    }
+
+    #[test]
+    fn a_row_of_two_intervals_has_the_ios_of_both() {
+        let iops = "500, 100, 1, 0, 0\n1000, 300, 1, 0, 0\n1500, 0, 1, 0, 0\n2000, 100, 1, 0, 0\n";
+        // Nothing completes between 1000 and 1500 ms.
+        let latency = "501, 1000000, 1, 0, 0\n1510, 3000000, 1, 0, 0\n2001, 1000000, 1, 0, 0\n";
+        let got = imported(&[("a_iops.1.log", iops), ("a_lat.1.log", latency)]);
+        let expected = [
+            (500, Some(100.0), Some(1000.0)),
+            (1000, Some(300.0), Some(3000.0)),
+            (1500, Some(0.0), Some(3000.0)),
+            (2000, Some(100.0), Some(1000.0)),
+        ];
+        assert_eq!(writes(&got), expected);
+        assert!(!has_note(&got), "{:?}", got.meta.limits);
     }
 
     #[test]
