@@ -109,8 +109,48 @@ pub fn parse_time_cell(word: &str) -> Option<Stamp> {
     Some(Stamp::TimeOfDay(nanos(time)))
 }
 
-/// Midnight, in ns since 1970, of a line with a date and a zone, as `zoom` prints above rows of a day (`2026-11-21
-/// UTC`), and whether the zone is known: a zone with only a name is interpreted as UTC.
+/// Reads what `date` prints with `-Iseconds`, `-Ins` or `--rfc-3339`, or with the formats `+%F %T.%N` and `+%T.%N`: a zone and
+/// a fraction of a second may follow. Local time without a zone is taken for UTC.
+pub fn parse_iso_stamp(text: &str) -> Option<Stamp> {
+    const DATE_LENGTH: usize = 10;
+    const MAX_LENGTH: usize = 40;
+    if text.len() > MAX_LENGTH {
+        return None;
+    }
+    let text = text.replace(',', ".");
+    let mut start = text.bytes().take(DATE_LENGTH).enumerate();
+    let is_dated = text.len() > DATE_LENGTH && start.all(|(i, b)| is_of_iso_date(i, b));
+    if !is_dated {
+        return parse_time_cell(&text);
+    }
+    let (date, time) = text.split_at(DATE_LENGTH);
+    let time = time.strip_prefix(['T', ' '])?;
+    if !time.bytes().all(is_of_iso_time) || time.matches(':').count() < 2 {
+        return None;
+    }
+    let joined = format!("{date}T{time}");
+    if time.contains(['+', '-', 'Z']) {
+        let at: Timestamp = joined.parse().ok()?;
+        return Stamp::unix(i64::try_from(at.as_nanosecond()).ok()?);
+    }
+    let local: DateTime = joined.parse().ok()?;
+    unix(local).map(Stamp::Unix)
+}
+
+/// Whether this byte can be at this place of `2026-11-21`.
+fn is_of_iso_date(at: usize, byte: u8) -> bool {
+    match at {
+        4 | 7 => byte == b'-',
+        _ => byte.is_ascii_digit(),
+    }
+}
+
+fn is_of_iso_time(byte: u8) -> bool {
+    byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'+' | b'-' | b'Z')
+}
+
+/// Midnight, in ns since 1970, of a line with a date and a zone, as `zoom` prints above rows of a day (`2026-11-21 UTC`), and whether
+/// the zone is known: local time of a zone that has only a name is taken for UTC.
 pub fn parse_date_line(line: &str) -> Option<(i64, bool)> {
     let (date, zone) = line.split_once(' ')?;
     let is_iso = date.len() == 10 && date.bytes().all(|b| b.is_ascii_digit() || b == b'-');
@@ -422,6 +462,39 @@ mod tests {
     }
 
     #[test]
+    fn what_date_prints_has_zones_and_fractions() {
+        let whole_ns = NOON * SECOND_NS;
+        for (text, fraction_ns) in [
+            ("2026-11-21T09:20:01+00:00", 0),
+            ("2026-11-21T10:20:01+01:00", 0),
+            ("2026-11-21 05:50:01-03:30", 0),
+            ("2026-11-21 09:20:01Z", 0),
+            ("2026-11-21T10:20:01,123456789+01:00", 123_456_789),
+            ("2026-11-21 09:20:01.123456789", 123_456_789),
+            ("2026-11-21T09:20:01", 0),
+        ] {
+            let expected = Some(Stamp::Unix(whole_ns + fraction_ns));
+            assert_eq!(parse_iso_stamp(text), expected, "{text}");
+        }
+        let of_day_ns = (9 * 3600 + 1201) * SECOND_NS;
+        assert_eq!(
+            parse_iso_stamp("09:20:01.000000007"),
+            Some(Stamp::TimeOfDay(of_day_ns + 7))
+        );
+        for other in [
+            "",
+            "2026-11-21",
+            "2026-11-21 09",
+            "2026-11-2X 09:20:01",
+            "2026-11-21 09:20:01 PM",
+            "2026-13-21 09:20:01",
+            "2026-11-21é09:20:01",
+        ] {
+            assert_eq!(parse_iso_stamp(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn a_line_with_a_date_says_its_midnight() {
         const HOUR_NS: i64 = 3600 * SECOND_NS;
         let midnight_ns = (NOON - 9 * 3600 - 1201) * SECOND_NS;
@@ -490,6 +563,8 @@ mod tests {
             let _ = day_must_be_first(&digits);
             let _ = parse_time_cell(&line);
             let _ = parse_time_cell(&digits);
+            let _ = parse_iso_stamp(&line);
+            let _ = parse_iso_stamp(&digits);
             let _ = parse_date_line(&line);
             let _ = parse_date_line(&digits);
         }

@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use iolens_core::model::{Class, DAY_NS, DevId, IntervalRates, SECOND_NS};
 
-use super::clock::{DateOrder, Stamp, parse_stamp};
+use super::clock::{DateOrder, Stamp, parse_iso_stamp, parse_stamp};
+use super::intervals::{WILD, is_wild};
 use super::log::{Epoch, Log};
 use super::text::{Line, Lines, integer, seconds_ns, words};
 
@@ -105,7 +106,16 @@ impl DiskstatsInstant {
         }
     }
 
-    /// Parses a line, or the start of one, that contains only a time.
+    /// What it counts from; times of day have an origin of their own.
+    fn epoch(self) -> Epoch {
+        match self {
+            DiskstatsInstant::Unix(_) => Epoch::Unix,
+            DiskstatsInstant::TimeOfDay(_) => Epoch::Own,
+            DiskstatsInstant::Uptime(_) => Epoch::Monotonic,
+        }
+    }
+
+    /// A line, or the beginning of one, that is a time and nothing else.
     fn of(text: &[u8]) -> Option<DiskstatsInstant> {
         let text = text.trim_ascii_start();
         let text = text.strip_prefix(b"zzz").unwrap_or(text);
@@ -124,7 +134,8 @@ impl DiskstatsInstant {
             }
             _ => {
                 let text = std::str::from_utf8(text).ok()?;
-                match parse_stamp(text, DateOrder::MonthFirst)? {
+                let iso = parse_iso_stamp(text);
+                match iso.or_else(|| parse_stamp(text, DateOrder::MonthFirst))? {
                     Stamp::Unix(ns) => Some(DiskstatsInstant::Unix(ns)),
                     Stamp::TimeOfDay(ns) => Some(DiskstatsInstant::TimeOfDay(ns)),
                 }
@@ -288,6 +299,8 @@ struct Snapshot {
     at: Option<DiskstatsInstant>,
     /// The first line.
     line: u64,
+    /// A line that was not understood, perhaps a time, is between the copy before and this one.
+    follows_unknown: bool,
     devices: Vec<(DevId, Counters)>,
     /// Its devices; a second line with the same number begins the next copy.
     has: HashMap<DevId, usize>,
@@ -298,6 +311,8 @@ struct DiskstatsParser<'a> {
     snapshots: Vec<Snapshot>,
     /// The last printed time, which has no copy yet.
     stamp: Option<DiskstatsInstant>,
+    /// A line that was not understood is after the last line of a copy.
+    is_after_unknown: bool,
     ids: HashMap<(Vec<u8>, DevId), DevId>,
     /// Names of whole disks, as long as the kernel may be older than 2.6.25.
     disks: HashSet<Vec<u8>>,
@@ -311,6 +326,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
         log,
         snapshots: Vec::new(),
         stamp: None,
+        is_after_unknown: false,
         ids: HashMap::new(),
         disks: HashSet::new(),
         has_whole_partitions: false,
@@ -318,15 +334,17 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     while let Some(line) = parser.log.next_line(lines) {
         parser.line(line);
     }
-    // Times are below their copies: the first copy has no time before it, and a time follows the last copy.
+    // Times below their copies: the first copy has none, and after the last one stands another, perhaps damaged.
     let snapshots = &mut parser.snapshots;
     let first_is_undated = snapshots.first().is_some_and(|s| s.at.is_none());
-    if let (true, Some(last)) = (first_is_undated, parser.stamp) {
+    let first_follows_unknown = snapshots.first().is_some_and(|s| s.follows_unknown);
+    let ends_with_damaged_time = parser.is_after_unknown && !first_follows_unknown;
+    if first_is_undated && (parser.stamp.is_some() || ends_with_damaged_time) {
         for i in 1..snapshots.len() {
             snapshots[i - 1].at = snapshots[i].at;
         }
         if let Some(s) = snapshots.last_mut() {
-            s.at = Some(last);
+            s.at = parser.stamp;
         }
     }
     let snapshots = parser.snapshots;
@@ -353,6 +371,7 @@ impl DiskstatsParser<'_> {
         let mut start = words(text).take(2);
         let begins_as_one = start.all(|w| integer(w).is_some());
         let among_them = words(text).count() > HEAD && !self.snapshots.is_empty();
+        self.is_after_unknown |= !begins_as_one;
         if begins_as_one || among_them {
             self.log
                 .damaged(line.number, "neither a line of /proc/diskstats nor a time");
@@ -391,6 +410,7 @@ impl DiskstatsParser<'_> {
             .entry(key)
             .or_insert_with(|| devices.by_name(sample.name));
         let at = sample.at_ns.or(self.stamp.take());
+        let follows_unknown = std::mem::take(&mut self.is_after_unknown);
         let is_next = self
             .snapshots
             .last()
@@ -399,6 +419,7 @@ impl DiskstatsParser<'_> {
             self.snapshots.push(Snapshot {
                 at,
                 line,
+                follows_unknown,
                 ..Snapshot::default()
             });
         }
@@ -465,11 +486,15 @@ fn usual_gap_ns(times: &[i64]) -> Option<i64> {
 /// Rows between each copy and the last good one before it.
 fn place(log: &mut Log, snapshots: &[Snapshot]) {
     log.limit("source prints counters: no single I/O, no percentiles, no exact busy time");
-    log.unusable =
-        Some("it has one copy of /proc/diskstats: rates need two or more, some time apart");
-    let (times, epoch) = times(log, snapshots);
+    let (mut copies, epoch) = dated_copies(log, snapshots);
     log.epoch = epoch;
-    // Like iostat, this skips devices that never had any I/O: most machines have many loop and ram devices.
+    drop_wild(log, &mut copies);
+    // Of copies that were left out, the damage says more.
+    if copies.len() == snapshots.len() {
+        log.unusable =
+            Some("it has one copy of /proc/diskstats: rates need two or more, some time apart");
+    }
+    // As iostat does, devices that never did anything are left out: most machines have many loop and ram devices.
     let all = snapshots.iter().flat_map(|s| &s.devices);
     if all.clone().any(|(_, counters)| !counters.is_whole()) {
         log.limit(
@@ -480,13 +505,15 @@ fn place(log: &mut Log, snapshots: &[Snapshot]) {
     let active = all.filter(|(_, counters)| !counters.is_unused());
     let used: HashSet<DevId> = active.map(|(dev, _)| *dev).collect();
     let mut resets: u64 = 0;
+    let times: Vec<i64> = copies.iter().map(|copy| copy.at_ns).collect();
     let bases = bases(&times);
-    for (i, now) in snapshots.iter().enumerate().skip(1) {
+    for (i, copy) in copies.iter().enumerate().skip(1) {
+        let now = copy.snapshot;
         let Some(base) = bases[i] else {
             log.damaged(now.line, "a time that is not after the one before");
             continue;
         };
-        let before = &snapshots[base];
+        let before = copies[base].snapshot;
         let from_ns = times[base];
         let to_ns = times[i];
         let seconds = to_ns.saturating_sub(from_ns) as f64 / 1e9;
@@ -508,37 +535,109 @@ fn place(log: &mut Log, snapshots: &[Snapshot]) {
     }
 }
 
-/// The time of each copy in nanoseconds, and their epoch.
-fn times(log: &mut Log, snapshots: &[Snapshot]) -> (Vec<i64>, Epoch) {
-    let stamped: Option<Vec<DiskstatsInstant>> = snapshots.iter().map(|s| s.at).collect();
-    let Some(stamped) = stamped.filter(|s| !s.is_empty()) else {
-        let step_ns = log.options.interval_ns.unwrap_or_else(|| {
-            log.limit("the series has no time stamps: one second between copies is assumed (--interval says otherwise)");
-            SECOND_NS
-        });
-        let times = (0..snapshots.len() as i64).map(|i| i.saturating_mul(step_ns));
-        return (times.collect(), Epoch::Own);
+/// A copy and its time in nanoseconds.
+struct DatedCopy<'a> {
+    snapshot: &'a Snapshot,
+    at_ns: i64,
+}
+
+/// The copies with a time, and what the times count from. A copy without one beside others that have one is damage. Times of
+/// day are of 1970-01-01 and count from there, as those of iostat do.
+fn dated_copies<'a>(log: &mut Log, snapshots: &'a [Snapshot]) -> (Vec<DatedCopy<'a>>, Epoch) {
+    let Some(epoch) = usual_epoch(snapshots).filter(|_| !has_one_time_only(snapshots)) else {
+        return (assumed_times(log, snapshots), Epoch::Own);
     };
-    let epoch = match stamped.first() {
-        Some(DiskstatsInstant::Unix(_)) => Epoch::Unix,
-        Some(DiskstatsInstant::Uptime(_)) => Epoch::Monotonic,
-        _ => Epoch::Own,
-    };
+    log.is_undated = epoch == Epoch::Own;
     let mut day_ns = 0i64;
-    let mut last = i64::MIN;
-    let mut times = Vec::with_capacity(stamped.len());
-    for at in stamped {
-        let mut ns = at.ns();
+    let mut last_ns = i64::MIN;
+    let mut copies = Vec::with_capacity(snapshots.len());
+    for snapshot in snapshots {
+        let Some(at) = snapshot.at.filter(|at| at.epoch() == epoch) else {
+            let why = "a copy without a time that could be read, beside others that have one";
+            log.damaged(snapshot.line, why);
+            continue;
+        };
+        let mut at_ns = at.ns();
         if let DiskstatsInstant::TimeOfDay(_) = at {
-            if ns.saturating_add(day_ns) < last {
+            if at_ns.saturating_add(day_ns) < last_ns {
                 day_ns = day_ns.saturating_add(DAY_NS);
             }
-            ns = ns.saturating_add(day_ns);
+            at_ns = at_ns.saturating_add(day_ns);
         }
-        last = ns;
-        times.push(ns);
+        last_ns = at_ns;
+        copies.push(DatedCopy { snapshot, at_ns });
     }
-    (times, epoch)
+    let epoch = if log.is_undated { Epoch::Unix } else { epoch };
+    (copies, epoch)
+}
+
+/// Leaves out the copies whose times are far from both of their neighbours.
+fn drop_wild(log: &mut Log, copies: &mut Vec<DatedCopy<'_>>) {
+    let times: Vec<i64> = copies.iter().map(|copy| copy.at_ns).collect();
+    let Some(step_ns) = usual_gap_ns(&times) else {
+        return;
+    };
+    let mut good: Vec<DatedCopy<'_>> = Vec::with_capacity(copies.len());
+    for (i, copy) in copies.drain(..).enumerate() {
+        // The time before is the last one that was not left out.
+        let before_ns = good.last().map(|before| before.at_ns);
+        let after_ns = times.get(i + 1).copied();
+        let is_wild_copy = before_ns
+            .zip(after_ns)
+            .is_some_and(|(before, after)| is_wild([before, copy.at_ns, after], step_ns));
+        if is_wild_copy {
+            log.damaged(copy.snapshot.line, WILD);
+        } else {
+            good.push(copy);
+        }
+    }
+    *copies = good;
+}
+
+/// What most times count from; `None` if no copy has a time.
+fn usual_epoch(snapshots: &[Snapshot]) -> Option<Epoch> {
+    let mut counts = [
+        (Epoch::Own, 0usize),
+        (Epoch::Monotonic, 0),
+        (Epoch::Unix, 0),
+    ];
+    for at in snapshots.iter().filter_map(|s| s.at) {
+        for (epoch, count) in &mut counts {
+            *count += usize::from(*epoch == at.epoch());
+        }
+    }
+    let used = counts.into_iter().filter(|(_, count)| *count > 0);
+    let (epoch, _) = used.max_by_key(|(_, count)| *count)?;
+    Some(epoch)
+}
+
+/// Whether one copy alone has a time, and nothing else is between them: a script printed it once for a series without times.
+fn has_one_time_only(snapshots: &[Snapshot]) -> bool {
+    let dated = snapshots.iter().filter(|s| s.at.is_some());
+    let has_unknown = snapshots.iter().skip(1).any(|s| s.follows_unknown);
+    dated.count() == 1 && !has_unknown
+}
+
+/// The copies of a series without times, one interval apart.
+fn assumed_times<'a>(log: &mut Log, snapshots: &'a [Snapshot]) -> Vec<DatedCopy<'a>> {
+    let has_lines_between =
+        snapshots.len() > 1 && snapshots.iter().skip(1).all(|s| s.follows_unknown);
+    let note = if has_lines_between {
+        "the lines between the copies could not be read as times: one second between copies is assumed (--interval says otherwise)"
+    } else {
+        "the series has no time stamps: one second between copies is assumed (--interval says otherwise)"
+    };
+    let step_ns = log.options.interval_ns.unwrap_or_else(|| {
+        log.limit(note);
+        SECOND_NS
+    });
+    let mut copies = Vec::with_capacity(snapshots.len());
+    let mut at_ns = 0i64;
+    for snapshot in snapshots {
+        copies.push(DatedCopy { snapshot, at_ns });
+        at_ns = at_ns.saturating_add(step_ns);
+    }
+    copies
 }
 
 #[cfg(test)]

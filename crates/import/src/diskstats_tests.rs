@@ -92,6 +92,31 @@ fn times_in_front_behind_and_in_many_forms_give_the_intervals() {
             "### 2026-11-24 11:55:10 ###\n",
             "### 2026-11-24 11:55:15 ###\n",
         ],
+        [
+            "2026-11-24T12:55:00+01:00\n",
+            "2026-11-24T12:55:10+01:00\n",
+            "2026-11-24T12:55:15+01:00\n",
+        ],
+        [
+            "2026-11-24T11:55:00,250000000+00:00\n",
+            "2026-11-24T11:55:10,250000000+00:00\n",
+            "2026-11-24T11:55:15,250000000+00:00\n",
+        ],
+        [
+            "2026-11-24 11:55:00+00:00\n",
+            "2026-11-24 11:55:10+00:00\n",
+            "2026-11-24 11:55:15+00:00\n",
+        ],
+        [
+            "2026-11-24 11:55:00.250000000\n",
+            "2026-11-24 11:55:10.250000000\n",
+            "2026-11-24 11:55:15.250000000\n",
+        ],
+        [
+            "11:55:00.250000000\n",
+            "11:55:10.250000000\n",
+            "11:55:15.250000000\n",
+        ],
         ["100.00 12.00\n", "110.00 12.00\n", "115.00 12.00\n"],
         ["23:59:55\n", "00:00:05\n", "00:00:10\n"],
     ] {
@@ -232,6 +257,125 @@ fn a_damaged_time_begins_no_interval() {
         .collect();
     assert_eq!(rows, [(0, 10, Some(5.0)), (10, 20, Some(5.0))]);
     assert_eq!((got.damage.count, got.damage.places[0].at), (1, 6));
+}
+
+#[test]
+fn times_of_day_without_a_date_are_of_1970() {
+    let got = import(&format!("22:13:20\n{}22:14:20\n{}", copy(1), copy(61)));
+    assert_eq!(got.meta.start_unix_ns, 80_000 * SECOND);
+    assert_eq!(reads(&got), [(0, 60, Some(1.0))]);
+    let limits = &got.meta.limits;
+    assert!(limits.iter().any(|l| l.contains("--start")), "{limits:?}");
+}
+
+/// Rows of one device: begin and end in seconds after the first one began, and reads per second.
+fn reads(got: &Imported) -> Vec<(i64, i64, Option<f64>)> {
+    let rows = got.rates.iter();
+    rows.map(|r| (r.from_ns / SECOND, r.to_ns / SECOND, r.classes[0].ios_per_s))
+        .collect()
+}
+
+/// A copy of one device's counters.
+fn copy(reads: u64) -> String {
+    format!("   8  0 sda {reads} 0 800 50 0 0 0 0 0 55 55\n")
+}
+
+#[test]
+fn a_time_far_ahead_of_both_neighbours_is_damage() {
+    let mut text = String::new();
+    for (i, second) in [0, 60, 900_120, 180, 240, 300].into_iter().enumerate() {
+        text += &format!("{}\n", 1_795_521_300 + second);
+        text += &copy(100 + 60 * i as u64);
+    }
+    let got = import(&text);
+    let expected = [
+        (0, 60, Some(1.0)),
+        (60, 180, Some(1.0)),
+        (180, 240, Some(1.0)),
+        (240, 300, Some(1.0)),
+    ];
+    assert_eq!(reads(&got), expected);
+    assert_eq!((got.damage.count, got.damage.places[0].at), (1, 6));
+}
+
+#[test]
+fn a_copy_without_a_time_beside_dated_ones_is_damage() {
+    for unreadable in ["1795Z21360\n", "2026-11-2x 11:56:00\n", ""] {
+        let text = format!(
+            "1795521300\n{}{unreadable}{}1795521420\n{}1795521480\n{}",
+            copy(100),
+            copy(160),
+            copy(220),
+            copy(280)
+        );
+        let got = import(&text);
+        assert_eq!(got.meta.start_unix_ns, 1_795_521_300 * SECOND);
+        let expected = [(0, 120, Some(1.0)), (120, 180, Some(1.0))];
+        assert_eq!(reads(&got), expected, "{unreadable}");
+        assert_eq!(got.damage.count, 1, "{unreadable}");
+        let limits = &got.meta.limits;
+        assert!(
+            limits.iter().all(|l| !l.contains("--interval")),
+            "{limits:?}"
+        );
+        let strict = ImportOptions {
+            strict: true,
+            ..ImportOptions::default()
+        };
+        let refused = parsed(&text, strict);
+        assert!(
+            matches!(refused, Err(ImportError::Damaged { .. })),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_time_below_its_copy_leaves_the_others_where_they_are() {
+    for (times, expected) in [
+        (["1795521300", "?", "1795521420"], (0, 120, Some(1.0))),
+        (["1795521300", "1795521360", "?"], (0, 60, Some(1.0))),
+    ] {
+        let mut text = String::new();
+        for (i, time) in times.into_iter().enumerate() {
+            text += &copy(100 + 60 * i as u64);
+            text += &format!("{time}\n");
+        }
+        let got = import(&text);
+        assert_eq!(reads(&got), [expected], "{times:?}");
+        assert_eq!(got.damage.count, 1, "{times:?}");
+    }
+}
+
+#[test]
+fn lines_that_are_no_times_are_said_and_one_time_alone_dates_no_copy() {
+    let unknown = format!("uno\n{}dos\n{}tres\n{}", copy(1), copy(2), copy(3));
+    let got = import(&unknown);
+    let limits = &got.meta.limits;
+    assert!(
+        limits.iter().any(|l| l.contains("could not be read as")),
+        "{limits:?}"
+    );
+    let copies = format!("{}{}{}", copy(1), copy(2), copy(3));
+    for text in [
+        format!("1795521300\n{copies}"),
+        format!("{copies}1795521300\n"),
+    ] {
+        let got = import(&text);
+        assert_eq!(reads(&got), [(0, 1, Some(1.0)), (1, 2, Some(1.0))]);
+        assert_eq!(got.damage.count, 0);
+    }
+}
+
+#[test]
+fn one_dated_copy_beside_a_damaged_time_gives_no_rates() {
+    let text = format!("1795521300\n{}?\n{}", copy(1), copy(2));
+    let refused = parsed(&text, ImportOptions::default()).expect_err("refused");
+    let message = refused.to_string();
+    assert!(
+        message.contains("line 4: a copy without a time"),
+        "{message}"
+    );
 }
 
 #[test]

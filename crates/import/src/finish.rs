@@ -293,12 +293,14 @@ fn merge_rows(out: &mut Imported, devices: &[Device]) {
     note_rows(
         &mut out.meta,
         equal,
-        "are in the logs more than once, with the same device, time and numbers: they count once",
+        ["is", "are"],
+        "in the logs more than once, with the same device, time and numbers: each counts once",
     );
     note_rows(
         &mut out.meta,
         different,
-        "say something else of a device and time than a row before them: what the first one says counts",
+        ["says", "say"],
+        "something else of a device and time than a row before them: what the first one says counts",
     );
 }
 
@@ -315,8 +317,9 @@ fn note_uncounted_latencies(out: &mut Imported) {
     note_rows(
         &mut out.meta,
         uncounted,
-        "have a mean latency without its number of I/Os, which is in fio's IOPS log: a mean over several of them weighs each \
-         interval the same",
+        ["has", "have"],
+        "a mean latency without its number of I/Os, which is in fio's IOPS log: a mean over several intervals leaves such a \
+         mean out if others have their number, and weighs by time if none has",
     );
 }
 
@@ -329,9 +332,13 @@ fn is_fio_job(device: &Device) -> bool {
     id.is_some_and(|id| id.starts_with("aggregate:fio:"))
 }
 
-fn note_rows(meta: &mut RecordingMeta, rows: u64, what: &str) {
-    if rows > 0 {
-        meta.limits.push(format!("{rows} rows {what}"));
+/// `verbs` are the forms for one row and for several.
+fn note_rows(meta: &mut RecordingMeta, rows: u64, verbs: [&str; 2], what: &str) {
+    let [of_one, of_several] = verbs;
+    match rows {
+        0 => {}
+        1 => meta.limits.push(format!("1 row {of_one} {what}")),
+        _ => meta.limits.push(format!("{rows} rows {of_several} {what}")),
     }
 }
 
@@ -396,13 +403,18 @@ mod tests {
     /// 2026-11-21T00:00:00Z.
     const MIDNIGHT_NS: i64 = 1_795_219_200 * SECOND_NS;
 
-    /// The start of the recording, and whether there is a note that `--start` was not used.
-    fn begin(kind: LogFormat, text: &str, start_unix_ns: i64) -> (i64, bool) {
+    /// A log with `--start`.
+    fn dated(kind: LogFormat, text: &str, start_unix_ns: i64) -> Imported {
         let options = ImportOptions {
             start_unix_ns: Some(start_unix_ns),
             ..ImportOptions::default()
         };
-        let got = parse_bytes(kind, Path::new("x"), text.as_bytes(), options).expect("imports");
+        parse_bytes(kind, Path::new("x"), text.as_bytes(), options).expect("imports")
+    }
+
+    /// The beginning of the recording, and whether it is said that `--start` was not used.
+    fn begin(kind: LogFormat, text: &str, start_unix_ns: i64) -> (i64, bool) {
+        let got = dated(kind, text, start_unix_ns);
         let limits = &got.meta.limits;
         assert!(limits.iter().all(|l| l != NO_DATE), "{limits:?}");
         let is_noted = limits.iter().any(|l| l == START_NOT_USED);
@@ -430,6 +442,9 @@ mod tests {
             begin(LogFormat::Diskstats, log, start_ns),
             (start_ns, false)
         );
+        let got = dated(LogFormat::Diskstats, log, start_ns);
+        let row = got.rates.get(0).expect("a row");
+        assert_eq!((row.from_ns, row.to_ns), (0, 10 * SECOND_NS));
         let log = format!("09:20:01\n{HEADING}09:20:02\n{HEADING}");
         assert_eq!(
             begin(LogFormat::IostatText, &log, start_ns),

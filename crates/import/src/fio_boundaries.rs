@@ -1,28 +1,89 @@
 //! Aligns the boundaries of averaged rows in all logs of one fio job.
 //!
-//! fio writes a row when the first I/O after the end of an interval completes, so the log of latencies may have 1503 ms
-//! where the log of IOPS has 1500 ms. Rows with equal boundaries are merged later, so that a mean and its number of
-//! I/Os are in one row.
+//! fio writes a row of latencies when the first I/O after the end of an interval completes: the log of latencies may say
+//! 1503 ms, or after a slow I/O 1740 ms, where the log of IOPS says 1500 ms. Rows with the same boundaries become one row
+//! later, a mean beside its number of I/Os.
 
 use std::collections::HashMap;
 
-use iolens_core::model::{DevId, IntervalRates};
+use iolens_core::model::{DevId, IntervalRates, RateRows};
 
 use super::log::Log;
 use super::recognise::LogFormat;
 
-/// Ends of rows are the same boundary if they differ by at most this fraction (a tenth) of the usual length of a row.
-const TOLERATED_PART: i64 = 10;
-/// I/O classes that a row may have.
+/// A row that ends before a known boundary by at most this part (a tenth) of the usual length of a row ends there.
+const NEAR_PART: i64 = 10;
+/// So does one that ends before it by at most this part (a half), if no boundary before it is free.
+const FAR_PART: i64 = 2;
+/// What [`precedence`] is for a log of latencies.
+const OF_LATENCIES: u8 = 2;
+/// Classes of I/O that a row may be of.
 const CLASSES: usize = 4;
 
-/// Moves ends of rows to those of the same boundary in the job's logs that were given earlier.
+/// Moves ends of rows to those of the same boundary in the other logs of the job, whatever the order of the files.
 pub(super) fn unite(logs: &mut [(LogFormat, Log)]) {
-    let mut known: HashMap<DevId, Vec<i64>> = HashMap::new();
+    let mut fio_logs: Vec<&mut Log> = Vec::new();
     for (kind, log) in logs.iter_mut() {
         if *kind == LogFormat::FioLog {
-            unite_log(log, &mut known);
+            fio_logs.push(log);
         }
+    }
+    fio_logs.sort_by_key(|log| precedence(log));
+    let mut known: HashMap<DevId, Vec<i64>> = HashMap::new();
+    let first_of_latencies = fio_logs.partition_point(|log| precedence(log) < OF_LATENCIES);
+    let latencies = fio_logs.split_off(first_of_latencies);
+    let rates = fio_logs;
+    for log in rates {
+        unite_log(log, &mut known);
+    }
+    let of_rates = known.clone();
+    for log in latencies {
+        unite_log(log, &mut known);
+        divide_rows(log, &of_rates);
+    }
+}
+
+/// Divides the rows of latencies in which rows of rates end. fio writes no row for an interval without a completion: the next
+/// one has the I/Os of both intervals, and its mean is the best that is known of each.
+fn divide_rows(log: &mut Log, of_rates: &HashMap<DevId, Vec<i64>>) {
+    let Some(first) = log.rates.get(0) else {
+        return;
+    };
+    let of_job = of_rates.get(&first.dev);
+    let boundaries = of_job.map(Vec::as_slice).unwrap_or_default();
+    // Each boundary is inside of one row of each class. More parts are of a damaged log, in which rows overlap.
+    let max_parts = log.rates.len() + CLASSES * boundaries.len();
+    let mut parts = RateRows::default();
+    for row in log.rates.iter() {
+        let first = boundaries.partition_point(|b| *b <= row.from_ns);
+        let end = boundaries.partition_point(|b| *b < row.to_ns);
+        let inside = boundaries.get(first..end).unwrap_or_default();
+        let mut rest = row;
+        if parts.len() + inside.len() < max_parts {
+            for boundary_ns in inside {
+                let mut part = rest;
+                part.to_ns = *boundary_ns;
+                parts.push(&part);
+                rest.from_ns = *boundary_ns;
+            }
+        }
+        parts.push(&rest);
+    }
+    log.rates = parts;
+}
+
+/// Logs of rates come first: fio writes their rows on time.
+fn precedence(log: &Log) -> u8 {
+    let Some(first) = log.rates.get(0) else {
+        return u8::MAX;
+    };
+    let class = first.classes[class_of(&first)];
+    if class.ios_per_s.is_some() {
+        0
+    } else if class.bytes_per_s.is_some() {
+        1
+    } else {
+        OF_LATENCIES
     }
 }
 
@@ -38,6 +99,10 @@ fn unite_log(log: &mut Log, known: &mut HashMap<DevId, Vec<i64>>) {
         let class = class_of(&row);
         classes.push(class);
         ends[class].push(row.to_ns);
+        // After a damaged row, the next one begins where no row ends.
+        if row.from_ns > 0 {
+            ends[class].push(row.from_ns);
+        }
     }
     let mut moved: [HashMap<i64, i64>; CLASSES] = Default::default();
     for (class, ends) in ends.into_iter().enumerate() {
@@ -72,15 +137,20 @@ fn moved_ends(mut ends: Vec<i64>, known: &mut Vec<i64>) -> HashMap<i64, i64> {
         *known = ends;
         return moved;
     }
-    let tolerance_ns = usual_length_ns(&ends) / TOLERATED_PART;
+    let length_ns = usual_length_ns(&ends);
     let mut new_boundaries = Vec::new();
     let mut earliest_ns = i64::MIN;
     for (i, end_ns) in ends.iter().copied().enumerate() {
         // Ends stay sorted: two rows never end at the same boundary, even if they are close together in a log.
         let before_next_ns = ends.get(i + 1).map_or(i64::MAX, |next| next - 1);
-        let from_ns = end_ns.saturating_sub(tolerance_ns).max(earliest_ns);
-        let to_ns = end_ns.saturating_add(tolerance_ns).min(before_next_ns);
-        let boundary_ns = match nearest(known, end_ns, from_ns, to_ns) {
+        // The end of a row is late by the latency of an I/O. A whole length later is the end of the next row.
+        let latest_delay_ns = length_ns.saturating_sub(1).max(0);
+        let from_ns = end_ns.saturating_sub(latest_delay_ns).max(earliest_ns);
+        let near_ns = end_ns.saturating_add(length_ns / NEAR_PART);
+        let far_ns = end_ns.saturating_add(length_ns / FAR_PART);
+        let near = nearest(known, end_ns, from_ns, near_ns.min(before_next_ns));
+        let found = near.or_else(|| nearest(known, end_ns, from_ns, far_ns.min(before_next_ns)));
+        let boundary_ns = match found {
             Some(boundary_ns) => boundary_ns,
             None => {
                 new_boundaries.push(end_ns);
@@ -178,6 +248,99 @@ mod tests {
         assert!(!has_note(&got), "{:?}", got.meta.limits);
     }
 
+    /// The mean latency of all writes in microseconds, weighted by their number.
+    fn mean_us(got: &Imported) -> f64 {
+        let mut ios = 0.0;
+        let mut time_us = 0.0;
+        for (_, rate, mean_us) in writes(got) {
+            let rate = rate.expect("a number of I/Os");
+            ios += rate;
+            time_us += rate * mean_us.expect("a mean");
+        }
+        time_us / ios
+    }
+
+    #[test]
+    fn a_row_of_slow_ios_is_late_and_keeps_its_weight() {
+        let iops =
+            "500, 600, 1, 0, 0\n1000, 600, 1, 0, 0\n1500, 1800, 1, 0, 0\n2000, 600, 1, 0, 0\n";
+        for late_ms in [1570, 1740, 1900] {
+            let latency = format!(
+                "500, 1000000, 1, 0, 0\n1000, 1000000, 1, 0, 0\n{late_ms}, 4000000, 1, 0, 0\n2000, 1000000, 1, 0, 0\n"
+            );
+            let got = imported(&[("a_iops.1.log", iops), ("a_lat.1.log", latency.as_str())]);
+            let mean_us = mean_us(&got);
+            assert!((mean_us - 2500.0).abs() < 0.01, "{late_ms}: {mean_us}");
+            assert!(!has_note(&got), "{:?}", got.meta.limits);
+        }
+    }
+
+    #[test]
+    fn a_row_of_two_intervals_has_the_ios_of_both() {
+        let iops = "500, 100, 1, 0, 0\n1000, 300, 1, 0, 0\n1500, 0, 1, 0, 0\n2000, 100, 1, 0, 0\n";
+        // Nothing completes between 1000 and 1500 ms.
+        let latency = "501, 1000000, 1, 0, 0\n1510, 3000000, 1, 0, 0\n2001, 1000000, 1, 0, 0\n";
+        let got = imported(&[("a_iops.1.log", iops), ("a_lat.1.log", latency)]);
+        let expected = [
+            (500, Some(100.0), Some(1000.0)),
+            (1000, Some(300.0), Some(3000.0)),
+            (1500, Some(0.0), Some(3000.0)),
+            (2000, Some(100.0), Some(1000.0)),
+        ];
+        assert_eq!(writes(&got), expected);
+        assert!(!has_note(&got), "{:?}", got.meta.limits);
+    }
+
+    #[test]
+    fn the_order_of_the_files_changes_nothing() {
+        let latency = "570, 900000, 1, 0, 0\n1004, 900000, 1, 0, 0\n1568, 4000000, 1, 0, 0\n";
+        let iops = "504, 200, 1, 0, 0\n1005, 200, 1, 0, 0\n1505, 190, 1, 0, 0\n";
+        let logs = [("a_clat.1.log", latency), ("a_iops.1.log", iops)];
+        let by_name = writes(&imported(&logs));
+        let expected = [
+            (504, Some(200.0), Some(900.0)),
+            (1005, Some(200.0), Some(900.0)),
+            (1505, Some(190.0), Some(4000.0)),
+        ];
+        assert_eq!(by_name, expected);
+        assert_eq!(writes(&imported(&[logs[1], logs[0]])), by_name);
+    }
+
+    #[test]
+    fn rows_of_a_real_log_end_with_the_rows_of_rates() {
+        let mut known = vec![504, 1005, 1505, 2005, 2505];
+        let moved = moved_ends(vec![570, 1004, 1568, 2004, 2500], &mut known);
+        let expected = [
+            (570, 504),
+            (1004, 1005),
+            (1568, 1505),
+            (2004, 2005),
+            (2500, 2505),
+        ];
+        assert_eq!(moved, HashMap::from(expected));
+        assert_eq!(known, [504, 1005, 1505, 2005, 2505]);
+    }
+
+    #[test]
+    fn a_row_after_a_damaged_one_is_of_its_interval() {
+        let iops = "504, 200, 1, 0, 0\n1005, 200, 1, 0, 0\n1505, 190, 1, 0, 0\n";
+        let latency = "570, 900000, 1, 0, 0\n1004, -9, 1, 0, 0\n1568, 4000000, 1, 0, 0\n";
+        let got = imported(&[("a_iops.1.log", iops), ("a_lat.1.log", latency)]);
+        let expected = [
+            (504, Some(200.0), Some(900.0)),
+            (1005, Some(200.0), None),
+            (1505, Some(190.0), Some(4000.0)),
+        ];
+        assert_eq!(writes(&got), expected);
+    }
+
+    #[test]
+    fn rows_of_rates_may_be_the_late_ones() {
+        let mut known = vec![504, 1005, 1620, 2003];
+        let moved = moved_ends(vec![504, 1004, 1502, 2003], &mut known);
+        assert_eq!(moved, HashMap::from([(1004, 1005), (1502, 1620)]));
+    }
+
     #[test]
     fn classes_of_one_log_may_be_late_apart() {
         let log = "500, 9, 0, 0, 0\n500, 7, 1, 0, 0\n1000, 9, 0, 0, 0\n1004, 7, 1, 0, 0\n";
@@ -196,14 +359,21 @@ mod tests {
             limits.iter().any(|l| l.starts_with("3 rows have")),
             "{limits:?}"
         );
+        let most = "500, 302, 1, 0, 0\n1000, 302, 1, 0, 0\n1500, 302, 1, 0, 0\n";
+        let got = imported(&[("a_iops.1.log", most), ("a_lat.1.log", LATENCY)]);
+        let limits = &got.meta.limits;
+        assert!(
+            limits.iter().any(|l| l.starts_with("1 row has")),
+            "{limits:?}"
+        );
     }
 
     #[test]
     fn ends_stay_in_order_and_far_ones_where_they_are() {
         let mut known = vec![500, 1000, 2000];
-        let moved = moved_ends(vec![503, 1100, 1998, 2004], &mut known);
-        // 2004 is also near 2000, which is the end of the previous row.
+        let moved = moved_ends(vec![503, 1000, 1500, 1998, 2004], &mut known);
+        // 2004 is near 2000 as well, which is the end of the row before it.
         assert_eq!(moved, HashMap::from([(503, 500), (1998, 2000)]));
-        assert_eq!(known, [500, 1000, 1100, 2000, 2004]);
+        assert_eq!(known, [500, 1000, 1500, 2000, 2004]);
     }
 }

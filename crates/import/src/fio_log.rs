@@ -34,6 +34,16 @@ struct FioRow {
     op: Op,
     bytes: u64,
     columns: u8,
+    damage: DamageBefore,
+}
+
+/// The damaged lines between a row and the row of its class before it.
+#[derive(Debug, Clone, Copy, Default)]
+struct DamageBefore {
+    /// Time of the last damaged row of the class, if it can be read.
+    at_ms: Option<u64>,
+    /// There is a line of which neither time nor class is known.
+    has_unknown: bool,
 }
 
 /// Parses one fio log.
@@ -64,13 +74,13 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     } else {
         1
     };
+    let usual_ms = if averages { usual_length_ms(&rows) } else { 0 };
     let mut last_ms = [0u64; 4];
     for r in &rows {
         let at_ns = (r.at_ms as i64).saturating_mul(1_000_000);
         if averages {
-            let from_ns = (last_ms[r.class as usize] as i64)
-                .saturating_mul(1_000_000)
-                .min(at_ns);
+            let from_ms = begin_ms(r, last_ms[r.class as usize], usual_ms);
+            let from_ns = (from_ms as i64).saturating_mul(1_000_000).min(at_ns);
             last_ms[r.class as usize] = r.at_ms;
             log.rates.push(&average(dev, from_ns, at_ns, values, r, ns));
         } else if values == FioValues::Latency {
@@ -97,23 +107,65 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
 
 fn read(log: &mut Log, lines: &mut Lines<'_>) -> Vec<FioRow> {
     let mut rows = Vec::new();
+    let mut damage = [DamageBefore::default(); 4];
     while let Some(line) = log.next_line(lines) {
         if line.bytes.trim_ascii().is_empty() {
             continue;
         }
-        match row(line.bytes).filter(|_| line.complete) {
-            Some(r) => rows.push(r),
-            None => log.damaged(
-                line.number,
-                "expected four numbers: time, value, direction, block size",
-            ),
+        if let Some(mut r) = row(line.bytes).filter(|_| line.complete) {
+            r.damage = std::mem::take(&mut damage[r.class as usize]);
+            rows.push(r);
+            continue;
         }
+        match time_and_class(line.bytes) {
+            Some((at_ms, class)) => damage[class as usize].at_ms = Some(at_ms),
+            None => damage.iter_mut().for_each(|d| d.has_unknown = true),
+        }
+        log.damaged(
+            line.number,
+            "expected four numbers: time, value, direction, block size",
+        );
     }
     rows
 }
 
-/// fio 2 also writes a job's only block size into the rows of averaged logs, where later versions write 0. So rows at
-/// regular intervals are averages whatever their block size.
+/// What can be read of a damaged row: its time and its class.
+fn time_and_class(line: &[u8]) -> Option<(u64, Class)> {
+    let mut cells = line.split(|b| *b == b',').map(<[u8]>::trim_ascii);
+    let at_ms = integer(cells.next()?)?;
+    let (class, _) = direction(integer(cells.nth(1)?)?)?;
+    (at_ms < END_MS).then_some((at_ms, class))
+}
+
+/// Where the interval of an averaged row begins: at the end of the row before it, which may be a damaged one.
+fn begin_ms(r: &FioRow, last_ms: u64, usual_ms: u64) -> u64 {
+    let damaged = r.damage.at_ms;
+    if let Some(at_ms) = damaged.filter(|at| (last_ms..r.at_ms).contains(at)) {
+        return at_ms;
+    }
+    // A line of unknown content was a row of this class if there is time for one.
+    let length_ms = r.at_ms.saturating_sub(last_ms);
+    let lacks_row = length_ms > usual_ms.saturating_add(usual_ms / 2);
+    if r.damage.has_unknown && lacks_row {
+        return r.at_ms.saturating_sub(usual_ms);
+    }
+    last_ms
+}
+
+/// The median length of the intervals between rows of one class.
+fn usual_length_ms(rows: &[FioRow]) -> u64 {
+    let mut last_ms = [0u64; 4];
+    let mut lengths = Vec::with_capacity(rows.len());
+    for r in rows {
+        let before_ms = std::mem::replace(&mut last_ms[r.class as usize], r.at_ms);
+        lengths.push(r.at_ms.saturating_sub(before_ms));
+    }
+    lengths.sort_unstable();
+    lengths.get(lengths.len() / 2).copied().unwrap_or(0)
+}
+
+/// fio 2 writes a job's only block size into the rows of averaged logs too, where later versions write 0: rows at regular
+/// intervals are averages whatever their block size.
 fn are_regular(rows: &[FioRow]) -> bool {
     [Class::Read, Class::Write, Class::Discard]
         .into_iter()
@@ -215,25 +267,33 @@ fn values_of(name: &str) -> Option<(String, FioValues)> {
     None
 }
 
+/// Times in milliseconds are below this: more do not fit into nanoseconds.
+const END_MS: u64 = 1 << 43;
+
+fn direction(number: u64) -> Option<(Class, Op)> {
+    match number {
+        0 => Some((Class::Read, Op::READ)),
+        1 => Some((Class::Write, Op::WRITE)),
+        2 => Some((Class::Discard, Op::DISCARD)),
+        _ => None,
+    }
+}
+
 fn row(line: &[u8]) -> Option<FioRow> {
     let columns = line.split(|b| *b == b',').count();
     let mut cells = line.split(|b| *b == b',').map(|c| integer(c.trim_ascii()));
     let at_ms = cells.next()??;
     let value = cells.next()??;
-    let (class, op) = match cells.next()?? {
-        0 => (Class::Read, Op::READ),
-        1 => (Class::Write, Op::WRITE),
-        2 => (Class::Discard, Op::DISCARD),
-        _ => return None,
-    };
+    let (class, op) = direction(cells.next()??)?;
     let bytes = cells.next()??;
-    (at_ms < 1 << 43 && bytes < 1 << 53).then_some(FioRow {
+    (at_ms < END_MS && bytes < 1 << 53).then_some(FioRow {
         at_ms,
         value,
         class,
         op,
         bytes,
         columns: columns.min(255) as u8,
+        damage: DamageBefore::default(),
     })
 }
 
@@ -286,6 +346,30 @@ mod tests {
             (io.done_ns, io.device_ns, io.bytes, io.queue_ns),
             (5_000_000, 99_000, 8192, None)
         );
+    }
+
+    #[test]
+    fn the_interval_of_a_damaged_row_is_its_own() {
+        let rest = "1500, 900, 1, 0, 0\n2000, 900, 1, 0, 0\n2500, 900, 1, 0, 0\n";
+        for damaged in ["1000, -300, 1, 0, 0", "1000, x, 1", "10 no row of it"] {
+            let log = format!("500, 100, 1, 0, 0\n{damaged}\n{rest}");
+            let got = import("a_iops.1.log", &log);
+            let mut intervals_ms = Vec::new();
+            for row in got.rates.iter() {
+                intervals_ms.push((row.from_ns / 1_000_000, row.to_ns / 1_000_000));
+            }
+            let expected = [(0, 500), (1000, 1500), (1500, 2000), (2000, 2500)];
+            assert_eq!(intervals_ms, expected, "{damaged}");
+            assert_eq!(got.damage.count, 1, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_in_place_of_no_row_moves_nothing() {
+        let rows = ["500, 100, 1, 0, 0", "1000, 100, 1, 0, 0"];
+        let whole = import("a_iops.1.log", &format!("{}\n{}\n", rows[0], rows[1]));
+        let damaged = format!("{}\n500, 1208, zero, 0\n{}\n", rows[0], rows[1]);
+        assert_eq!(import("a_iops.1.log", &damaged).rates, whole.rates);
     }
 
     #[test]

@@ -12,7 +12,10 @@ use super::log::{Epoch, Log};
 /// of it.
 const LATE: i64 = 10;
 
-/// One report: the output of iostat at one time.
+/// Why a time stamp is damaged for which [`is_wild`] is true.
+pub const WILD: &str = "a time stamp far from those before and after it";
+
+/// One report: what iostat printed at one instant.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Its time stamp, parsed with the month first and with the day first.
@@ -241,20 +244,23 @@ fn drop_wild(log: &mut Log, run: &Run, stamps: &mut [Option<i64>]) {
     let Some(step) = median_gap(stamps) else {
         return;
     };
-    let near = step.saturating_mul(LATE).unsigned_abs();
     for w in known.windows(3) {
         let (Some(before), Some(at), Some(after)) = (stamps[w[0]], stamps[w[1]], stamps[w[2]])
         else {
             continue;
         };
-        if before <= after && before.abs_diff(after) <= near && before.abs_diff(at) > near {
+        if is_wild([before, at, after], step) {
             stamps[w[1]] = None;
-            log.damaged(
-                run.reports[w[1]].line,
-                "a time stamp far from those before and after it",
-            );
+            log.damaged(run.reports[w[1]].line, WILD);
         }
     }
+}
+
+/// Whether the second of three times is far from the others, which are near each other. `step_ns` is the usual distance.
+pub fn is_wild([before_ns, at_ns, after_ns]: [i64; 3], step_ns: i64) -> bool {
+    let near_ns = step_ns.saturating_mul(LATE).unsigned_abs();
+    let is_between_near = before_ns <= after_ns && before_ns.abs_diff(after_ns) <= near_ns;
+    is_between_near && before_ns.abs_diff(at_ns) > near_ns
 }
 
 fn median_gap(stamps: &[Option<i64>]) -> Option<i64> {
