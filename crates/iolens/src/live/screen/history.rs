@@ -360,9 +360,23 @@ impl History {
             self.lost_ios += one.ios.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
             self.lost.push_back(*one);
         }
-        while self.lost.len() > MAX_LOSSES {
+        // Those of a stretch are in memory with its recording anyway, and all of them count.
+        while self.lost.len() > MAX_LOSSES && !self.is_stretch() {
             self.lost.pop_front();
         }
+    }
+
+    /// The number of lost I/Os to show: of a stretch of a recording those lost in the interval in view, else all.
+    pub fn shown_lost_ios(&self, from_ns: i64, to_ns: i64) -> u64 {
+        if !self.is_stretch() {
+            return self.lost_ios;
+        }
+        let mut ios = 0u64;
+        for one in self.lost.iter().filter(|l| l.meets(from_ns, to_ns)) {
+            let lost = one.ios.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+            ios = ios.saturating_add(lost);
+        }
+        ios
     }
 
     /// Adds pressure samples.
