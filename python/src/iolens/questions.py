@@ -11,12 +11,12 @@ DAY_NS = 86_400 * 10**9
 DISKS = "coalesce(kind, 'unknown') <> 'bio' and coalesce(device, '') not like 'loop%'"
 
 # Sums are calculated before devices get their names, because there are far fewer sums than rows. A host's newest recording is
-# read by minutes, and its last minute is when the host was last seen. An hour of an older recording counts as its beginning,
-# because the recording may have ended within it. A host of which no disk was recorded has recordings and times, but no sums.
+# read by minutes, and the beginning of its last minute is when the host was last seen: that minute may not be over yet. An hour
+# of an older recording also counts as its beginning, because the recording may have ended within it. A host of which no disk was
+# recorded has recordings and times, but no sums.
 HOSTS = f"""
 with sums as (
-    select host, start_ns, dev, min(at_ns) as first_ns,
-           max(at_ns + case when step_s <= 60 then step_s else 0 end * cast(1000000000 as bigint)) as last_ns,
+    select host, start_ns, dev, min(at_ns) as first_ns, max(at_ns) as last_ns,
            sum(ios) as ios, sum(bytes) as bytes, sum(lost_ios) as lost_ios
     from raw_rollup_long where class = 'all' group by host, start_ns, dev),
 named as (

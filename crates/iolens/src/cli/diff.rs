@@ -17,8 +17,9 @@ use crate::units::{Instant, TimeWindow, parse_instant};
 /// Examples:
 ///   iolens diff monday.iolens tuesday.iolens
 ///   iolens diff db.iolens db.iolens --before 0..60 --after 60..120
-///   iolens diff /var/lib/iolens /var/lib/iolens --before "02:00..02:10" --after "03:00..03:10"
-///   iolens diff base.iolens new.iolens --fail-if 'read.p99 > +10%'    in CI: exit code 1 if so
+///   iolens diff /var/lib/iolens /var/lib/iolens \
+///     --before "02:00..02:10" --after "03:00..03:10"
+///   iolens diff base.iolens new.iolens --fail-if 'read.p99 > +10%'
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct DiffPlan {

@@ -11,7 +11,7 @@ use super::command;
 /// Manual pages and shell completions
 ///
 /// Examples:
-///   iolens generate man | man -l -                    the manual page, without installing it
+///   iolens generate man | man -l -                    shows the manual page
 ///   iolens generate man record                        that of a command
 ///   iolens generate man -o /usr/local/share/man/man1  all of them, as files
 ///   iolens generate completions bash > /etc/bash_completion.d/iolens

@@ -20,7 +20,7 @@ use crate::units::{Instant, parse_duration_ns, parse_instant};
 ///   iolens import iostat.log -o iostat.iolens
 ///   iolens import sda.blktrace.* -o sda.iolens
 ///   sadf -d /var/log/sysstat/sa24 -- -d -u | iolens import - -o day.iolens
-///   iolens import --interval 15s solaris.txt -o old.iolens     a log without time stamps
+///   iolens import --interval 15s solaris.txt -o old.iolens  without time stamps
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct ImportPlan {

@@ -347,7 +347,8 @@ fn number(digits: &[u8]) -> i64 {
 
 /// What `--help` adds to the usage: what the reference does not have.
 pub const MORE_HELP: &[u8] = b"Beside sysstat's:\n\
-[ --true ] exact busy time and I/Os in flight, from eBPF   [ --hist ] percentiles of latency, from eBPF\n\
+[ --true ] exact busy time and I/Os in flight, from eBPF\n\
+[ --hist ] percentiles of latency, from eBPF\n\
 [ -o { NDJSON | CSV } ] [ --replay <directory> ] [ --root <directory> ]\n\
 <interval>: also 0.1, 100ms, 1.5s, 2m   <device>: also a pattern, as 'nvme*'\n\
 docs/iostat.md and `iolens help iostat` say more.\n";

@@ -102,7 +102,7 @@ pub struct LabCopies {
 /// Cost and accuracy of polling the kernel's counters
 ///
 /// Example:
-///   iolens lab poll -o poll --disks 1,2,10 --workers 10 --target 25,75 --seconds 20
+///   iolens lab poll -o poll --disks 1,2,10 --target 25,75 --seconds 20
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LabPoll {

@@ -95,11 +95,11 @@ struct Cli {
 /// disk, the exit code is 2.
 ///
 /// Examples:
-///   iolens record --for 1m                   one minute of everything
-///   iolens record -o db.iolens -d nvme0n1    one disk, until Ctrl-C
-///   iolens record -- make -j8                while a command runs; its exit code is passed through
-///   iolens record --keep 10G                 a flight recorder: the newest 10 GiB
-///   iolens record --files -- ./server        a program's use of its files, too: `iolens files`
+///   iolens record --for 1m                 one minute of everything
+///   iolens record -o db.iolens -d nvme0n1  one disk, until Ctrl-C
+///   iolens record -- make -j8              a command; passes its exit code on
+///   iolens record --keep 10G               a flight recorder: the newest 10 GiB
+///   iolens record --files -- ./server      use of files, too: `iolens files`
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct RecordPlan {
@@ -312,14 +312,14 @@ fn parse_limit(text: &str) -> Result<CarryLimit, String> {
 /// Time series of a recording at any step down to 1 ms
 ///
 /// Examples:
-///   iolens zoom db.iolens                              one row a second
+///   iolens zoom db.iolens                       one row a second
 ///   iolens zoom db.iolens --step 10ms --from 153 --to 155
 ///   iolens zoom db.iolens --by device --format csv -x
 ///   iolens zoom db.iolens --by process --top 5 --device nvme0n1
 ///   iolens zoom db.iolens --by file --process postgres --totals
-///   iolens zoom db.iolens --by process --waits         where each one's I/O time went
+///   iolens zoom db.iolens --by process --waits  where the I/O time went
 ///   iolens zoom /var/lib/iolens --at "yesterday 03:12"
-///   iolens zoom iostat.iolens                          of an imported table, its own rows
+///   iolens zoom iostat.iolens                   an imported table: its rows
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct ZoomPlan {
@@ -455,12 +455,12 @@ pub enum Format {
 /// their rows. If `serve` records this machine, the screen gets its data from that service, which needs no privileges.
 ///
 /// Examples:
-///   iolens live                                    the screen; q ends it
-///   iolens live db.iolens                          the same of a recording, from its end backwards
-///   iolens live --at "yesterday 03:12"             of what `serve` has recorded, around this moment
-///   iolens live --plain                            one row a second
+///   iolens live                         the screen; q ends it
+///   iolens live db.iolens               of a recording, from its end on back
+///   iolens live --at "yesterday 03:12"  of the recordings of `serve`
+///   iolens live --plain                 one row a second
 ///   iolens live --plain --step 10ms -d nvme0n1 -x
-///   iolens live --json | jq .w_us                  one JSON document per line
+///   iolens live --json | jq .w_us       one JSON document per line
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LivePlan {
@@ -693,12 +693,12 @@ mod tests {
     }
 
     #[test]
-    fn examples_fit_into_the_columns_of_the_help() {
+    fn examples_fit_into_80_columns() {
         fn check(command: &clap::Command) {
             let about = command.get_long_about().map(ToString::to_string);
             for line in about.unwrap_or_default().lines() {
                 let is_example = line.starts_with(' ');
-                assert!(!is_example || line.chars().count() <= 100, "{line}");
+                assert!(!is_example || line.chars().count() <= 78, "{line}");
             }
             command.get_subcommands().for_each(check);
         }

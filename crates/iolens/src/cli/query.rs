@@ -14,8 +14,10 @@ use super::Format;
 /// Examples:
 ///   iolens query db.iolens "select comm, count(*) from ios group by comm"
 ///   iolens query /var/lib/iolens \
-///     "select device, sum(ios) from rollup where step_s = 60 and class = 'all' group by all"
-///   iolens query s3://bucket/iolens "select distinct host, model from devices" --format csv
+///     "select device, sum(ios) from rollup \
+///      where step_s = 60 and class = 'all' group by all"
+///   iolens query s3://bucket/iolens --format csv \
+///     "select distinct host, model from devices"
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct QueryPlan {

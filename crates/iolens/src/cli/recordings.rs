@@ -34,7 +34,7 @@ pub struct InfoPlan {
 /// Examples:
 ///   iolens ls
 ///   iolens ls /var/lib/iolens
-///   iolens ls /backup --json | jq -r '.recordings[] | select(.lost_ios != 0) | .path'
+///   iolens ls --json | jq -r '.recordings[] | select(.lost_ios != 0) | .path'
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LsPlan {
@@ -57,7 +57,7 @@ pub struct LsPlan {
 ///
 /// Examples:
 ///   iolens verify db.iolens
-///   iolens verify /backup/iolens --json | jq '.recordings[] | select(.damage != [])'
+///   iolens verify /backup --json | jq '.recordings[] | select(.damage != [])'
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct VerifyPlan {
@@ -76,7 +76,8 @@ pub struct VerifyPlan {
 ///
 /// Examples:
 ///   iolens cut db.iolens --from 08:42 --to 08:47 -o stall.iolens
-///   iolens cut /var/lib/iolens --from "yesterday 03:00" --to "yesterday 04:00" -o night.iolens
+///   iolens cut /var/lib/iolens -o night.iolens \
+///     --from "yesterday 03:00" --to "yesterday 04:00"
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct CutPlan {

@@ -20,9 +20,9 @@ use crate::units::parse_size;
 /// recordings. `report`, `zoom` and `files` take the root and a time. SIGTERM ends the service without a loss.
 ///
 /// Examples:
-///   iolens serve                              every disk, in /var/lib/iolens
+///   iolens serve                            every disk, in /var/lib/iolens
 ///   iolens serve --rec /data/iolens --keep 100G
-///   iolens serve --no-record --rec copied/    looks at recordings of other machines
+///   iolens serve --no-record --rec copied/  recordings of other machines
 ///   curl http://127.0.0.1:9950/healthz
 ///   iolens report /var/lib/iolens --at "10 min ago"
 #[derive(Debug, Clone, Default, Args)]

@@ -58,8 +58,8 @@ pub struct UtilPlan {
 ///
 /// Examples:
 ///   iolens throttle --path /data -- rsync -a /data/ /backup/
-///   iolens throttle --path /data --latency-slo 10ms -- tar cf /backup/data.tar /data
-///   iolens throttle --path /data --low 20 --high 40 --max 80 --log throttle.ndjson -- ./scrub.sh
+///   iolens throttle --path /data --latency-slo 10ms -- tar cf /b/data.tar /data
+///   iolens throttle --path /data --low 20 --high 40 --log t.ndjson -- ./scrub.sh
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct ThrottlePlan {

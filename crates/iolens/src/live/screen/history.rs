@@ -12,7 +12,7 @@ use iolens_core::analysis::counters::pressure::HostPressure;
 use iolens_core::analysis::heat::TimePart;
 use iolens_core::analysis::timeline::CounterRates;
 use iolens_core::model::{
-    CallHistogram, Class, DevId, Device, Io, Lost, PressureSample, bucket_at, rank,
+    CallHistogram, Class, DevId, Device, Io, LossReason, Lost, PressureSample, bucket_at, rank,
 };
 use jiff::tz::TimeZone;
 
@@ -194,6 +194,8 @@ pub struct History {
     pub missed_ios: u64,
     /// Losses, the newest last.
     pub lost: VecDeque<Lost>,
+    /// Disjoint intervals in which `serve` lost I/Os, of which neither the moment nor the device is known.
+    suspect: VecDeque<(i64, i64)>,
     /// Recent pressure samples, in order.
     pressure: VecDeque<PressureSample>,
     /// Latencies of the selected I/Os, if single I/Os are not in memory.
@@ -234,6 +236,7 @@ impl History {
             lost_ios: 0,
             missed_ios: 0,
             lost: VecDeque::new(),
+            suspect: VecDeque::new(),
             pressure: VecDeque::new(),
             selected: None,
             column_ns: COLUMN_NS,
@@ -360,9 +363,56 @@ impl History {
             self.lost_ios += one.ios.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
             self.lost.push_back(*one);
         }
-        while self.lost.len() > MAX_LOSSES {
+        // Those of a stretch are in memory with its recording anyway, and all of them count.
+        while self.lost.len() > MAX_LOSSES && !self.is_stretch() {
             self.lost.pop_front();
         }
+    }
+
+    /// I/Os were lost at some moment of this interval. Intervals come in order.
+    pub fn suspect(&mut self, from_ns: i64, to_ns: i64) {
+        match self.suspect.back_mut() {
+            Some(last) if from_ns <= last.1 => last.1 = last.1.max(to_ns),
+            _ => self.suspect.push_back((from_ns, to_ns)),
+        }
+        while self.suspect.len() > MAX_LOSSES {
+            self.suspect.pop_front();
+        }
+    }
+
+    /// The parts of `window` in which an unknown number of I/Os may be lost.
+    pub fn suspected(&self, window: Window) -> Vec<Lost> {
+        let mut parts = Vec::new();
+        for (from_ns, to_ns) in &self.suspect {
+            let from_ns = (*from_ns).max(window.from_ns);
+            let to_ns = (*to_ns).min(window.to_ns);
+            if from_ns < to_ns {
+                parts.push(Lost {
+                    from_ns,
+                    to_ns,
+                    dev: None,
+                    class: None,
+                    reason: LossReason::Unaccounted,
+                    ios: None,
+                    bytes: None,
+                    merges: None,
+                });
+            }
+        }
+        parts
+    }
+
+    /// The number of lost I/Os to show: of a stretch of a recording those lost in the interval in view, else all.
+    pub fn shown_lost_ios(&self, from_ns: i64, to_ns: i64) -> u64 {
+        if !self.is_stretch() {
+            return self.lost_ios;
+        }
+        let mut ios = 0u64;
+        for one in self.lost.iter().filter(|l| l.meets(from_ns, to_ns)) {
+            let lost = one.ios.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+            ios = ios.saturating_add(lost);
+        }
+        ios
     }
 
     /// Adds pressure samples.
@@ -720,6 +770,21 @@ mod tests {
 
     fn history(max_ios: usize) -> History {
         History::new(0, max_ios)
+    }
+
+    #[test]
+    fn what_a_service_has_lost_in_a_minute_may_be_missing_from_all_of_it() {
+        let mut history = history(100);
+        history.suspect(0, 1000 * MS);
+        history.suspect(500 * MS, 1500 * MS);
+        history.suspect(9000 * MS, 10_000 * MS);
+        let found = history.suspected(Window::new(1000 * MS, 9500 * MS));
+        let times: Vec<(i64, i64)> = found.iter().map(|l| (l.from_ns, l.to_ns)).collect();
+        let expected = [(1000 * MS, 1500 * MS), (9000 * MS, 9500 * MS)];
+        assert_eq!(times, expected);
+        assert!(found.iter().all(|l| l.ios.is_none() && l.reason.is_loss()));
+        let between = Window::new(2000 * MS, 9000 * MS);
+        assert!(history.suspected(between).is_empty());
     }
 
     #[test]

@@ -593,9 +593,12 @@ impl Screen {
         let window = self.history.window_in_memory(window);
         let material = self.material(window, 0);
         let dir = std::env::current_dir();
-        let (Some(material), Ok(dir)) = (material, dir) else {
+        let (Some(mut material), Ok(dir)) = (material, dir) else {
             return;
         };
+        if matches!(self.source, ScreenSource::Watched(_)) {
+            material.lost.extend(self.history.suspected(window));
+        }
         if !self.saver.is_idle() {
             return;
         }

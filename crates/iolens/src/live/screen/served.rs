@@ -479,7 +479,8 @@ pub fn follow(
         // A client that lags behind catches up without waiting.
         if now_ns - at_unix_ns < MAX_PIECE_NS + STORED_AFTER_NS {
             if let Ok(health) = client.get::<HealthAnswer>("/healthz") {
-                shared.lost_of_last_minute(health.lost_ios.unwrap_or(0));
+                let health_ns = wall_clock_ns() - start_unix_ns;
+                shared.lost_of_last_minute(health.lost_ios.unwrap_or(0), health_ns);
             }
             std::thread::sleep(POLL);
         }

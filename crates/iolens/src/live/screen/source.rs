@@ -22,6 +22,9 @@ const SAMPLE_NS: i64 = 1_000_000_000;
 /// counted.
 const MAX_WAITING: usize = 100_000;
 
+/// The minute over which another recorder counts its losses, with its samples of a second and a delay.
+const LOSS_MINUTE_NS: i64 = 63_000_000_000;
+
 /// Data that the screen has not taken yet.
 #[derive(Debug, Default)]
 struct Waiting {
@@ -35,8 +38,8 @@ struct Waiting {
     complete_to_ns: i64,
     /// The devices, if they have changed.
     devices: Option<Vec<Device>>,
-    /// I/Os lost by the other recorder in the last minute.
-    lost_of_last_minute: Option<u64>,
+    /// I/Os lost by the other recorder in the last minute, and its end.
+    lost_of_last_minute: Option<(u64, i64)>,
     /// The current problem.
     trouble: Option<String>,
     failure: Option<anyhow::Error>,
@@ -69,9 +72,9 @@ impl SharedQueue {
         self.lock().devices = Some(devices);
     }
 
-    /// Sets the number of I/Os that the other recorder lost in the last minute.
-    pub fn lost_of_last_minute(&self, ios: i64) {
-        self.lock().lost_of_last_minute = u64::try_from(ios).ok();
+    /// Sets the number of I/Os that the other recorder lost in the minute before `now_ns`.
+    pub fn lost_of_last_minute(&self, ios: i64, now_ns: i64) {
+        self.lock().lost_of_last_minute = u64::try_from(ios).ok().map(|ios| (ios, now_ns));
     }
 
     /// Sets or clears the current problem.
@@ -190,8 +193,11 @@ impl SourceThread {
         if let Some(devices) = taken.devices {
             history.devices = devices;
         }
-        if let Some(lost) = taken.lost_of_last_minute {
+        if let Some((lost, now_ns)) = taken.lost_of_last_minute {
             history.lost_ios = lost;
+            if lost > 0 {
+                history.suspect(now_ns.saturating_sub(LOSS_MINUTE_NS), now_ns);
+            }
         }
         if taken.complete_to_ns > 0 {
             history.advance(taken.complete_to_ns);

@@ -371,6 +371,8 @@ mod tests {
         }
         assert_eq!(rows, 110);
         assert_eq!(loaded.history.lost_ios, 3);
+        assert_eq!(loaded.history.shown_lost_ios(5 * S, 8 * S), 3);
+        assert_eq!(loaded.history.shown_lost_ios(8 * S, 16 * S), 0);
         assert!(loaded.history.is_lossy(7 * S, 7 * S + 100 * MS));
         assert!(!loaded.history.is_lossy(8 * S, 9 * S));
     }

@@ -158,7 +158,7 @@ pub fn frame(
     let heat_width = area.width - LABEL - 1;
     let from_ns = end_ns - view.step_ns() * i64::from(heat_width);
     view.devices = scene.history.active_devices(i64::MIN / 2, i64::MAX / 2);
-    top::header(scene, view, end_ns, row(area, 0), buffer);
+    top::header(scene, view, from_ns..end_ns, row(area, 0), buffer);
     let (shown, hidden) = top::shown_devices(scene, view, from_ns, end_ns, area.height);
     let device_lines = (shown.len() as u16).max(1);
     let devices_area = rows(area, 1, device_lines);

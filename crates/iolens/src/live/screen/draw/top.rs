@@ -1,5 +1,7 @@
 //! Draws the first lines and the last: source, devices, keys.
 
+use std::ops::Range;
+
 use iolens_core::model::{Class, DevId, floor_to};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -51,13 +53,14 @@ impl HeaderField {
 pub(super) fn header(
     scene: &Scene,
     view: &ScreenView,
-    end_ns: i64,
+    shown_ns: Range<i64>,
     area: Rect,
     buffer: &mut Buffer,
 ) {
     let history = scene.history;
     let palette = scene.palette;
     let facts = scene.facts;
+    let end_ns = shown_ns.end;
     let is_held = view.end_ns.is_some() && view.plays != Some(true);
     let is_stopped = facts.failure.as_ref().is_some_and(|f| f.of == SERVE);
     let state = match view.plays {
@@ -78,7 +81,7 @@ pub(super) fn header(
     let dot = palette.text(" · ", " - ");
     // The name, the fields, and a space before the time.
     let room = usize::from(right_x - area.x).saturating_sub(name.len() + 1);
-    let fields = header_fields(scene, view, end_ns);
+    let fields = header_fields(scene, view, &shown_ns);
     let fields = match &facts.failure {
         Some(failure) => {
             let warning = palette.warning();
@@ -100,8 +103,9 @@ pub(super) fn header(
     put(buffer, area, right_x, &right, style);
 }
 
-fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderField> {
+fn header_fields(scene: &Scene, view: &ScreenView, shown_ns: &Range<i64>) -> Vec<HeaderField> {
     let history = scene.history;
+    let end_ns = shown_ns.end;
     let warning = scene.palette.warning();
     let mut fields = Vec::new();
     if !scene.facts.host.is_empty() {
@@ -125,8 +129,9 @@ fn header_fields(scene: &Scene, view: &ScreenView, end_ns: i64) -> Vec<HeaderFie
     };
     fields.push(HeaderField::new(rate, 0));
     // If there is not enough room for everything, losses stay with the rate.
-    let lost = format!("{} lost", words::short(history.lost_ios as f64));
-    fields.push(if history.lost_ios > 0 {
+    let lost_ios = history.shown_lost_ios(shown_ns.start, end_ns);
+    let lost = format!("{} lost", words::short(lost_ios as f64));
+    fields.push(if lost_ios > 0 {
         HeaderField::new(lost, 1).styled(warning)
     } else {
         HeaderField::new(lost, 2)
