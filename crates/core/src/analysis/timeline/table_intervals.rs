@@ -6,7 +6,7 @@ use crate::analysis::stream::window::Window;
 use crate::model::{DevId, IntervalRates};
 
 /// From begin to end, in nanoseconds since the recording's start; half-open.
-pub(super) type Interval = (i64, i64);
+pub(super) type RowInterval = (i64, i64);
 
 /// Time between rows that is shorter than this share of the usual interval is the inexactness of clocks, and has no row.
 pub(super) const LEAST_SHARE: i64 = 10;
@@ -20,14 +20,14 @@ pub(super) struct Covered {
 
 impl Covered {
     /// Adds an interval, which ends after it begins; the parts of it that were not covered, in order.
-    pub(super) fn add(&mut self, (from_ns, to_ns): Interval) -> Vec<Interval> {
+    pub(super) fn add(&mut self, (from_ns, to_ns): RowInterval) -> Vec<RowInterval> {
         let mut begin_ns = from_ns;
         if let Some((begin, end)) = self.spans.range(..=from_ns).next_back()
             && *end >= from_ns
         {
             begin_ns = *begin;
         }
-        let mut met: Vec<Interval> = Vec::new();
+        let mut met: Vec<RowInterval> = Vec::new();
         for (begin, end) in self.spans.range(begin_ns..=to_ns) {
             met.push((*begin, *end));
         }
@@ -56,7 +56,7 @@ impl Covered {
 pub(super) fn own_intervals(
     devices: &BTreeMap<DevId, Vec<IntervalRates>>,
     window: Window,
-) -> Vec<Interval> {
+) -> Vec<RowInterval> {
     let mut tables: Vec<(i64, &[IntervalRates])> = Vec::new();
     for rows in devices.values() {
         if let Some(usual_ns) = usual_length_ns(rows) {
@@ -103,7 +103,7 @@ fn shortest_first(rows: &[IntervalRates]) -> Vec<&IntervalRates> {
 }
 
 /// `known`, in order and without overlap, with the time between them and to the window's ends, if that is `least_ns` or more.
-fn with_gaps(known: &[Interval], window: Window, least_ns: i64) -> Vec<Interval> {
+fn with_gaps(known: &[RowInterval], window: Window, least_ns: i64) -> Vec<RowInterval> {
     let mut all = Vec::new();
     let mut at_ns = window.from_ns;
     for (from_ns, to_ns) in known {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     /// The intervals, in a window, of devices with rows from and to these times.
-    fn own(devices: &[&[Interval]], window: Interval) -> Vec<Interval> {
+    fn own(devices: &[&[RowInterval]], window: RowInterval) -> Vec<RowInterval> {
         let mut tables = BTreeMap::new();
         for (i, rows) in devices.iter().enumerate() {
             let dev = DevId(i as i32);
@@ -166,7 +166,7 @@ mod tests {
             own(&[&rows], (0, 704)),
             [(0, 100), (100, 200), (205, 300), (300, 600), (600, 700)]
         );
-        let nothing: [Interval; 0] = [];
+        let nothing: [RowInterval; 0] = [];
         assert_eq!(own(&[&nothing], (0, 50)), [(0, 50)]);
     }
 
