@@ -447,7 +447,7 @@ fn loop_over(file: &str, meta: &RecordingMeta) -> Option<String> {
     Some(device.name.clone())
 }
 
-/// A culprit's files, most I/O time first.
+/// A culprit's files, most I/O time first; none if other processes share its row of the table of processes.
 fn files_of(
     report: &Report,
     meta: &RecordingMeta,
@@ -470,6 +470,10 @@ fn files_of(
         let is_its = program.includes(&one.without_worker_number());
         if group.dev != dev || group.class != io.class || !is_its {
             continue;
+        }
+        // The bytes and files of a row of several processes cannot be divided among them.
+        if program.tgid.is_some() && row.pids.len() > 1 {
+            return CulpritFiles::default();
         }
         bytes += row.bytes;
         for file in &row.files {
@@ -1060,6 +1064,44 @@ mod tests {
         for (text, expected) in cases {
             assert!(text.contains(expected), "{expected}: {text}");
         }
+    }
+
+    /// How many files process 12 has, if it and the process `second` make few writes each, and the process `third` all others. All
+    /// are called dd, and each has a file of its own.
+    fn files_beside(second: i32, third: i32) -> usize {
+        let fs_dev = DevId::new(8, 0).0;
+        let (report, meta, names) = shop_behind(|write| {
+            let pid = match write.done_ns / 100_000_000 % 30 {
+                0 => 12,
+                1 => second,
+                _ => third,
+            };
+            Io {
+                comm: Some(Comm::new(b"dd")),
+                tgid: Some(pid),
+                origin: Origin::Writeback,
+                ino: Some(i64::from(pid)),
+                fs_dev: Some(fs_dev),
+                ..write
+            }
+        });
+        let (behind_backup, ..) = shop_behind_backup();
+        let story = &behind_backup.stories[0];
+        let dd = Program {
+            tgid: Some(12),
+            comm: Some(Comm::new(b"dd")),
+            cgroup: None,
+        };
+        let io = &story.culprit_ios[0];
+        let files = files_of(&report, &meta, &names, story.dev, &dd, io);
+        files.used.len()
+    }
+
+    #[test]
+    fn files_of_a_process_are_not_those_of_another_process_with_its_name() {
+        assert_eq!(files_beside(12, 14), 1);
+        // Processes with less than a tenth of the I/O time share a row.
+        assert_eq!(files_beside(13, 14), 0);
     }
 
     #[test]
