@@ -1189,6 +1189,57 @@ mod tests {
     }
 
     #[test]
+    fn each_of_two_culprits_has_its_own_figures() {
+        let (report, meta, names) = shop_behind_backup();
+        let facts = RecordingFacts::default();
+        let mut story = report.stories[0].clone();
+        story.culprits.push(Program {
+            tgid: Some(13),
+            comm: Some(Comm::new(b"copy")),
+            cgroup: None,
+        });
+        let mut second = story.culprit_ios[0].clone();
+        second.only_stretch = None;
+        second.at_worst = None;
+        second.period_ns = None;
+        second.stretches = 3;
+        second.stretch_bytes = 67_300_000.0;
+        second.stretch_ns = 2e9;
+        story.culprit_ios.push(second.clone());
+        let file = CulpritFile {
+            name: "/srv/dump".to_owned(),
+            bytes: 99 << 20,
+        };
+        let named = NamedStory {
+            story: &story,
+            files: CulpritFiles {
+                bytes: file.bytes,
+                used: vec![file],
+            },
+            ..named_stories(&report, &meta, &names, &facts).remove(0)
+        };
+        let text = story_text::sentences(&named, &Times::utc(&meta)).join(" ");
+        let first = "backup (12) writes back 104 MB of dump on sda in 9.82 s (";
+        assert!(text.contains(first), "{text}");
+        let of_second = "), and 3 times copy (13) writes back 67.3 MB on sda in 2.00 s (33.";
+        assert!(text.contains(of_second), "{text}");
+
+        // It does something else.
+        second.class = Class::Read;
+        second.origin = Origin::Direct;
+        story.culprit_ios[1] = second;
+        let named = NamedStory {
+            story: &story,
+            ..named_stories(&report, &meta, &names, &facts).remove(0)
+        };
+        let text = story_text::sentences(&named, &Times::utc(&meta)).join(" ");
+        assert!(
+            text.contains(" copy (13) reads 67.3 MB on sda in "),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn a_sentence_about_one_stretch_has_its_span_and_not_that_of_all_io() {
         let (report, meta, names) = shop_behind_backup();
         let mut story = report.stories[0].clone();
