@@ -447,7 +447,7 @@ fn loop_over(file: &str, meta: &RecordingMeta) -> Option<String> {
     Some(device.name.clone())
 }
 
-/// A culprit's files, most I/O time first.
+/// A culprit's files, most I/O time first; none if other processes share its row of the table of processes.
 fn files_of(
     report: &Report,
     meta: &RecordingMeta,
@@ -470,6 +470,10 @@ fn files_of(
         let is_its = program.includes(&one.without_worker_number());
         if group.dev != dev || group.class != io.class || !is_its {
             continue;
+        }
+        // The bytes and files of a row of several processes cannot be divided among them.
+        if program.tgid.is_some() && row.pids.len() > 1 {
+            return CulpritFiles::default();
         }
         bytes += row.bytes;
         for file in &row.files {
@@ -1062,6 +1066,44 @@ mod tests {
         }
     }
 
+    /// How many files process 12 has, if it and the process `second` make few writes each, and the process `third` all others. All
+    /// are called dd, and each has a file of its own.
+    fn files_beside(second: i32, third: i32) -> usize {
+        let fs_dev = DevId::new(8, 0).0;
+        let (report, meta, names) = shop_behind(|write| {
+            let pid = match write.done_ns / 100_000_000 % 30 {
+                0 => 12,
+                1 => second,
+                _ => third,
+            };
+            Io {
+                comm: Some(Comm::new(b"dd")),
+                tgid: Some(pid),
+                origin: Origin::Writeback,
+                ino: Some(i64::from(pid)),
+                fs_dev: Some(fs_dev),
+                ..write
+            }
+        });
+        let (behind_backup, ..) = shop_behind_backup();
+        let story = &behind_backup.stories[0];
+        let dd = Program {
+            tgid: Some(12),
+            comm: Some(Comm::new(b"dd")),
+            cgroup: None,
+        };
+        let io = &story.culprit_ios[0];
+        let files = files_of(&report, &meta, &names, story.dev, &dd, io);
+        files.used.len()
+    }
+
+    #[test]
+    fn files_of_a_process_are_not_those_of_another_process_with_its_name() {
+        assert_eq!(files_beside(12, 14), 1);
+        // Processes with less than a tenth of the I/O time share a row.
+        assert_eq!(files_beside(13, 14), 0);
+    }
+
     #[test]
     fn what_the_cause_cost_other_ios_of_the_victim_is_a_sentence_of_its_story() {
         let (mut report, meta, names) = shop_behind_backup();
@@ -1144,6 +1186,57 @@ mod tests {
             let text = story_text::sentences(&named, &Times::utc(&meta)).join(" ");
             assert!(text.starts_with(begin), "{text}");
         }
+    }
+
+    #[test]
+    fn each_of_two_culprits_has_its_own_figures() {
+        let (report, meta, names) = shop_behind_backup();
+        let facts = RecordingFacts::default();
+        let mut story = report.stories[0].clone();
+        story.culprits.push(Program {
+            tgid: Some(13),
+            comm: Some(Comm::new(b"copy")),
+            cgroup: None,
+        });
+        let mut second = story.culprit_ios[0].clone();
+        second.only_stretch = None;
+        second.at_worst = None;
+        second.period_ns = None;
+        second.stretches = 3;
+        second.stretch_bytes = 67_300_000.0;
+        second.stretch_ns = 2e9;
+        story.culprit_ios.push(second.clone());
+        let file = CulpritFile {
+            name: "/srv/dump".to_owned(),
+            bytes: 99 << 20,
+        };
+        let named = NamedStory {
+            story: &story,
+            files: CulpritFiles {
+                bytes: file.bytes,
+                used: vec![file],
+            },
+            ..named_stories(&report, &meta, &names, &facts).remove(0)
+        };
+        let text = story_text::sentences(&named, &Times::utc(&meta)).join(" ");
+        let first = "backup (12) writes back 104 MB of dump on sda in 9.82 s (";
+        assert!(text.contains(first), "{text}");
+        let of_second = "), and 3 times copy (13) writes back 67.3 MB on sda in 2.00 s (33.";
+        assert!(text.contains(of_second), "{text}");
+
+        // It does something else.
+        second.class = Class::Read;
+        second.origin = Origin::Direct;
+        story.culprit_ios[1] = second;
+        let named = NamedStory {
+            story: &story,
+            ..named_stories(&report, &meta, &names, &facts).remove(0)
+        };
+        let text = story_text::sentences(&named, &Times::utc(&meta)).join(" ");
+        assert!(
+            text.contains(" copy (13) reads 67.3 MB on sda in "),
+            "{text}"
+        );
     }
 
     #[test]

@@ -344,23 +344,20 @@ fn by_program(named: &NamedStory, times: &Times) -> String {
     // Two programs without a name may be different ones; threads of one process may have different names.
     let is_own = *culprit == story.victim && culprit.comm.is_some();
     let is_same_process = culprit.tgid.is_some() && culprit.tgid == story.victim.tgid;
-    let second = match &story.culprits[1..] {
-        [second] => match story.culprit_ios.get(1) {
-            Some(io) => format!(" and {}", culprit_label(second, io, None)),
-            None => format!(" and {}", label(second)),
-        },
-        _ => String::new(),
-    };
     let _ = write!(
         out,
-        "{}{second} {}",
+        "{} {}",
         culprit_label(culprit, io, named.loop_device.as_deref()),
-        deed(story.kind, io, named, second.is_empty())
+        deed(story.kind, io, &named.device, &named.files)
     );
+    let second = story.culprits.get(1);
+    if let Some(second) = second {
+        out += &by_second(second, io, named, times);
+    }
     let class = plural(story.class);
-    if is_own && second.is_empty() {
+    if is_own && second.is_none() {
         let _ = write!(out, "; its own {} wait for it: ", class.to_lowercase());
-    } else if is_same_process {
+    } else if is_same_process && second.is_none() {
         let victim = label(&story.victim);
         let _ = write!(
             out,
@@ -370,6 +367,27 @@ fn by_program(named: &NamedStory, times: &Times) -> String {
         let _ = write!(out, ". {class} of {} wait for it: ", label(&story.victim));
     }
     out + &worst(story, times) + "."
+}
+
+/// What the second culprit did, with figures of its own; its files are not known. `first_io` is the I/O of the first one.
+fn by_second(second: &Program, first_io: &CulpritIo, named: &NamedStory, times: &Times) -> String {
+    let story = named.story;
+    let Some(io) = story.culprit_ios.get(1) else {
+        return format!(", as does {}", label(second));
+    };
+    // The kind of a story is what the first culprit did.
+    let kind = match io.class {
+        _ if (io.class, io.origin) == (first_io.class, first_io.origin) => story.kind,
+        Class::Discard => StoryKind::Discard,
+        Class::Flush => StoryKind::FsyncStorm,
+        Class::Read | Class::Write => StoryKind::Unknown,
+    };
+    format!(
+        ", and {}{} {}",
+        when(io, times).to_lowercase(),
+        culprit_label(second, io, None),
+        deed(kind, io, &named.device, &CulpritFiles::default())
+    )
 }
 
 /// The sentence about the worst I/O.
@@ -408,8 +426,8 @@ fn when(io: &CulpritIo, times: &Times) -> String {
 }
 
 /// What the culprit does: in the present tense if it recurs, else in the past tense.
-fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) -> String {
-    let verb = verb(kind, io, is_single);
+fn deed(kind: StoryKind, io: &CulpritIo, device: &str, files: &CulpritFiles) -> String {
+    let verb = verb(kind, io);
     let mut bytes = io.stretch_bytes;
     let mut length_ns = io.stretch_ns;
     let mut per_s = io.ios as f64 / ((io.to_ns - io.from_ns).max(1) as f64 / 1e9);
@@ -419,8 +437,7 @@ fn deed(kind: StoryKind, io: &CulpritIo, named: &NamedStory, is_single: bool) ->
         per_s = stretch.ios as f64 / (length_ns / 1e9).max(1e-9);
     }
     let amount = size(bytes);
-    let files = of_files(&named.files, single_stretch(io));
-    let device = &named.device;
+    let files = of_files(files, single_stretch(io));
     match kind {
         StoryKind::Discard => format!("{verb} {amount} on {device} in {}", duration(length_ns)),
         StoryKind::FsyncStorm
@@ -459,37 +476,23 @@ fn of_files(files: &CulpritFiles, stretch: Option<&Stretch>) -> String {
     }
 }
 
-fn verb(kind: StoryKind, io: &CulpritIo, is_single: bool) -> &'static str {
-    let s = is_single;
+fn verb(kind: StoryKind, io: &CulpritIo) -> &'static str {
     // Large random reads keep the device busy for as long as sequential ones.
     let is_stream = io.is_sequential();
     match kind {
-        StoryKind::WritebackFlush if s => "writes back",
-        StoryKind::WritebackFlush => "write back",
-        StoryKind::Journal if s => "commits to",
-        StoryKind::Journal => "commit to",
-        StoryKind::FsyncStorm if s => "syncs small writes to",
-        StoryKind::FsyncStorm => "sync small writes to",
-        StoryKind::Compaction if s => "reads and writes",
-        StoryKind::Compaction => "read and write",
-        StoryKind::Discard if s => "discards",
-        StoryKind::Discard => "discard",
-        StoryKind::Swap if s => "swaps",
-        StoryKind::Swap => "swap",
-        StoryKind::SmallWrites if s => "makes small writes to",
-        StoryKind::SmallWrites => "make small writes to",
-        StoryKind::Metadata if io.class == Class::Read && s => "reads metadata on",
-        StoryKind::Metadata if io.class == Class::Read => "read metadata on",
-        StoryKind::Metadata if s => "changes metadata on",
-        StoryKind::Metadata => "change metadata on",
-        StoryKind::SequentialScan if is_stream && s => "reads in one stream",
-        StoryKind::SequentialScan if is_stream => "read in one stream",
-        StoryKind::RandomReads if s => "reads at random places",
-        StoryKind::RandomReads => "read at random places",
-        _ if io.class == Class::Read && s => "reads",
-        _ if io.class == Class::Read => "read",
-        _ if s => "writes",
-        _ => "write",
+        StoryKind::WritebackFlush => "writes back",
+        StoryKind::Journal => "commits to",
+        StoryKind::FsyncStorm => "syncs small writes to",
+        StoryKind::Compaction => "reads and writes",
+        StoryKind::Discard => "discards",
+        StoryKind::Swap => "swaps",
+        StoryKind::SmallWrites => "makes small writes to",
+        StoryKind::Metadata if io.class == Class::Read => "reads metadata on",
+        StoryKind::Metadata => "changes metadata on",
+        StoryKind::SequentialScan if is_stream => "reads in one stream",
+        StoryKind::RandomReads => "reads at random places",
+        _ if io.class == Class::Read => "reads",
+        _ => "writes",
     }
 }
 

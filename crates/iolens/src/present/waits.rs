@@ -347,8 +347,9 @@ const COLUMNS: [&str; 9] = [
 ];
 /// Columns that identify a row: who waited, device, class.
 const KEYS: usize = 3;
-/// Columns that are left out on a narrow terminal, the first one first: held, own, the device's, class.
-const DROPPABLE: [usize; 4] = [6, 5, 7, 2];
+/// Columns that are left out on a narrow terminal, the first one first: held, own, the device's, undisturbed. Without one of the
+/// `KEYS`, rows could look alike.
+const DROPPABLE: [usize; 4] = [6, 5, 7, 4];
 
 /// A row must have lost at least this share of its I/O time to others, to a queue above the driver, or to its device.
 const MIN_SHARE: f64 = 0.05;
@@ -617,6 +618,8 @@ pub(super) mod tests {
         let text = table(&report, &meta, &shown, layout);
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
         assert!(!text.contains('\x1b'), "{text}");
+        let titles: Vec<&str> = text.split_whitespace().take(4).collect();
+        assert_eq!(titles, ["Who", "waited", "device", "class"], "{text}");
         let first = text.lines().nth(1).expect("a row");
         assert!(
             first.contains("shop") && first.contains("backup[12] write-back"),

@@ -57,4 +57,17 @@ fn is_same(one: &Story, other: &Story) -> bool {
         && (is_same_process || one.victim.name() == other.victim.name())
         && names.eq(other.culprits.iter().map(Program::name))
         && !has_limit
+        && !blames_victim_of(one, other)
+        && !blames_victim_of(other, one)
+}
+
+/// Whether a victim of `other` is a culprit of `one`, such as one of several processes of one name that wait for each other. A
+/// program that waits for itself blames no other one.
+fn blames_victim_of(one: &Story, other: &Story) -> bool {
+    !has_culprit(one, &one.victim) && other.victims().any(|(victim, _)| has_culprit(one, victim))
+}
+
+fn has_culprit(story: &Story, program: &Program) -> bool {
+    let mut culprits = story.culprits.iter();
+    culprits.any(|culprit| culprit.is_process(program) || culprit.includes(program))
 }

@@ -1189,3 +1189,42 @@ fn reads_and_writes_that_wait_for_the_same_bursts_are_one_story() {
     assert!(also.harm_ns <= story.harm.ns, "{also:?}");
     assert!(2 * also.harm_ns > story.harm.ns, "{also:?}");
 }
+
+/// A story of process `victim` of "shop" that waits for the process `culprit` of the same name.
+fn story_of_processes(of: &Story, victim: i32, culprit: i32) -> Story {
+    let mut story = of.clone();
+    story.victim.tgid = Some(victim);
+    story.culprits = vec![Program {
+        tgid: Some(culprit),
+        ..story.victim
+    }];
+    story
+}
+
+#[test]
+fn a_culprit_of_a_story_is_not_one_of_its_victims() {
+    let reads = requests(3, "shop", Op::READ, 50.0, MS);
+    let found = serve(&Device::fifo(1), &[reads, bursts(20, 2500 * MS, 5 * MS)]);
+    // Victim and culprit of each story, and how many victims the stories have once they are joined.
+    let cases = [
+        // The others wait for one process.
+        (vec![(2, 1), (3, 1)], vec![2]),
+        // They wait for each other.
+        (vec![(2, 1), (1, 2)], vec![1, 1]),
+        (vec![(2, 1), (3, 2)], vec![1, 1]),
+        (vec![(2, 1), (1, 3)], vec![1, 1]),
+        // A culprit is among the victims that were joined before.
+        (vec![(2, 1), (3, 1), (4, 3)], vec![2, 1]),
+        // Each waits for itself.
+        (vec![(1, 1), (2, 2)], vec![2]),
+    ];
+    for (pairs, expected) in cases {
+        let mut stories = Vec::new();
+        for (victim, culprit) in &pairs {
+            stories.push(story_of_processes(&found[0], *victim, *culprit));
+        }
+        let joined = super::joined::joined(stories);
+        let victims: Vec<usize> = joined.iter().map(|s| s.victims().count()).collect();
+        assert_eq!(victims, expected, "{pairs:?}");
+    }
+}
