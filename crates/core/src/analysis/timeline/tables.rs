@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::table_intervals::{Covered, Interval, LEAST_SHARE, own_intervals};
+use super::table_intervals::{Covered, LEAST_SHARE, RowInterval, own_intervals};
 use super::{Extended, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, SlotTime, TimelinePlan};
 use crate::analysis::math::intervals::{total_ns, union};
 use crate::analysis::math::stats::weighted_mean;
@@ -164,7 +164,7 @@ impl TableTimeline {
     /// What the tables say of all devices together; unknown if they say nothing of one of them, or not of the same time.
     fn all_in(&self, from_ns: i64, to_ns: i64) -> Option<Mean> {
         let mut devices: Vec<Option<Mean>> = Vec::new();
-        let mut times: Vec<Vec<Interval>> = Vec::new();
+        let mut times: Vec<Vec<RowInterval>> = Vec::new();
         let mut sums: Vec<Mean> = Vec::new();
         for (dev, rows) in &self.devices {
             let parts = parts_in(rows, from_ns, to_ns, self.least_part());
@@ -211,7 +211,7 @@ impl TableTimeline {
 }
 
 /// Whether all these times, each in order and without overlap, are the same but for `least_ns`.
-fn are_same_time(times: &[Vec<Interval>], least_ns: i64) -> bool {
+fn are_same_time(times: &[Vec<RowInterval>], least_ns: i64) -> bool {
     let together_ns = total_ns(&union(times.iter().flatten().copied()));
     times
         .iter()
