@@ -59,7 +59,10 @@ fn table<const N: usize>(
     rows: &[Vec<String>],
     layout: Layout,
 ) {
-    let _ = writeln!(out, "\n{}", layout.paint(Role::Heading, title));
+    out.push('\n');
+    for line in layout.sentences(title).lines() {
+        let _ = writeln!(out, "{}", layout.paint(Role::Heading, line));
+    }
     out.push_str(&layout.table(&columns.map(str::to_owned), rows, words, |i| i < words));
 }
 
@@ -506,6 +509,25 @@ mod tests {
         );
         let wide: Vec<&str> = text.lines().filter(|l| l.chars().count() > 80).collect();
         assert!(wide.is_empty(), "{wide:#?}");
+    }
+
+    #[test]
+    fn headings_are_wrapped() {
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let layout = Layout {
+            width: 60,
+            colour: false,
+        };
+        let text = render(
+            &report("/srv/a", 40, 1_000_000),
+            &meta,
+            WINDOW,
+            &utc(),
+            layout,
+        );
+        let heading =
+            "\nSlowest requests (o open, r from memory, R waited, W write\n  or io_uring, . gap)\n";
+        assert!(text.contains(heading), "{text}");
     }
 
     #[test]
