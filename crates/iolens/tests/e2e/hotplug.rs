@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iolens_core::model::{Class, DevId, Io};
 use iolens_core::store::{IoColumns, Recording};
@@ -98,6 +99,13 @@ fn a_loop_device_set_up_while_recording_is_recorded_and_named() {
     assert_eq!(known.size_bytes, Some(8 << 20));
 }
 
+/// Held by a test from before its recorder starts: the kernel gives the number of a removed zram device to the next one.
+static ZRAM_TURN: Mutex<()> = Mutex::new(());
+
+fn zram_turn() -> MutexGuard<'static, ()> {
+    ZRAM_TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A zram device; removed when dropped.
 struct Zram(PathBuf);
 
@@ -135,6 +143,7 @@ impl Drop for Zram {
 #[test]
 fn a_zram_device_that_appears_gets_the_probes_for_devices_without_requests() {
     let Some(()) = ebpf() else { return };
+    let _turn = zram_turn();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     let recorder = Recorder::start(&path, &[]);
@@ -174,6 +183,7 @@ fn a_zram_device_that_appears_gets_the_probes_for_devices_without_requests() {
 #[test]
 fn a_device_that_appears_while_live_shows_rows_has_its_name() {
     let Some(()) = ebpf() else { return };
+    let _turn = zram_turn();
     let mut live = Command::new(env!("CARGO_BIN_EXE_iolens"));
     live.args(["live", "--plain", "--no-serve", "--by", "device"]);
     live.args(["--step", "100ms", "--format", "csv"]);
