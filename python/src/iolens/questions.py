@@ -10,10 +10,10 @@ DAY_NS = 86_400 * 10**9
 # An I/O through dm, md or a loop device is also counted on the disk below, so sums over devices include disks only.
 DISKS = "coalesce(kind, 'unknown') <> 'bio' and coalesce(device, '') not like 'loop%'"
 
-# Sums are calculated before devices get their names, because there are far fewer sums than rows. A host's newest recording is
-# read by minutes, and the beginning of its last minute is when the host was last seen: that minute may not be over yet. An hour
-# of an older recording also counts as its beginning, because the recording may have ended within it. A host of which no disk was
-# recorded has recordings and times, but no sums.
+# Sums are calculated before devices get their names, because there are far fewer sums than rows. A host's newest recording
+# is read by minutes, and the beginning of its last minute is when the host was last seen: that minute may not be over yet.
+# An hour of an older recording also counts as its beginning, because the recording may have ended within it. A host of which
+# no disk was recorded has recordings and times, but no sums.
 HOSTS = f"""
 with sums as (
     select host, start_ns, dev, min(at_ns) as first_ns, max(at_ns) as last_ns,
