@@ -137,21 +137,12 @@ impl RecordingCopy {
         let mut n = 0usize;
         for o in observations.by_ref() {
             let mut o = o?;
-            match &mut o {
-                // A loss that ends exactly at the start of the range is not part of it.
-                Observation::Lost(lost) if lost.to_ns < range.start => continue,
-                Observation::Lost(lost) if lost.ios.is_none() => {
-                    if !cut_to(lost, range) {
-                        continue;
-                    }
-                }
-                Observation::Lost(lost) if lost.to_ns >= range.end => {
-                    if late == LateLoss::LeftOut {
-                        self.late_losses += 1;
-                        continue;
-                    }
-                    lost.to_ns = range.end;
-                }
+            if let Observation::Lost(lost) = &mut o
+                && !self.cut_loss(lost, range, late)
+            {
+                continue;
+            }
+            match &o {
                 Observation::Name(name) if self.is_repeated(name, range.start) => continue,
                 Observation::Io(_) => self.ios += 1,
                 _ => {}
@@ -165,6 +156,24 @@ impl RecordingCopy {
         }
         self.damage.extend(observations.warnings().cloned());
         Ok(true)
+    }
+
+    /// Cuts a loss to `range`. Returns whether it is part of the copy.
+    ///
+    /// A loss with a number of I/Os belongs to the part in which it ends, so that no part counts them twice.
+    fn cut_loss(&mut self, lost: &mut Lost, range: &Range<i64>, late: LateLoss) -> bool {
+        if lost.to_ns < range.start {
+            return false;
+        }
+        if lost.ios.is_none() {
+            return cut_to(lost, range);
+        }
+        if lost.to_ns >= range.end && late == LateLoss::LeftOut {
+            self.late_losses += 1;
+            return false;
+        }
+        lost.to_ns = lost.to_ns.min(range.end);
+        true
     }
 
     /// Writes buffered data, and asks `goes_on` whether to continue.
