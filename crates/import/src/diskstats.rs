@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use iolens_core::model::{Class, DAY_NS, DevId, IntervalRates, SECOND_NS};
 
 use super::clock::{DateOrder, Stamp, parse_iso_stamp, parse_stamp};
-use super::intervals::{WILD, is_wild};
+use super::intervals::{WILD, is_wild, upper_median};
 use super::log::{Epoch, Log};
 use super::text::{Line, Lines, integer, seconds_ns, words};
 
@@ -479,8 +479,7 @@ fn usual_gap_ns(times: &[i64]) -> Option<i64> {
         }
         went_back = gap_ns <= 0;
     }
-    gaps.sort_unstable();
-    gaps.get(gaps.len() / 2).copied()
+    upper_median(&mut gaps)
 }
 
 /// Rows between each copy and the last good one before it.

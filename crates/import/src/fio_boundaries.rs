@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use iolens_core::model::{DevId, IntervalRates, RateRows};
 
+use super::intervals::upper_median;
 use super::log::Log;
 use super::recognise::LogFormat;
 
@@ -175,8 +176,7 @@ fn usual_length_ns(ends: &[i64]) -> i64 {
         lengths.push(end_ns.saturating_sub(before_ns));
         before_ns = *end_ns;
     }
-    lengths.sort_unstable();
-    lengths.get(lengths.len() / 2).copied().unwrap_or(0)
+    upper_median(&mut lengths).unwrap_or(0)
 }
 
 /// The known boundary in `from_ns..=to_ns` nearest to `end_ns`.

@@ -4,6 +4,7 @@
 
 use iolens_core::model::{Class, DevId, IntervalRates, Io, Op};
 
+use super::intervals::upper_median;
 use super::log::Log;
 use super::text::{Lines, integer};
 
@@ -160,8 +161,7 @@ fn usual_length_ms(rows: &[FioRow]) -> u64 {
         let before_ms = std::mem::replace(&mut last_ms[r.class as usize], r.at_ms);
         lengths.push(r.at_ms.saturating_sub(before_ms));
     }
-    lengths.sort_unstable();
-    lengths.get(lengths.len() / 2).copied().unwrap_or(0)
+    upper_median(&mut lengths).unwrap_or(0)
 }
 
 /// fio 2 writes a job's only block size into the rows of averaged logs too, where later versions write 0: rows at regular
@@ -181,8 +181,7 @@ fn is_class_regular(rows: &[FioRow], class: Class) -> bool {
         gaps.extend(before_ms.map(|before| row.at_ms.saturating_sub(before)));
         before_ms = Some(row.at_ms);
     }
-    gaps.sort_unstable();
-    let Some(median) = gaps.get(gaps.len() / 2).copied() else {
+    let Some(median) = upper_median(&mut gaps) else {
         return true;
     };
     let near = gaps

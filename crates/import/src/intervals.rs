@@ -270,8 +270,13 @@ fn median_gap(stamps: &[Option<i64>]) -> Option<i64> {
         .map(|w| w[1].saturating_sub(w[0]))
         .filter(|d| *d > 0)
         .collect();
-    gaps.sort_unstable();
-    gaps.get(gaps.len() / 2).copied()
+    upper_median(&mut gaps)
+}
+
+/// The median, of an even number of values the upper one; `None` of no values. Sorts them.
+pub fn upper_median<T: Ord + Copy>(values: &mut [T]) -> Option<T> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
 }
 
 /// The interval with which iostat was started: from the user, the median distance of stamps, totals, or an assumption.
