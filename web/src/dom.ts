@@ -42,7 +42,7 @@ export function s<K extends keyof SVGElementTagNameMap>(
 // may contain them.
 const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
-// Attributes that a browser displays or reads aloud; the others hold values that are compared.
+// Attributes that a browser displays or passes to screen readers; the others hold values that are compared.
 const SPOKEN = new Set(["title", "aria-label", "alt"]);
 
 /** `text` with invisible characters escaped, as in the terminal: `\x1b`, `\u{202e}`. */

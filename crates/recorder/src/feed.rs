@@ -354,7 +354,7 @@ impl Feed {
                 until_ns
             }
         };
-        // A deadline that had already passed tells nothing about the CPUs, because the work before took too long.
+        // A deadline that had already passed shows nothing about the CPUs, because the work before took too long.
         (due_ns > before_ns).then(|| self.woke(due_ns))
     }
 

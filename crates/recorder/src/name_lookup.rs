@@ -49,7 +49,7 @@ struct KnownName {
     written: Option<(i64, u64)>,
 }
 
-/// The loop of the thread. It ends when no more questions can come or nobody receives answers. It pauses between
+/// The loop of the thread. It ends when no more questions can come or no one receives answers. It pauses between
 /// questions unless it is to `hurry`.
 fn look_up_all(
     asked: Receiver<Question>,

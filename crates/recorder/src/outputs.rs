@@ -271,7 +271,7 @@ pub fn moved(mut o: Observation, from_ns: i64) -> Observation {
         Observation::Name(n) => move_back(&mut n.at_ns, from_ns),
         Observation::Cgroup(c) => move_back(&mut c.at_ns, from_ns),
         Observation::Pressure(p) => {
-            // Its times are sums over the whole interval, which may have begun before the recording.
+            // Its times are sums over the whole interval, which may have started before the recording.
             p.from_ns = p.from_ns.saturating_sub(from_ns);
             move_back(&mut p.to_ns, from_ns);
             // The timer's deadline may be before the recording.

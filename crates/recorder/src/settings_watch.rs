@@ -40,7 +40,7 @@ pub struct FoundGroup {
     pub cgroups: Vec<Observation>,
 }
 
-/// The loop of the thread. It ends when no more questions can come or nobody receives answers.
+/// The loop of the thread. It ends when no more questions can come or no one receives answers.
 fn answer_all(
     asked: Receiver<Question>,
     answers: SyncSender<WatchAnswer>,

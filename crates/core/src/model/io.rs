@@ -83,7 +83,7 @@ pub enum Origin {
     /// Past the page cache (`O_DIRECT`), submitted by the process that requested it. In recordings made before
     /// [`Origin::BufferedRead`] and [`Origin::Readahead`] existed, reads into the page cache too.
     Direct,
-    /// Written back from the page cache. The inode tells whose data it was; the process is the last one that dirtied
+    /// Written back from the page cache. The inode shows whose data it was; the process is the last one that dirtied
     /// pages of this inode. Without an inode (swap) the process is the submitter.
     Writeback,
     /// File-system metadata, or the journal of a file system other than ext4; the process is the submitter.

@@ -274,7 +274,8 @@ fn a_row_of_a_table_is_of_the_part_in_which_its_interval_ends() {
     let mut rates = Vec::new();
     let mut cpu = Vec::new();
     for i in 0..4 {
-        let (from_ns, to_ns) = (10 * i * S, 10 * (i + 1) * S);
+        let from_ns = 10 * i * S;
+        let to_ns = from_ns + 10 * S;
         let mut row = IntervalRates::new(from_ns, to_ns, DevId::new(8, 0));
         row.all.ios_per_s = Some(i as f64);
         rates.push(row);

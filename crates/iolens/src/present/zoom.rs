@@ -25,7 +25,7 @@ pub enum Format {
     Csv,
     /// One array of objects.
     Json,
-    /// One object per line, for endless streams.
+    /// One object per line, for unbounded streams.
     Ndjson,
 }
 
@@ -648,11 +648,10 @@ mod tests {
             extended: Some(Extended::default()),
             ..idle()
         };
-        let of = |format| {
+        let [figures, csv, table] = [Format::Json, Format::Csv, Format::Table].map(|format| {
             let w = ZoomWriter::new(format, GroupBy::All, true, 100_000_000);
             written(w, std::slice::from_ref(&unrecorded))
-        };
-        let figures = of(Format::Json);
+        });
         let doc: serde_json::Value = serde_json::from_str(&figures).expect("valid JSON");
         let row = doc[0].as_object().expect("a row");
         for (key, value) in row {
@@ -660,10 +659,8 @@ mod tests {
             assert_eq!(value.is_null(), is_figure, "{figures}");
         }
         assert_eq!(row["lossy"], json!(true));
-        let csv = of(Format::Csv);
         let empty = ",".repeat(FIELDS.len());
         assert!(csv.ends_with(&format!("\n153.9{empty},1\n")), "{csv}");
-        let table = of(Format::Table);
         let line = table.lines().nth(1).expect("a row");
         let mut cells: Vec<&str> = line.split_whitespace().skip(1).collect();
         assert_eq!(cells.pop(), Some("*"), "{table}");

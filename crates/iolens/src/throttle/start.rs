@@ -38,7 +38,7 @@ pub struct Started {
     pub terminal_of: Option<Pid>,
     /// A control group that only marks its I/O.
     pub blkio: Option<Group>,
-    /// Pipe that tells whether the command was started.
+    /// Pipe that shows whether the command was started.
     refused: (PipeReader, Option<PipeWriter>),
 }
 

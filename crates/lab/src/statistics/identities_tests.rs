@@ -290,20 +290,21 @@ fn lost_ios_explain_no_more_than_they_can_have_been() {
     assert_eq!(verdicts(&r), unexplained);
 }
 
-#[test]
-fn the_sentence_gives_the_number_of_lost_ios() {
-    let losses = |lost_ios| IdentityVerdict::RecordingLosses {
+fn recording_losses(lost_ios: Option<i64>) -> IdentityVerdict {
+    IdentityVerdict::RecordingLosses {
         lost_ios,
         failed: vec!["I4.r".to_owned(), "I5.r".to_owned()],
-    };
+    }
+}
+
+#[test]
+fn the_sentence_gives_the_number_of_lost_ios() {
     assert_eq!(
-        losses(Some(3)).sentence(),
+        recording_losses(Some(3)).sentence(),
         "lost I/Os: the recording lost 3 I/Os; I4.r, I5.r would hold if other processes did them"
     );
-    assert!(losses(Some(1)).sentence().contains("lost 1 I/O;"));
-    assert!(
-        losses(None)
-            .sentence()
-            .contains("an unknown number of I/Os")
-    );
+    let one = recording_losses(Some(1)).sentence();
+    assert!(one.contains("lost 1 I/O;"));
+    let unknown = recording_losses(None).sentence();
+    assert!(unknown.contains("an unknown number of I/Os"));
 }

@@ -148,7 +148,7 @@ impl Gap {
 }
 
 /// Number of synchronous reads of a request, and of those that found their data in memory: they neither submitted
-/// block I/O nor slept. `None` for requests that also wrote or used io_uring, whose counts cannot be told apart.
+/// block I/O nor slept. `None` for requests that also wrote or used io_uring, whose counts cannot be separated.
 pub fn reads_and_hits(r: &Request) -> Option<(i64, i64)> {
     let reported = r.class() == RequestClass::In && !r.flags.has(RequestFlags::IO_URING);
     // A read that submitted block I/O has also slept, unless it was direct and polled. So the larger count is the

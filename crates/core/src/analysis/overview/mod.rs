@@ -264,7 +264,7 @@ fn assemble(stretch: &PlannedStretch, completions: Completions, time: &StretchTi
 
 /// Scopes for a set of devices: one per device, and one of all bottom layers together if there are several devices.
 ///
-/// `under` tells whether a device has devices below it (in a stack). Such a layer is left out of the sum, because an
+/// `under` returns whether a device has devices below it (in a stack). Such a layer is left out of the sum, because an
 /// I/O through a stack counts once per layer. At most `most` devices get their own scope, those with the most I/Os
 /// first. `devices` are (device, number of I/Os).
 pub fn scopes(devices: &[(DevId, u64)], under: impl Fn(DevId) -> bool, most: usize) -> Vec<Scope> {

@@ -14,7 +14,7 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// `devices` tells which devices the kernel does not account (`queue/iostats` is 0); their rates are unknown.
+    /// `devices` shows which devices the kernel does not account (`queue/iostats` is 0); their rates are unknown.
     pub fn new(devices: &[Device]) -> Differences {
         Differences {
             last: HashMap::new(),

@@ -11,6 +11,16 @@ const A: DevId = DevId(8 << 20);
 const B: DevId = DevId(9 << 20);
 const C: DevId = DevId(10 << 20);
 
+/// Reads per second, whether the row is marked, and whether its busy time is known.
+fn known_values(row: &Row) -> (Option<f64>, bool, bool) {
+    let busy_percent = row.extended.and_then(|e| e.busy_percent());
+    (
+        row.ios_per_s(Class::Read),
+        row.lossy,
+        busy_percent.is_some(),
+    )
+}
+
 #[test]
 fn removed_time_is_not_known_and_the_next_interval_is_not_lossy() {
     let plan = TimelinePlan {
@@ -26,15 +36,8 @@ fn removed_time_is_not_known_and_the_next_interval_is_not_lossy() {
         .expect("few rows");
     t.finish(40 * MS).expect("few rows");
     let rows: Vec<Row> = std::iter::from_fn(|| t.next_row()).collect();
-    let says = |r: &Row| {
-        (
-            r.ios_per_s(Class::Read),
-            r.lossy,
-            r.extended.and_then(|e| e.busy_percent()).is_some(),
-        )
-    };
     assert_eq!(
-        rows.iter().map(says).collect::<Vec<_>>(),
+        rows.iter().map(known_values).collect::<Vec<_>>(),
         [
             (None, true, false),
             (None, true, false),
@@ -103,15 +106,8 @@ fn time_without_a_recorder_is_not_known_and_a_row_that_has_some_of_it_is() {
         }
         t.finish(60 * MS).expect("few rows");
         let rows: Vec<Row> = std::iter::from_fn(|| t.next_row()).collect();
-        let says = |r: &Row| {
-            (
-                r.ios_per_s(Class::Read),
-                r.lossy,
-                r.extended.and_then(|e| e.busy_percent()).is_some(),
-            )
-        };
         assert_eq!(
-            rows.iter().map(says).collect::<Vec<_>>(),
+            rows.iter().map(known_values).collect::<Vec<_>>(),
             [
                 (Some(100.0), false, true),
                 (Some(0.0), true, true),
@@ -124,7 +120,7 @@ fn time_without_a_recorder_is_not_known_and_a_row_that_has_some_of_it_is() {
         );
         // A row that stands for groups that are left out contains no more than they do.
         let left_out = rows[2].without_ios();
-        assert_eq!(says(&left_out), (None, true, false));
+        assert_eq!(known_values(&left_out), (None, true, false));
         assert_eq!(left_out.extended, Some(Extended::default()));
     }
 }

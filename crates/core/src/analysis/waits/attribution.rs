@@ -28,7 +28,7 @@ pub(super) trait WaitMeasure {
     fn each_group(&mut self, _visit: &mut impl FnMut(&mut u32)) {}
 }
 
-/// An endless stream drops unused groups when this many were added since the last clean-up.
+/// An unbounded stream drops unused groups when this many were added since the last clean-up.
 const MAX_NEW_GROUPS: usize = 1024;
 
 /// Attributes the latency of I/Os to the groups that caused it. Memory per device: one minute of work of at most 33

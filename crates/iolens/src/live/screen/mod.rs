@@ -745,7 +745,7 @@ enum Input {
 
 /// Waits for input, at most `wait`.
 ///
-/// When the terminal is gone, crossterm reads in an endless loop. So it is only asked if the terminal is known to
+/// When the terminal is gone, crossterm reads in an infinite loop. So it is only asked if the terminal is known to
 /// exist, and never waits itself.
 fn next_input(wait: Duration) -> Result<Input> {
     if is_closed(Duration::ZERO)? {

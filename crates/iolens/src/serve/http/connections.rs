@@ -96,7 +96,7 @@ impl Open {
     }
 
     /// Closes the oldest connection without a request. If all have requests, closes the one that does not read, else
-    /// the oldest. An endless response, such as an event stream, is a request too.
+    /// the oldest. An unbounded response, such as an event stream, is a request too.
     fn make_room(&mut self) {
         self.0.retain(|traffic| !traffic.is_closed());
         if self.0.len() < MAX_CONNECTIONS {

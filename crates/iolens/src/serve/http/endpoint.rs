@@ -38,7 +38,7 @@ impl Endpoint {
         self.parameters.iter().map(|p| p.name).collect()
     }
 
-    /// Whether the response is an endless event stream.
+    /// Whether the response is an unbounded event stream.
     pub fn is_stream(&self) -> bool {
         self.kind == RequestKind::Live
     }
